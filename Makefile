@@ -1,0 +1,29 @@
+# The door. On a machine with Python 3.11+ `make demo` and `make test` set up everything they need.
+VENV   ?= .venv
+PYTHON ?= python3
+BIN    := $(VENV)/bin
+
+.PHONY: demo test check setup clean
+.DEFAULT_GOAL := demo
+
+demo: setup
+	$(BIN)/hedgerow demo --out hedgerow-demo
+
+test: setup
+	$(BIN)/python -m pytest
+
+check: setup
+	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+setup: $(VENV)/.ready
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) hedgerow-demo out .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,85 @@
+"""The array types, and the one check that every matrix passes at the door."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.errors import InputError
+
+Array: TypeAlias = npt.NDArray[Any]
+Matrix: TypeAlias = Any  # a dense 2-d array or a scipy CSR matrix; scipy is imported only when somebody uses it
+
+
+def is_sparse(X: object) -> bool:
+    """Whether X is a scipy sparse matrix (without importing scipy for those who have none)."""
+    sparse = sys.modules.get("scipy.sparse")
+    return sparse is not None and bool(sparse.issparse(X))
+
+
+def dense(X: Matrix) -> Array:
+    """X as a dense array; a copy only if it was sparse."""
+    return np.asarray(X.toarray() if is_sparse(X) else X)
+
+
+def check_matrix(X: Matrix, what: str, n_features: int | None = None) -> Matrix:
+    """X as a finite float matrix: CSR stays CSR, float32 and float64 are kept, anything else becomes float64.
+
+    >>> check_matrix([[1, 2]], "here")
+    array([[1., 2.]])
+    """
+    if is_sparse(X):
+        X = X.tocsr()
+        if X.dtype not in (np.float32, np.float64):
+            X = X.astype(np.float64)
+    else:
+        X = _as_float(X, what)
+    if X.ndim == 1:
+        raise InputError(
+            f"{what}: expected a table with a row per instance, got one row of {X.shape[0]} numbers; give x[None, :]"
+        )
+    if X.ndim != 2:
+        raise InputError(f"{what}: expected a table with a row per instance, got an array of shape {X.shape}")
+    if n_features is not None and X.shape[1] != n_features:
+        raise InputError(f"{what}: {X.shape[1]} features, but {n_features} are expected")
+    check_finite(X, what)
+    return X
+
+
+def _as_float(X: object, what: str) -> Array:
+    try:
+        A = np.asarray(X)
+        if A.dtype not in (np.float32, np.float64):
+            if A.dtype.kind == "c":
+                raise InputError(f"{what}: Complex data not supported; give real numbers")
+            A = A.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{what}: not a table of numbers ({error})") from error
+    return A
+
+
+def check_finite(X: Matrix, what: str) -> None:
+    """Refuse NaN and infinity, and name the first by row and column."""
+    values = X.data if is_sparse(X) else X
+    with np.errstate(over="ignore", invalid="ignore"):
+        if values.size == 0 or np.isfinite(values.sum()) or np.isfinite(values).all():
+            return
+    if is_sparse(X):
+        coo = X.tocoo()
+        bad = np.flatnonzero(~np.isfinite(coo.data))
+        row, column, value = int(coo.row[bad[0]]), int(coo.col[bad[0]]), coo.data[bad[0]]
+    else:
+        rows, columns = np.nonzero(~np.isfinite(np.atleast_2d(X)))
+        bad = rows
+        row, column = int(rows[0]), int(columns[0])
+        value = np.atleast_2d(X)[row, column]
+    name = "NaN" if np.isnan(value) else "infinity"
+    raise InputError(
+        f"{what}: contains {name} at row {row}, column {column} ({len(bad)} such values in all); "
+        "drop these rows or fill the gaps first"
+    )

@@ -1,0 +1,48 @@
+"""What can go wrong, said so that the reader knows what to do next."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Iterable
+from types import ModuleType
+
+
+class HedgerowError(Exception):
+    """Every error that hedgerow raises on purpose."""
+
+
+class InputError(HedgerowError, ValueError):
+    """Data or an option that cannot be used; nothing was changed."""
+
+
+class MissingExtra(HedgerowError, ImportError):
+    """An optional package is needed and not installed."""
+
+
+class DataMissing(HedgerowError, FileNotFoundError):
+    """A data set is neither on this machine nor to be had from its public home."""
+
+
+def unknown(kind: str, name: object, known: Iterable[str]) -> InputError:
+    """The error for a name that is not in a table, with the nearest one that is.
+
+    >>> print(unknown("method", "odm", ["pa", "oddm"]))
+    unknown method 'odm'; did you mean 'oddm'? Known: oddm, pa
+    """
+    names = sorted(known)
+    near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
+    hint = f"; did you mean {near[0]!r}?" if near else "."
+    return InputError(f"unknown {kind} {name!r}{hint} Known: {', '.join(names)}")
+
+
+def require(module: str, extra: str) -> ModuleType:
+    """Import an optional package or say which extra brings it.
+
+    >>> require("math", extra="none").sqrt(4.0)
+    2.0
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingExtra(f"{module!r} is needed here and not installed: pip install 'hedgerow[{extra}]'") from error

@@ -1,0 +1,142 @@
+"""Labels of any hashable kind, and the whole numbers 0..K-1 that the mathematics uses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import Array
+from hedgerow.errors import InputError
+
+MISSING = -1  # the code of an instance whose label is not known
+
+
+def as_labels(y: object, what: str, length: int | None = None) -> Array:
+    """y as a 1-d array, one entry an instance; tuples and other hashables are kept as objects.
+
+    >>> as_labels([(1, 2), (3, 4)], "y").shape
+    (2,)
+    """
+    if hasattr(y, "to_numpy"):
+        y = y.to_numpy()
+    if isinstance(y, np.ndarray):
+        labels = y.reshape(-1) if y.ndim == 2 and y.shape[1] == 1 else y
+    else:
+        items = list(y) if isinstance(y, Sequence) or hasattr(y, "__iter__") else [y]
+        plain = all(isinstance(item, str | bytes | bool | int | float | np.generic) for item in items)
+        kinds = {str if isinstance(item, str) else bytes if isinstance(item, bytes) else float for item in items}
+        labels = np.empty(len(items), dtype=object)
+        labels[:] = items
+        if plain and len(kinds) == 1:
+            labels = np.array(items)
+    if labels.ndim != 1:
+        raise InputError(f"{what}: expected one label an instance, got an array of shape {labels.shape}")
+    if length is not None and len(labels) != length:
+        raise InputError(f"{what}: {len(labels)} labels for {length} rows; give one label a row")
+    return labels
+
+
+def is_missing(labels: Array) -> Array:
+    """Where a label is None or NaN: such an instance is predicted and not learned.
+
+    >>> is_missing(np.array(["a", None], dtype=object))
+    array([False,  True])
+    """
+    if labels.dtype.kind == "f":
+        return np.isnan(labels)
+    if labels.dtype.kind == "O":
+        return np.array([item is None or (isinstance(item, float) and item != item) for item in labels], dtype=bool)
+    return np.zeros(len(labels), dtype=bool)
+
+
+def classes_of(labels: Array, what: str) -> Array:
+    """The different labels, sorted. Labels that cannot be compared with each other are refused.
+
+    >>> classes_of(np.array(["b", "a", "b"]), "y")
+    array(['a', 'b'], dtype='<U1')
+    """
+    try:
+        if labels.dtype.kind != "O":
+            return np.unique(labels)
+        kinds = {_kind(item) for item in labels}
+        if len(kinds) > 1:
+            raise TypeError
+        distinct = sorted(set(labels))
+    except TypeError:
+        kinds_found = ", ".join(sorted({type(item).__name__ for item in labels}))
+        raise InputError(f"{what}: labels of mixed types ({kinds_found}); make them all text or all numbers") from None
+    found = np.empty(len(distinct), dtype=object)
+    found[:] = distinct
+    return found
+
+
+def _kind(label: object) -> type:
+    return float if isinstance(label, int | float | np.number | np.bool_) else type(label)
+
+
+class Codes:
+    """A growing table between labels and 0..K-1: `of` maps, `grow` appends labels not met before.
+
+    >>> codes = Codes(np.array(["a", "b"]))
+    >>> codes.of(np.array(["b", "a", "c"]))
+    array([ 1,  0, -2])
+    >>> codes.grow(["c"]).classes
+    array(['a', 'b', 'c'], dtype='<U1')
+    """
+
+    NEW = -2
+
+    def __init__(self, classes: Array) -> None:
+        self.classes = classes
+        self._index: dict[Any, int] = {_key(label): i for i, label in enumerate(classes)}
+        if len(self._index) != len(classes):
+            raise InputError(f"classes: the same label stands there twice: {list(classes)}")
+
+    def of(self, labels: Array) -> Array:
+        """Codes of the labels: MISSING for none given, NEW for one that is not in the table."""
+        missing = is_missing(labels)
+        index, new = self._index, self.NEW
+        codes = np.fromiter((index.get(_key(label), new) for label in labels), dtype=np.int64, count=len(labels))
+        codes[missing] = MISSING
+        return codes
+
+    def of_one(self, label: object) -> int:
+        """Code of one label, as `of`."""
+        if label is None or (isinstance(label, float | np.floating) and label != label):
+            return MISSING
+        try:
+            return self._index.get(_key(label), self.NEW)
+        except TypeError:
+            raise InputError(f"label {label!r} cannot be used: a label must be hashable") from None
+
+    def unseen(self, labels: Array) -> list[Any]:
+        """Labels that are not in the table, each once, in the order of their first appearance."""
+        return list(dict.fromkeys(label for label, code in zip(labels, self.of(labels), strict=True) if code == self.NEW))
+
+    def grow(self, labels: list[Any]) -> Codes:
+        """A table with these labels appended; their type must be that of the others."""
+        for label in labels:
+            if len(self.classes) and _kind(label) is not _kind(self.classes[0]) and not _both_text(label, self.classes):
+                raise InputError(
+                    f"label {label!r} is of type {type(label).__name__}, the classes so far are of type "
+                    f"{type(self.classes[0]).__name__}; convert it before it is learned"
+                )
+        if self.classes.dtype.kind == "O" or not len(self.classes):
+            grown = np.empty(len(self.classes) + len(labels), dtype=object)
+            grown[: len(self.classes)] = self.classes
+            grown[len(self.classes) :] = labels
+            if not len(self.classes) and len({_kind(label) for label in labels}) == 1 and _kind(labels[0]) is not tuple:
+                grown = np.array(labels)
+        else:
+            grown = np.concatenate([self.classes, np.array(labels)])
+        return Codes(grown)
+
+
+def _both_text(label: object, classes: Array) -> bool:
+    return isinstance(label, str) and classes.dtype.kind == "U"
+
+
+def _key(label: Any) -> Any:
+    return label.item() if isinstance(label, np.generic) else label
