@@ -1,0 +1,35 @@
+"""Aligners: from a labelled source and unlabelled target rows to a common space, with a projection for new rows.
+
+An aligner is a frozen dataclass of options with one method, `fit(source, codes, target) -> Alignment`. To add one,
+write such a class and register it: `register_aligner("mine", Mine)`.
+"""
+
+from __future__ import annotations
+
+from hedgerow.align.base import Aligner, Alignment, Info, Projection
+from hedgerow.align.coral import CORAL
+from hedgerow.align.identity import Identity
+from hedgerow.align.mmd import BDA, JDA, TCA
+from hedgerow.align.refresh import refreshed
+from hedgerow.registry import Registry
+
+ALIGNERS: Registry[type[Aligner]] = Registry("aligner")
+for _name, _aligner in (("identity", Identity), ("tca", TCA), ("jda", JDA), ("bda", BDA), ("coral", CORAL)):
+    ALIGNERS.register(_name, _aligner)
+
+register_aligner = ALIGNERS.register
+
+__all__ = [
+    "ALIGNERS",
+    "BDA",
+    "CORAL",
+    "JDA",
+    "TCA",
+    "Aligner",
+    "Alignment",
+    "Identity",
+    "Info",
+    "Projection",
+    "refreshed",
+    "register_aligner",
+]

@@ -1,0 +1,81 @@
+"""What every aligner returns: a projection for rows old and new, and an account of how it was found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from hedgerow.arrays import Array, Matrix, dense
+from hedgerow.preprocess import unit
+
+
+@dataclass(frozen=True)
+class Projection:
+    """z = phi(x) A, for rows never seen before as well.
+
+    phi is the identity, or with `landmarks` the kernel row exp(-gamma |x - l|^2) over them. A = None is the identity.
+    A source row first goes through `source_map` (CORAL moves the source and leaves the target where it is).
+
+    >>> Projection(A=np.array([[2.0], [0.0]]))(np.array([[1.0, 5.0]]))
+    array([[2.]])
+    """
+
+    A: Array | None = None
+    source_map: Array | None = None
+    landmarks: Array | None = None
+    gamma: float = 1.0
+
+    def features(self, X: Matrix) -> Matrix:
+        """phi(x) of target rows (or of source rows already mapped)."""
+        return X if self.landmarks is None else rbf_rows(X, self.landmarks, self.gamma)
+
+    def __call__(self, X: Matrix) -> Matrix:
+        """Target rows in the common space."""
+        phi = self.features(X)
+        return phi if self.A is None else np.asarray(phi @ self.A)
+
+    def mapped(self, X: Matrix) -> Matrix:
+        """Source rows brought into the target's input space."""
+        return X if self.source_map is None else np.asarray(X @ self.source_map)
+
+
+def rbf_rows(X: Matrix, landmarks: Array, gamma: float) -> Array:
+    """exp(-gamma |x - l|^2) for each row x (scaled to unit length) and landmark l (rows of unit length)."""
+    D = unit(dense(X))
+    squares = (D * D).sum(axis=1)[:, None] + (landmarks * landmarks).sum(axis=1) - 2 * (D @ landmarks.T)
+    return np.asarray(np.exp(-gamma * np.maximum(squares, 0)))
+
+
+@dataclass(frozen=True)
+class Info:
+    """How an alignment was found, for people and plots; nothing later depends on it.
+
+    `discrepancy[r]` is the MMD part of the objective, |V^T A|_F^2, in round r; `changed[r]` the number of pseudo-labels
+    that differ from the round before; `eigenvalues` those of the pencil (largest a^T S a / a^T P a first).
+    """
+
+    discrepancy: list[float] = field(default_factory=list)
+    changed: list[int] = field(default_factory=list)
+    rank: int = 0
+    eigenvalues: Array = field(default_factory=lambda: np.empty(0))
+    pseudo_labels: Array | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """A projection and how it was found."""
+
+    projection: Projection
+    info: Info
+
+
+@runtime_checkable
+class Aligner(Protocol):
+    """source (N_s x m) with codes 0..K-1, target (N_t x m, may have no rows) -> Alignment."""
+
+    def fit(self, source: Matrix, codes: Array, target: Matrix) -> Alignment:
+        """Align the source with the unlabelled target rows."""
+        ...

@@ -1,0 +1,17 @@
+"""No alignment: the space is the input space."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hedgerow.align.base import Alignment, Info, Projection
+from hedgerow.arrays import Array, Matrix
+
+
+@dataclass(frozen=True)
+class Identity:
+    """z = x."""
+
+    def fit(self, source: Matrix, codes: Array, target: Matrix) -> Alignment:
+        """The identity projection."""
+        return Alignment(Projection(), Info(rank=source.shape[1]))
