@@ -1,0 +1,490 @@
+"""OnlineTransferClassifier: scikit-learn's verbs and river's verbs over one learner."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from hedgerow import store
+from hedgerow.align import Aligner, Info
+from hedgerow.arrays import Array, Matrix, check_finite, is_sparse
+from hedgerow.domains import Domain
+from hedgerow.errors import InputError
+from hedgerow.labels import Codes, as_labels, classes_of, is_missing
+from hedgerow.learner import Learner
+from hedgerow.methods import METHODS, Recipe
+from hedgerow.offline import AlignFit, Options, Source, build, fit_aligner
+from hedgerow.preprocess import parse
+from hedgerow.readings import resolve
+
+
+class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Labelled sources in advance, a target that streams: predict, see the label, learn, with every instance.
+
+    Parameters
+    ----------
+    method : a name of `hedgerow.methods.METHODS`: pa, paio, homotl-1, homotl-2, homotlms, oddm-fixed, oddm.
+    reading : "general" (our defaults for any data), "authors" (the released code), "paper" (the text as printed) or
+        "table" (what reproduces the published table). It sets every option below that is None;
+        `hedgerow.readings` has the whole list.
+    aligner : name or object of `hedgerow.align`; None is the method's own (JDA for the ODDM methods).
+    dim : upper limit of the dimension of an aligned space; `dim_` says what the data allowed.
+    lam : ridge of the aligner.
+    rounds : rounds of pseudo-labels in JDA and BDA.
+    C : aggressiveness of PA-I and PA-II.
+    mu : strength of the refresh, A <- (I + mu sum_k g_k g_k^T)^{-1} A.
+    refresh_every : T_w, the number of labels between refreshes.
+    beta : Hedge's discount in (0, 1). None takes sqrt T/(sqrt T + sqrt ln N) from `horizon`; without a horizon the
+        anytime rule eta_t = sqrt(8 ln N / t) is used (`hedgerow.mix.Hedge`).
+    horizon : T, the expected number of labels.
+    unseen : what the refresh does with a class not met yet in the target: "zero", "skip" or "shrink".
+    eigenvectors : scaling of the aligner's columns: "unit" length, or "S" (a^T S a = 1).
+    source_pass : a source's classifier is the "last" of its pass, or the "average" over it.
+    combine : experts are combined by their "scores" or by a "vote"; None is the method's own way.
+    preprocess : names of `hedgerow.preprocess` steps, e.g. ("row-minmax", "unit") or "zscore+unit"; () for none.
+    classes : the labels that can occur. If given, another label is refused; if None, a class first met in the stream
+        is learned, and stands last in `classes_`.
+    dtype : "float64", "float32" or None (as the data comes).
+    random_state : seed for parts that draw at random (none of the paper's do).
+    tau, target_mean, projected, beta_rule, inverse, guarantee : the remaining places where paper and code differ.
+    head : update rule of the classifiers: pa1, pa, pa2, perceptron, or a registered one.
+
+    Attributes
+    ----------
+    classes_, source_names_, expert_names_, dim_, info_, learner_, weights_, discrepancy_, mistakes_, seen_, bound_,
+    guarantee_, hedge_loss_
+
+    Examples
+    --------
+    >>> from hedgerow import OnlineTransferClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(80, 5)); y = np.where(X[:, 0] > 0, "up", "down")
+    >>> domain = np.r_[np.zeros(30), np.ones(30), -np.ones(20)]   # two sources, then unlabelled target rows
+    >>> clf = OnlineTransferClassifier(method="oddm").fit(X, y, sample_domain=domain)
+    >>> clf.predict(X[60:62]).shape, len(clf.weights_)
+    ((2,), 4)
+    >>> clf.learn_one(X[60], "up").seen_
+    1
+    """
+
+    learner_: Learner
+    classes_: Array
+
+    def __init__(
+        self,
+        method: str = "oddm",
+        *,
+        reading: str = "general",
+        aligner: str | Aligner | None = None,
+        dim: int = 100,
+        lam: float | None = None,
+        rounds: int = 10,
+        C: float = 5.0,
+        mu: float = 1.0,
+        refresh_every: int | None = None,
+        beta: float | None = None,
+        horizon: float | None = None,
+        unseen: str | None = None,
+        eigenvectors: str | None = None,
+        source_pass: str | None = None,
+        combine: str | None = None,
+        preprocess: str | Sequence[str] | None = None,
+        classes: Sequence[Hashable] | None = None,
+        dtype: str | None = None,
+        random_state: int | None = None,
+        tau: str | None = None,
+        target_mean: str | None = None,
+        projected: str | None = None,
+        beta_rule: str | None = None,
+        inverse: str | None = None,
+        guarantee: str | None = None,
+        head: str = "pa1",
+    ) -> None:
+        self.method = method
+        self.reading = reading
+        self.aligner = aligner
+        self.dim = dim
+        self.lam = lam
+        self.rounds = rounds
+        self.C = C
+        self.mu = mu
+        self.refresh_every = refresh_every
+        self.beta = beta
+        self.horizon = horizon
+        self.unseen = unseen
+        self.eigenvectors = eigenvectors
+        self.source_pass = source_pass
+        self.combine = combine
+        self.preprocess = preprocess
+        self.classes = classes
+        self.dtype = dtype
+        self.random_state = random_state
+        self.tau = tau
+        self.target_mean = target_mean
+        self.projected = projected
+        self.beta_rule = beta_rule
+        self.inverse = inverse
+        self.guarantee = guarantee
+        self.head = head
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    # -- the offline stage --------------------------------------------------------------------------------------
+
+    def fit(self, X: Matrix, y: Any, sample_domain: Any = None) -> OnlineTransferClassifier:
+        """Start from labelled sources (sample_domain >= 0: the source's number) and unlabelled target rows (< 0).
+
+        Without `sample_domain` all rows are one source. The labels of target rows are never looked at. Rows of a source
+        are presented to its classifier in the order given.
+        """
+        if y is None:
+            raise InputError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None; "
+                "give a label for every source row"
+            )
+        X = self._matrix(X, reset=True)
+        labels = _labels(y, X.shape[0])
+        domain = _sample_domain(sample_domain, X.shape[0])
+        ids = np.unique(domain[domain >= 0])
+        sources = [(str(i), X[domain == i], labels[domain == i]) for i in ids]
+        self._start(sources, X[domain < 0])
+        return self
+
+    def fit_domains(
+        self, sources: Sequence[Domain], warmup: Domain | None = None, align: AlignFit = fit_aligner
+    ) -> OnlineTransferClassifier:
+        """As `fit`, from named domains. `align(aligner, source, codes, warmup)` may return a remembered alignment."""
+        widths = {d.name: d.X.shape[1] for d in [*sources, *([warmup] if warmup is not None else [])]}
+        if len(set(widths.values())) > 1:
+            raise InputError(f"domains of different width: {widths}; homogeneous transfer needs the same features")
+        if not widths:
+            raise InputError("no domain given; fit_domains needs at least one source or some warm-up rows")
+        for d in sources:
+            if d.y is None:
+                raise InputError(f"source {d.name!r} has no labels; pass it as warm-up, or give its labels")
+        names = next((d.feature_names for d in [*sources, warmup] if d is not None and d.feature_names is not None), None)
+        self.n_features_in_ = next(iter(widths.values()))
+        self.__dict__.pop("feature_names_in_", None)
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+        parts = [(d.name, self._cast(d.X), d.y) for d in sources if d.y is not None]
+        empty = np.empty((0, self.n_features_in_), dtype=parts[0][1].dtype if parts else np.float64)
+        self._start(parts, empty if warmup is None else self._cast(warmup.X), align)
+        return self
+
+    def _start(self, sources: list[tuple[str, Matrix, Array]], warmup: Matrix, align: AlignFit = fit_aligner) -> None:
+        recipe, options = self._composition()
+        labels = [y for _, _, y in sources]
+        for name, X, y in sources:
+            if is_missing(y).any():
+                row = int(np.flatnonzero(is_missing(y))[0])
+                raise InputError(f"source {name!r}: Input y contains NaN or None at row {row}; a source row needs a label")
+            if X.dtype.kind == "f" and y.dtype.kind == "f":
+                check_classification_targets(y)
+        codes = Codes(self._fixed_classes(labels) if self.classes is not None else _all_classes(labels))
+        parts = [Source(name, X, self._known(codes, y, f"source {name!r}")) for name, X, y in sources]
+        built = build(recipe, options, parts, warmup, len(codes.classes), align)
+        self.info_: list[Info] = [a.info for a in built.alignments]
+        self.source_names_ = [name for name, _, _ in sources]
+        self._install(built.learner, codes)
+
+    def _install(self, learner: Learner, codes: Codes) -> None:
+        self.learner_, self._codes, self.classes_ = learner, codes, codes.classes
+        self.expert_names_ = [expert.name for expert in learner.plan.experts]
+        self.dim_ = int(learner.state["W"].shape[2])
+
+    def _composition(self) -> tuple[Recipe, Options]:
+        """The recipe and its options, every name and number checked before anything is computed."""
+        recipe = METHODS[self.method]
+        steps = None if self.preprocess is None else parse(self.preprocess)
+        reading = resolve(
+            self.reading, self.method, lam=self.lam, refresh_every=self.refresh_every, unseen=self.unseen,
+            eigenvectors=self.eigenvectors, source_pass=self.source_pass, combine=self.combine, preprocess=steps,
+            tau=self.tau, target_mean=self.target_mean, projected=self.projected, beta_rule=self.beta_rule,
+            inverse=self.inverse, guarantee=self.guarantee,
+        )  # fmt: skip
+        for name, least in (("dim", 1), ("rounds", 1)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or int(value) != value or value < least:
+                raise InputError(f"{name}={value!r}: must be a whole number, at least {least}")
+        if not self.mu >= 0:
+            raise InputError(f"mu={self.mu!r}: the strength of the refresh cannot be negative")
+        if self.dtype not in (None, "float32", "float64"):
+            raise InputError(f"dtype={self.dtype!r}: use 'float32', 'float64' or None")
+        return recipe, Options(
+            reading, self.aligner, int(self.dim), int(self.rounds), self.C, self.mu, self.beta, self.horizon, self.head
+        )
+
+    def _fixed_classes(self, labels: list[Array]) -> Array:
+        return classes_of(as_labels(list(self.classes or ()), "classes"), "classes")
+
+    def _known(self, codes: Codes, labels: Array, where: str) -> Array:
+        new = codes.unseen(labels)
+        if new:
+            raise InputError(
+                f"{where}: label {new[0]!r} is not among classes={list(codes.classes)}; "
+                "add it there, or leave classes=None to let new classes be learned"
+            )
+        return codes.of(labels)
+
+    # -- predicting ---------------------------------------------------------------------------------------------
+
+    def decision_function(self, X: Matrix) -> Array:
+        """Combined scores: a column a class, or for two classes one number, positive for `classes_[1]`."""
+        scores = self._scores(X)
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+    def predict(self, X: Matrix) -> Array:
+        """The most likely class of each row by the model as it is; nothing is learned."""
+        return np.asarray(self.classes_[self._scores(X).argmax(axis=1)])
+
+    def predict_proba(self, X: Matrix) -> Array:
+        """A probability a class: the softmax of the scores, or the shares where they are on the simplex already."""
+        scores = self._scores(X)
+        return self.learner_.plan.mixer.probabilities(scores)
+
+    def predict_one(self, x: Any) -> Any:
+        """The most likely class of one instance: a 1-d array, or a mapping from feature names to values."""
+        row = self._row(x)
+        scores = self.learner_.scores(row)[0]
+        return _plain(self.classes_[scores.argmax()])
+
+    def predict_proba_one(self, x: Any) -> dict[Any, float]:
+        """Class -> probability for one instance."""
+        row = self._row(x)
+        p = self.learner_.plan.mixer.probabilities(self.learner_.scores(row))[0]
+        return {_plain(label): float(v) for label, v in zip(self.classes_, p, strict=True)}
+
+    def _scores(self, X: Matrix) -> Array:
+        check_is_fitted(self)
+        X = self._matrix(X, reset=False)
+        self._need_a_class()
+        return self.learner_.scores(X)
+
+    def _need_a_class(self) -> None:
+        if not len(self.classes_):
+            raise InputError("no class is known yet: learn a label first, or give classes=[...]")
+
+    # -- learning -----------------------------------------------------------------------------------------------
+
+    def partial_fit(self, X: Matrix, y: Any, classes: Any = None) -> OnlineTransferClassifier:
+        """Learn labelled target rows in order. Before any `fit` it starts a target-only learner (there is no source).
+
+        A row whose label is None or NaN is not learned. `classes` lists the classes for such a cold start.
+        """
+        cold = not hasattr(self, "learner_")
+        X = self._matrix(X, reset=cold)
+        labels = _labels(y, X.shape[0])
+        if cold:
+            self._cold_start(X, labels, classes)
+        self._learn(X, labels)
+        return self
+
+    def learn_one(self, x: Any, y: Any) -> OnlineTransferClassifier:
+        """Learn one labelled target instance; with a missing label (None, NaN) nothing happens.
+
+        A late label is learned the same way: keep the x, and call this when the label arrives.
+        """
+        if not hasattr(self, "learner_"):
+            return self.partial_fit(np.atleast_2d(np.asarray(x)), as_labels([y], "y"))
+        row = self._row(x)
+        label = np.empty(1, dtype=object)
+        label[0] = y
+        self._learn(row, label)
+        return self
+
+    def predict_then_learn(self, X: Matrix, y: Any) -> Array:
+        """The prequential block path: the prediction made for each row before its label was learned."""
+        check_is_fitted(self)
+        X = self._matrix(X, reset=False)
+        labels = _labels(y, X.shape[0])
+        self._need_a_class()
+        return self._learn(X, labels)
+
+    def _learn(self, X: Matrix, labels: Array) -> Array:
+        """Rows in order, in blocks; a class met for the first time gets a block of its own, predicted without it."""
+        new = self._codes.unseen(labels)
+        if new and self.classes is not None:
+            self._known(self._codes, labels, "the stream")
+        table = self._codes.grow(new) if new else self._codes
+        codes = table.of(labels)
+        first = sorted(int(np.flatnonzero(codes == k)[0]) for k in range(len(self._codes.classes), len(table.classes)))
+        predictions = np.empty(X.shape[0], dtype=np.int64)
+        known = self.learner_.n_classes
+        edges = sorted({0, X.shape[0], *first, *(i + 1 for i in first)})
+        for a, b in zip(edges, edges[1:], strict=False):
+            if a in first:
+                self.learner_.grow(known + 1)
+            trace = self.learner_.run(X[a:b], codes[a:b], known if a in first else None)
+            predictions[a:b] = trace.predictions if known else 0
+            known = self.learner_.n_classes
+        self._codes, self.classes_ = table, table.classes
+        return np.asarray(self.classes_[predictions]) if len(self.classes_) else predictions
+
+    def _cold_start(self, X: Matrix, labels: Array, classes: Any) -> None:
+        recipe, options = self._composition()
+        given = self.classes if self.classes is not None else classes
+        known = labels[~is_missing(labels)] if given is None else as_labels(list(given), "classes")
+        if known.dtype.kind == "f":
+            check_classification_targets(known)
+        codes = Codes(classes_of(known, "classes"))
+        built = build(recipe, options, [], X[:0], len(codes.classes))
+        self.info_, self.source_names_ = [], []
+        self._install(built.learner, codes)
+
+    # -- what is known so far -----------------------------------------------------------------------------------
+
+    @property
+    def weights_(self) -> Array:
+        """Who is trusted: one weight an expert, in the order of `expert_names_`."""
+        return self.learner_.weights
+
+    @property
+    def discrepancy_(self) -> Array:
+        """How far apart each source and the target are, in its space: sum_k |A^T g_k|^2 over the classes both have."""
+        return self.learner_.discrepancies()
+
+    @property
+    def mistakes_(self) -> int:
+        """Mistakes so far, each counted when its label was learned."""
+        return int(self.learner_.state["mistakes"][0])
+
+    @property
+    def seen_(self) -> int:
+        """Labels learned so far."""
+        return self.learner_.seen
+
+    @property
+    def hedge_loss_(self) -> float:
+        """sum_t p_t . loss_t, what the mixer's weights suffered so far; this is what Hedge's bound is about."""
+        return float(self.learner_.state["mixture_loss"][0])
+
+    @property
+    def bound_(self) -> float:
+        """The guarantee for what was observed so far; `guarantee_` says in words what it bounds."""
+        return self.learner_.bound
+
+    @property
+    def guarantee_(self) -> str:
+        """What `bound_` bounds."""
+        return self.learner_.plan.mixer.guarantee
+
+    # -- files --------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model and its place in the stream (safetensors; no pickle)."""
+        check_is_fitted(self)
+        params = self.get_params(deep=False)
+        params["aligner"] = store.aligner_to_json(self.aligner)
+        params["classes"] = None if self.classes is None else store.labels_to_json(as_labels(list(self.classes), "classes"))
+        names = getattr(self, "feature_names_in_", None)
+        store.save(
+            path,
+            self.learner_,
+            self.classes_,
+            {
+                "params": params,
+                "sources": self.source_names_,
+                "features": None if names is None else [str(name) for name in names],
+                "n_features": int(self.n_features_in_),
+            },
+        )
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> OnlineTransferClassifier:
+        """Read a model; it resumes the stream exactly where it was saved (`info_` is not kept)."""
+        learner, classes, header = store.load(path)
+        params = dict(header["params"])
+        params["aligner"] = store.aligner_from_json(params["aligner"])
+        if params["classes"] is not None:
+            params["classes"] = store.labels_from_json(params["classes"]).tolist()
+        clf = cls(**params)
+        clf.n_features_in_ = header["n_features"]
+        if header["features"] is not None:
+            clf.feature_names_in_ = np.asarray(header["features"], dtype=object)
+        clf.info_, clf.source_names_ = [], list(header["sources"])
+        clf._install(learner, Codes(classes))
+        return clf
+
+    # -- the door -----------------------------------------------------------------------------------------------
+
+    def _matrix(self, X: Matrix, reset: bool) -> Matrix:
+        X = validate_data(
+            self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False,
+            ensure_min_samples=1 if reset else 0,
+        )  # fmt: skip
+        check_finite(X, "X")
+        return self._cast(X)
+
+    def _cast(self, X: Matrix) -> Matrix:
+        return X if self.dtype is None else X.astype(self.dtype, copy=False)
+
+    def _row(self, x: Any) -> Matrix:
+        """One instance as a 1 x m matrix, checked without scikit-learn's overhead."""
+        check_is_fitted(self)
+        self._need_a_class()
+        m = self.n_features_in_
+        if isinstance(x, Mapping):
+            x = self._from_names(x)
+        if is_sparse(x):
+            row = x.tocsr().reshape((1, -1)) if x.ndim == 1 else x.tocsr()
+        else:
+            try:
+                row = np.asarray(x, dtype=self.learner_.state["W"].dtype)
+            except (TypeError, ValueError) as error:
+                raise InputError(f"x: not a row of numbers ({error})") from error
+            row = row[None] if row.ndim == 1 else row
+        if row.shape != (1, m):
+            raise InputError(f"x: expected one instance of {m} features, got shape {np.shape(x)}")
+        check_finite(row, "x")
+        return row
+
+    def _from_names(self, x: Mapping[Any, Any]) -> list[Any]:
+        names = getattr(self, "feature_names_in_", None)
+        if names is None:
+            raise InputError("x is a mapping, but the model was fitted without feature names; give a 1-d array")
+        missing = [name for name in names if name not in x]
+        if missing:
+            raise InputError(f"x: feature {missing[0]!r} is missing ({len(missing)} in all)")
+        return [x[name] for name in names]
+
+
+def _labels(y: Any, length: int) -> Array:
+    shape = getattr(y, "shape", ())
+    if len(shape) == 2 and shape[1] == 1:
+        y = column_or_1d(y, warn=True)
+    return as_labels(y, "y", length)
+
+
+def _all_classes(labels: list[Array]) -> Array:
+    if not labels:
+        return np.empty(0, dtype=object)
+    kinds = {y.dtype.kind for y in labels}
+    if len(kinds) == 1:
+        return classes_of(np.concatenate(labels), "y")
+    mixed = np.concatenate([y.astype(object) for y in labels])
+    return classes_of(mixed, "y")
+
+
+def _sample_domain(sample_domain: Any, n: int) -> Array:
+    if sample_domain is None:
+        return np.zeros(n, dtype=np.int64)
+    domain = np.asarray(sample_domain)
+    if domain.shape != (n,):
+        raise InputError(f"sample_domain: shape {domain.shape} for {n} rows; give one number a row")
+    if domain.dtype.kind not in "iuf" or not np.array_equal(domain, domain.astype(np.int64)):
+        raise InputError("sample_domain: expected whole numbers (>= 0: source, < 0: unlabelled target)")
+    return domain.astype(np.int64)
+
+
+def _plain(label: Any) -> Any:
+    return label.item() if isinstance(label, np.generic) else label

@@ -1,0 +1,30 @@
+"""Heads: the classifiers that live in a space. A head turns rows into scores and labels into better weights.
+
+A head is an object with `block(W, Z, y) -> F`: the scores before each label, with W (K x d) updated in place.
+To add one, subclass `StepwiseHead`, write its `step`, and register it: `register_head("mine", Mine)`.
+"""
+
+from __future__ import annotations
+
+from hedgerow.heads.base import Head, StepwiseHead, train
+from hedgerow.heads.pa import PassiveAggressive
+from hedgerow.heads.rules import RULES
+from hedgerow.registry import Registry
+
+HEADS: Registry[type[Head]] = Registry("head")
+for _name in RULES:
+    HEADS.register(_name, PassiveAggressive)
+
+register_head = HEADS.register
+
+
+def make_head(name: str, C: float) -> Head:
+    """The head of this name with aggressiveness C.
+
+    >>> make_head("pa1", C=5.0)
+    PassiveAggressive(rule='pa1', C=5.0)
+    """
+    return HEADS[name](name, C)
+
+
+__all__ = ["HEADS", "Head", "PassiveAggressive", "StepwiseHead", "make_head", "register_head", "train"]

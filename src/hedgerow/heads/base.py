@@ -1,0 +1,72 @@
+"""What a head is, and the pass over a source that trains one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from hedgerow.arrays import Array
+from hedgerow.errors import unknown
+
+SOURCE_PASSES = ("last", "average")
+
+
+class Head(ABC):
+    """A linear multiclass classifier f = W z with W of shape K x d, learned one labelled row at a time."""
+
+    def __init__(self, rule: str, C: float) -> None:
+        self.rule, self.C = rule, C
+
+    @abstractmethod
+    def block(self, W: Array, Z: Array, y: Array) -> Array:
+        """Scores of each row before its label (B x K); W is updated in place by the rows with y >= 0, in order."""
+
+    @abstractmethod
+    def averaged(self, W: Array, Z: Array, y: Array) -> Array:
+        """The mean of the weights after each row of the pass; W ends at the last ones."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(rule={self.rule!r}, C={self.C!r})"
+
+
+class StepwiseHead(Head):
+    """A head given by what it does with one labelled row; blocks are loops over it."""
+
+    @abstractmethod
+    def step(self, W: Array, z: Array, y: int, f: Array) -> None:
+        """Learn one row: W in place, f = W z the scores before the label."""
+
+    def block(self, W: Array, Z: Array, y: Array) -> Array:
+        """Row by row."""
+        F = np.empty((len(Z), len(W)), dtype=W.dtype)
+        for t, (z, label) in enumerate(zip(Z, y, strict=True)):
+            F[t] = W @ z
+            if label >= 0:
+                self.step(W, z, int(label), F[t])
+        return F
+
+    def averaged(self, W: Array, Z: Array, y: Array) -> Array:
+        """Row by row."""
+        total = np.zeros_like(W)
+        for z, label in zip(Z, y, strict=True):
+            self.step(W, z, int(label), W @ z)
+            total += W
+        return total / max(len(Z), 1)
+
+
+def train(head: Head, Z: Array, y: Array, K: int, source_pass: str = "last") -> Array:
+    """One pass from zero over a source, rows in the order given: the last weights, or the mean over the pass.
+
+    >>> from hedgerow.heads import make_head
+    >>> train(make_head("pa1", 5.0), np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0, 1]), 2)
+    array([[ 0.5, -0.5],
+           [-0.5,  0.5]])
+    """
+    W = np.zeros((K, Z.shape[1]), dtype=Z.dtype)
+    if source_pass == "average":
+        return head.averaged(W, Z, y)
+    if source_pass != "last":
+        raise unknown("source_pass", source_pass, SOURCE_PASSES)
+    head.block(W, Z, y)
+    return W

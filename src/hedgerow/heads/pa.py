@@ -1,0 +1,86 @@
+"""Multiclass passive-aggressive learning (Crammer, Dekel, Keshet, Shalev-Shwartz, Singer 2006), and the perceptron.
+
+    f = W z,   s = argmax_{k != y} f_k,   loss = max(0, 1 - f_y + f_s)
+    if loss > 0:  W_y += tau z,  W_s -= tau z
+
+| rule          | tau                                                                          |
+|---------------|------------------------------------------------------------------------------|
+| `perceptron`  | 1 on a mistake (f_y <= f_s), else 0                                          |
+| `pa`          | loss / (2 |z|^2): the margin is exactly 1 afterwards                         |
+| `pa1`         | min(C, loss / (2 |z|^2))                                                     |
+| `pa2`         | loss / (2 |z|^2 + 1/(2C))                                                    |
+| `pa1-printed` | min(C, loss / |f_y - f_s|), C where that is 0/0: the paper's misprint        |
+
+sum_k W_k never changes. Ties go to the lowest class. A zero row teaches nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hedgerow.arrays import Array
+from hedgerow.errors import InputError, unknown
+from hedgerow.heads.base import Head
+from hedgerow.heads.rules import PA, PA1_PRINTED, PA2, PERCEPTRON, RULES
+
+
+class PassiveAggressive(Head):
+    """A head of the passive-aggressive family, run by the compiled loop.
+
+    >>> head, W = PassiveAggressive("pa"), np.zeros((3, 2))
+    >>> head.block(W, np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([2, 2]))
+    array([[ 0. ,  0. ,  0. ],
+           [-0.5,  0. ,  0.5]])
+    """
+
+    def __init__(self, rule: str = "pa1", C: float = 5.0) -> None:
+        if rule not in RULES:
+            raise unknown("update rule", rule, RULES)
+        if not C > 0:
+            raise InputError(f"C={C}: the aggressiveness must be positive")
+        super().__init__(rule, C)
+
+    def block(self, W: Array, Z: Array, y: Array) -> Array:
+        """Prequential scores of a block; W in place."""
+        from hedgerow import kernels
+
+        return kernels.run_pass(W, Z, y, RULES[self.rule], self.C)[0]
+
+    def averaged(self, W: Array, Z: Array, y: Array) -> Array:
+        """Mean of the weights after each row."""
+        from hedgerow import kernels
+
+        return kernels.run_pass(W, Z, y, RULES[self.rule], self.C, average=True)[1]
+
+
+def step(W: Array, z: Array, y: int, rule: str = "pa1", C: float = 5.0) -> Array:
+    """One labelled row in plain NumPy, the specification of the compiled loop: scores before the label, W in place.
+
+    >>> W = np.zeros((2, 1))
+    >>> step(W, np.array([2.0]), 1, "pa")
+    array([0., 0.])
+    >>> W.ravel().tolist()
+    [-0.25, 0.25]
+    """
+    f = W @ z
+    rivals = f.copy()
+    rivals[y] = -np.inf
+    s = int(rivals.argmax())
+    margin, square = f[y] - f[s], z @ z
+    loss = 1 - margin
+    if loss > 0 and square > 0:
+        tau = _tau(RULES[rule], loss, margin, square, C)
+        W[y] += tau * z
+        W[s] -= tau * z
+    return np.asarray(f)
+
+
+def _tau(rule: int, loss: float, margin: float, square: float, C: float) -> float:
+    if rule == PERCEPTRON:
+        return float(margin <= 0)
+    if rule == PA1_PRINTED:
+        return C if margin == 0 else min(C, loss / abs(margin))
+    if rule == PA2:
+        return loss / (2 * square + 0.5 / C)
+    tau = loss / (2 * square)
+    return tau if rule == PA else min(C, tau)

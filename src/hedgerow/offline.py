@@ -1,0 +1,237 @@
+"""The offline stage: from a recipe, its options, labelled sources and unlabelled target rows to a learner.
+
+For every space: align, project the source, train the source classifiers; then lay out the experts and the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from hedgerow.align import ALIGNERS, Aligner, Alignment, Projection
+from hedgerow.arrays import Array, Matrix, dense, is_sparse
+from hedgerow.errors import InputError
+from hedgerow.heads import Head, make_head, train
+from hedgerow.learner import MOMENTS, Expert, Learner, Plan, Refresh, State
+from hedgerow.methods import ORIGINAL, Recipe
+from hedgerow.mix import Hedge, LossBased, Mixer, Single, horizon_beta
+from hedgerow.moments import Moments
+from hedgerow.preprocess import Preprocess, unit
+from hedgerow.readings import Reading
+
+AlignFit = Callable[[Aligner, Matrix, Array, Matrix], Alignment]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a recipe leaves open."""
+
+    reading: Reading
+    aligner: str | Aligner | None = None
+    dim: int = 100
+    rounds: int = 10
+    C: float = 5.0
+    mu: float = 1.0
+    beta: float | None = None
+    horizon: float | None = None
+    head: str = "pa1"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A named source, its labels as codes 0..K-1."""
+
+    name: str
+    X: Matrix
+    codes: Array
+
+
+@dataclass(frozen=True)
+class Built:
+    """A learner ready for the stream, and how its spaces were found."""
+
+    learner: Learner
+    alignments: list[Alignment]
+
+
+def fit_aligner(aligner: Aligner, X: Matrix, codes: Array, warmup: Matrix) -> Alignment:
+    """The plain way; the paper's experiments pass one that remembers."""
+    return aligner.fit(X, codes, warmup)
+
+
+def build(
+    recipe: Recipe, options: Options, sources: Sequence[Source], warmup: Matrix, K: int, align: AlignFit = fit_aligner
+) -> Built:
+    """The whole offline stage. `warmup` may have no rows, and `sources` may be empty: then only the target learns."""
+    reading = options.reading
+    pre = Preprocess(reading.preprocess)
+    Xs, U = pre.start([s.X for s in sources], warmup)
+    codes = [s.codes for s in sources]
+    head = make_head(head_rule(options), options.C)
+    shared = recipe.spaces == "shared"
+    groups = [list(range(len(sources)))] if shared else [[i] for i in range(len(sources))]
+    if not sources:
+        groups = [[]]
+    alignments = [_align(recipe, options, [Xs[i] for i in g], [codes[i] for i in g], U, align) for g in groups]
+    projections = [a.projection for a in alignments]
+    mapped = [projections[0 if shared else i].mapped(X) for i, X in enumerate(Xs)]
+    Z = [_project(projections[0 if shared else i], X, reading) for i, X in enumerate(mapped)]
+    experts, weights = _experts(recipe, [s.name for s in sources], Z, codes, K, head, reading, U.shape[1])
+
+    moments = [Moments.of(X, y, K) for X, y in zip(mapped, codes, strict=True)]
+    state = _state(moments, U, K, reading, weights, len(experts)) | pre.arrays()
+    gammas = _add_projections(state, projections, recipe, mapped[0].dtype if mapped else U.dtype)
+    plan = Plan(
+        steps=pre.steps,
+        experts=tuple(experts),
+        mixer=make_mixer(recipe, options, len(experts)),
+        rule=head.rule,
+        C=options.C,
+        unit_projection=reading.projected == "unit" and "A" in state,
+        gammas=gammas,
+        refresh=Refresh(reading.refresh_every, options.mu, reading.unseen, reading.inverse)
+        if recipe.refresh and sources
+        else None,
+    )
+    return Built(Learner(plan, state), alignments)
+
+
+def head_rule(options: Options) -> str:
+    """The head's name, with the printed tau where the reading asks for it."""
+    return "pa1-printed" if options.head == "pa1" and options.reading.tau == "printed" else options.head
+
+
+def make_aligner(choice: str | Aligner, options: Options) -> Aligner:
+    """An aligner by name gets those of dim, lam, rounds and eigenvectors that it knows; an object is used as it is."""
+    if not isinstance(choice, str):
+        if not isinstance(choice, Aligner):
+            raise InputError(f"aligner={choice!r}: give a name or an object with fit(source, codes, target)")
+        return choice
+    cls: Any = ALIGNERS[choice]
+    known = {f.name for f in fields(cls)} if is_dataclass(cls) else set()
+    given = {
+        "dim": options.dim,
+        "lam": options.reading.lam,
+        "rounds": options.rounds,
+        "eigenvectors": options.reading.eigenvectors,
+    }
+    aligner: Aligner = cls(**{name: value for name, value in given.items() if name in known})
+    return aligner
+
+
+def make_mixer(recipe: Recipe, options: Options, n: int) -> Mixer:
+    """The recipe's mixer for n experts; without beta and horizon, Hedge's anytime rule."""
+    reading = options.reading
+    if recipe.mixer == "single" or n == 1:
+        return Single()
+    if recipe.mixer == "loss":
+        return LossBased(combination=reading.combine or "simplex")
+    beta = options.beta
+    if beta is None and options.horizon is not None:
+        own = recipe.log_experts == ORIGINAL or reading.beta_rule == "ln 2n"
+        beta = horizon_beta(options.horizon, n if own else 2)
+    return Hedge(beta, reading.combine or "scores", reading.guarantee)
+
+
+def _align(
+    recipe: Recipe, options: Options, Xs: list[Matrix], codes: list[Array], U: Matrix, align: AlignFit
+) -> Alignment:
+    if not Xs:
+        return ALIGNERS["identity"]().fit(U, np.empty(0, dtype=np.int64), U)
+    aligner = make_aligner(options.aligner or recipe.aligner, options)
+    if len(Xs) == 1:
+        return align(aligner, Xs[0], codes[0], U)
+    return align(aligner, _rows(Xs), np.concatenate(codes), U)
+
+
+def _rows(parts: Sequence[Matrix]) -> Matrix:
+    if any(is_sparse(X) for X in parts):
+        import scipy.sparse as sp
+
+        return sp.vstack([sp.csr_array(X) for X in parts], format="csr")
+    return np.vstack(parts)
+
+
+def _project(projection: Projection, X: Matrix, reading: Reading) -> Array:
+    Z = dense(projection(X))
+    aligned = projection.A is not None
+    return np.ascontiguousarray(unit(Z) if aligned and reading.projected == "unit" else Z)
+
+
+def _experts(
+    recipe: Recipe, names: list[str], Z: list[Array], codes: list[Array], K: int, head: Head, reading: Reading, m: int
+) -> tuple[list[Expert], list[Array]]:
+    """Frozen source heads first, then the online ones: the order of every array that has one row an expert."""
+    shared, n = recipe.spaces == "shared", len(Z)
+    d = max((z.shape[1] for z in Z), default=m)
+    zero = np.zeros((K, d), dtype=Z[0].dtype if Z else np.float64)
+
+    def trained(rows: Array, y: Array) -> Array:
+        W = zero.copy()
+        W[:, : rows.shape[1]] = train(head, rows, y, K, reading.source_pass)
+        return W
+
+    pooled = trained(np.vstack(Z), np.concatenate(codes)) if n and "pooled" in (recipe.frozen, recipe.online) else zero
+    experts: list[Expert] = []
+    weights: list[Array] = []
+    if recipe.frozen == "pooled" and n:
+        experts.append(Expert("sources", 0, False))
+        weights.append(pooled)
+    elif recipe.frozen == "each":
+        experts += [Expert(f"source {name}", 0 if shared else i, False) for i, name in enumerate(names)]
+        weights += [trained(z, y) for z, y in zip(Z, codes, strict=True)]
+    start = pooled if recipe.online == "pooled" else zero
+    if shared or not n:
+        experts.append(Expert("target", 0, True))
+        weights.append(start.copy())
+    else:
+        experts += [Expert(f"target via {name}", i, True) for i, name in enumerate(names)]
+        weights += [start.copy() for _ in names]
+    return experts, weights
+
+
+def _state(
+    moments: list[Moments], U: Matrix, K: int, reading: Reading, weights: list[Array], n_experts: int
+) -> State:
+    m = U.shape[1]
+    kept = U if reading.target_mean == "warmup" else U[:0]
+    state: State = Moments.of(kept, None, K).arrays("target")
+    empty = reduce(Moments.merge, moments, Moments.empty(m, K)).arrays("source") if not moments else {}
+    for name in MOMENTS:
+        stacked = [getattr(part, name) for part in moments]
+        state[f"source.{name}"] = np.stack(stacked) if stacked else empty[f"source.{name}"][None][:0]
+    state["W"] = np.stack(weights)
+    state["expert_loss"] = np.zeros(n_experts)
+    state["expert_mistakes"] = np.zeros(n_experts, dtype=np.int64)
+    state["mixture_loss"] = np.zeros(1)
+    for name in ("seen", "mistakes"):
+        state[name] = np.zeros(1, dtype=np.int64)
+    return state
+
+
+def _add_projections(
+    state: State, projections: list[Projection], recipe: Recipe, dtype: np.dtype[Any]
+) -> tuple[float, ...]:
+    """The stacked A (n x m x d, zero columns where a source allowed fewer) and the landmarks of kernel spaces."""
+    kernel = [p for p in projections if p.landmarks is not None]
+    if recipe.refresh and kernel:
+        raise InputError(
+            "the refresh moves a linear projection and a kernel aligner has none; "
+            "use kernel='primal' or 'linear', or method='oddm-fixed'"
+        )
+    if all(p.A is None for p in projections) and not recipe.refresh:
+        return ()
+    m = len(state["target.total"])
+    mats = [np.eye(m) if p.A is None else p.A for p in projections]
+    A = np.zeros((len(mats), max(a.shape[0] for a in mats), max(a.shape[1] for a in mats)), dtype=dtype)
+    for i, a in enumerate(mats):
+        A[i, : a.shape[0], : a.shape[1]] = a
+    state["A"] = A
+    for i, p in enumerate(projections):
+        if p.landmarks is not None:
+            state[f"landmarks.{i}"] = p.landmarks
+    return tuple(p.gamma for p in kernel)

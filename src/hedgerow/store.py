@@ -1,0 +1,132 @@
+"""Model files: arrays in safetensors, everything else in its JSON header. Never pickle, so a file cannot run code."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import asdict, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hedgerow.align import ALIGNERS
+from hedgerow.arrays import Array
+from hedgerow.errors import InputError
+from hedgerow.learner import Expert, Learner, Plan, Refresh
+from hedgerow.mix import Hedge, LossBased, Mixer, Single
+
+SCHEMA = 1
+MIXERS: dict[str, type[Mixer]] = {"Hedge": Hedge, "LossBased": LossBased, "Single": Single}
+
+
+def save(path: str | os.PathLike[str], learner: Learner, classes: Array, extra: dict[str, Any]) -> None:
+    """Write a model; the file appears whole or not at all."""
+    from safetensors.numpy import save_file
+
+    header = {
+        "format": "hedgerow",
+        "schema": SCHEMA,
+        "plan": plan_to_json(learner.plan),
+        "classes": labels_to_json(classes),
+        **extra,
+    }
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise InputError(f"cannot save to {target}: the folder {target.parent} does not exist")
+    arrays = {name: np.ascontiguousarray(array) for name, array in learner.state.items()}
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    os.close(handle)
+    try:
+        save_file(arrays, temporary, metadata={"hedgerow": json.dumps(header)})
+        with open(temporary, "rb") as written:
+            os.fsync(written.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def load(path: str | os.PathLike[str]) -> tuple[Learner, Array, dict[str, Any]]:
+    """Read what `save` wrote: learner, classes, and the header."""
+    from safetensors import SafetensorError, safe_open
+
+    if not Path(path).is_file():
+        raise InputError(f"no model file at {path}")
+    try:
+        with safe_open(str(path), framework="numpy") as file:
+            header = json.loads((file.metadata() or {}).get("hedgerow", "null"))
+            if not isinstance(header, dict) or header.get("format") != "hedgerow":
+                raise InputError(f"{path} is a safetensors file, but not one that hedgerow wrote")
+            if header["schema"] > SCHEMA:
+                raise InputError(f"{path} has schema {header['schema']}, this hedgerow reads up to {SCHEMA}: upgrade")
+            state = {name: np.array(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+    except SafetensorError as error:
+        raise InputError(f"{path} is not a model file, or is damaged ({error})") from error
+    return Learner(plan_from_json(header["plan"]), state), labels_from_json(header["classes"]), header
+
+
+def plan_to_json(plan: Plan) -> dict[str, Any]:
+    """A plan as plain lists and numbers."""
+    out = asdict(plan)
+    out["mixer"] = {"kind": type(plan.mixer).__name__, **_options(plan.mixer)}
+    return out
+
+
+def plan_from_json(data: dict[str, Any]) -> Plan:
+    """The inverse of `plan_to_json`."""
+    mixer = dict(data["mixer"])
+    kind = mixer.pop("kind")
+    if kind not in MIXERS:
+        raise InputError(f"the model uses the mixer {kind!r}, which is not registered here: hedgerow.store.MIXERS")
+    return Plan(
+        steps=tuple(data["steps"]),
+        experts=tuple(Expert(**expert) for expert in data["experts"]),
+        mixer=MIXERS[kind](**mixer),
+        rule=data["rule"],
+        C=data["C"],
+        unit_projection=data["unit_projection"],
+        gammas=tuple(data["gammas"]),
+        refresh=Refresh(**data["refresh"]) if data["refresh"] else None,
+    )
+
+
+def aligner_to_json(aligner: Any) -> Any:
+    """A name stays a name; an object becomes its name and options."""
+    if aligner is None or isinstance(aligner, str):
+        return aligner
+    for name in ALIGNERS:
+        if type(aligner) is ALIGNERS[name]:
+            return {"name": name, "options": _options(aligner)}
+    raise InputError(f"{aligner!r} cannot be saved: register its class with register_aligner(name, cls)")
+
+
+def aligner_from_json(data: Any) -> Any:
+    """The inverse of `aligner_to_json`."""
+    if not isinstance(data, dict):
+        return data
+    cls: Any = ALIGNERS[data["name"]]
+    return cls(**data["options"])
+
+
+def labels_to_json(labels: Array) -> dict[str, Any]:
+    """Labels with what is needed to give them back as they were."""
+    values = [list(label) if isinstance(label, tuple) else label for label in labels.tolist()]
+    if any(isinstance(label, bytes) for label in values):
+        raise InputError("labels of type bytes cannot be saved; decode them to text first")
+    return {"dtype": labels.dtype.str if labels.dtype.kind != "O" else "O", "values": values}
+
+
+def labels_from_json(data: dict[str, Any]) -> Array:
+    """The inverse of `labels_to_json`."""
+    values = [tuple(label) if isinstance(label, list) else label for label in data["values"]]
+    labels = np.empty(len(values), dtype=object)
+    labels[:] = values
+    return labels if data["dtype"] == "O" else labels.astype(np.dtype(data["dtype"]))
+
+
+def _options(part: Any) -> dict[str, Any]:
+    if not is_dataclass(part):
+        raise InputError(f"{part!r} cannot be saved: make it a dataclass of its options")
+    return {f.name: getattr(part, f.name) for f in fields(part)}
