@@ -245,7 +245,8 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
 
     def predict(self, X: Matrix) -> Array:
         """The most likely class of each row by the model as it is; nothing is learned."""
-        return np.asarray(self.classes_[self._scores(X).argmax(axis=1)])
+        best = self._scores(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
 
     def predict_proba(self, X: Matrix) -> Array:
         """A probability a class: the softmax of the scores, or the shares where they are on the simplex already."""

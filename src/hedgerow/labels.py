@@ -21,6 +21,8 @@ def as_labels(y: object, what: str, length: int | None = None) -> Array:
     """
     if hasattr(y, "to_numpy"):
         y = y.to_numpy()
+    elif hasattr(y, "__array__"):
+        y = np.asarray(y)
     if isinstance(y, np.ndarray):
         labels = y.reshape(-1) if y.ndim == 2 and y.shape[1] == 1 else y
     else:

@@ -69,7 +69,10 @@ class _MMD:
         Xs, Xt = X[:ns], X[ns:]
         root = scatter_root(X)
         if not len(root.values):
-            raise InputError("the rows of the source and the target are all the same: there is no direction to keep")
+            raise InputError(
+                f"n_samples = {X.shape[0]}: all rows of the source and the target are the same after scaling, so there "
+                "is no direction to keep; give rows that differ, or use aligner='identity'"
+            )
         source = Moments.of(Xs, codes, K)
         pseudo: Array | None = None
         history: list[float] = []
