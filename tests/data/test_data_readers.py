@@ -1,0 +1,230 @@
+import h5py
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+import scipy.io
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from hedgerow.data import read
+from hedgerow.errors import InputError
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(name, text):
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+# ---- text tables
+
+
+def test_csv_keeps_names_integers_and_text(write):
+    domain = read(write("shop.csv", "\ufeffa,kind, b\n1,mug,2.5\n\n-3e2,bike,4\n"), label="kind")
+    assert (domain.name, domain.feature_names) == ("shop", ("a", "b"))
+    assert domain.X.tolist() == [[1, 2.5], [-300, 4]]
+    assert domain.y.tolist() == ["mug", "bike"]
+    whole = read(write("t.tsv", "x\ty\n1\t3\n2\t4\n"), label="y", name="other")
+    assert whole.name == "other"
+    assert whole.y.dtype == np.int64
+    assert read(write("u.csv", "x,y\n1,3\n")).y is None
+
+
+def test_labels_that_pandas_would_take_for_missing_are_kept(write):
+    assert read(write("t.csv", "x,y\n1,NA\n2,None\n"), label="y").y.tolist() == ["NA", "None"]
+
+
+def test_an_empty_label_is_a_missing_one(write):
+    assert read(write("t.csv", "x,y\n1,a\n2,\n"), label="y").y.tolist() == ["a", None]
+    assert np.isnan(read(write("t.csv", "x,y\n1,0.5\n2,\n"), label="y").y[1])
+
+
+BAD_TEXT = {
+    "text": ("a,b\n1,2\n3,red\n", r"line 3, column 'b': 'red' is not a number.*label='b'"),
+    "line after a quoted break": ('a,b\n"1\n",2\n3,red\n', r"line 4, column 'b'"),
+    "line after a blank": ("a,b\n\n1,2\n\n3,red\n", r"line 5, column 'b'"),
+    "gap": ("a,b\n1,2\n,4\n", r"line 3, column 'a': missing value"),
+    "only gaps": ("a,b\n1,2\n,\n", r"line 3, column 'a': missing value"),
+    "nan": ("a,b\n1,nan\n", r"line 2, column 'b': missing value \(NaN\)"),
+    "inf": ("a,b\n1,2\n-inf,2\n", r"line 3, column 'a': infinite"),
+    "ragged": ("a,b\n1,2\n1,2,3\n", r"line 3 has 3 fields, the header has 2"),
+    "no header": ("1,2\n3,4\n", r"must name the columns"),
+    "blank": ("\n\n", r"no header"),
+    "header only": ("a,b\n", r"no rows"),
+    "twice": ("a,a\n1,2\n", r"'a' stands there twice"),
+    "semicolons": ("a;b\n1;2\n", r"separated by ';'"),
+    "open quote": ('a,b\n1,"2\n', r"not a text table"),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), BAD_TEXT.values(), ids=BAD_TEXT.keys())
+def test_bad_text_is_named_by_line_and_column(write, text, message):
+    path = write("bad.csv", text)
+    with pytest.raises(InputError, match=message) as caught:
+        read(path)
+    assert str(path) in str(caught.value)
+
+
+def test_unknown_label_column(write):
+    path = write("t.csv", "weight,kind\n1,a\n")
+    with pytest.raises(InputError, match=r"label column of t.csv 'kinds'; did you mean 'kind'\? Known: kind, weight"):
+        read(path, label="kinds")
+    with pytest.raises(InputError, match="no column but the label"):
+        read(write("u.csv", "kind\na\n"), label="kind")
+
+
+def test_not_utf8(tmp_path):
+    (tmp_path / "t.csv").write_bytes(b"a,b\n1,\xff\n")
+    with pytest.raises(InputError, match="UTF-8"):
+        read(tmp_path / "t.csv")
+
+
+@given(
+    hnp.arrays(
+        np.float64, hnp.array_shapes(min_dims=2, max_dims=2), elements=st.floats(allow_nan=False, allow_infinity=False)
+    )
+)
+def test_a_csv_of_reprs_comes_back_bit_for_bit(tmp_path_factory, X):
+    path = tmp_path_factory.mktemp("csv") / "t.csv"
+    header = ",".join(f"f{i}" for i in range(X.shape[1]))
+    path.write_text("\n".join([header, *(",".join(map(repr, row)) for row in X.tolist())]))
+    assert np.array_equal(read(path).X, X)
+
+
+# ---- Parquet
+
+
+def test_parquet(tmp_path):
+    table = pa.table({"a": [1, 2], "b": [True, False], "kind": pa.array(["x", "y"]).dictionary_encode()})
+    parquet.write_table(table, tmp_path / "t.parquet")
+    domain = read(tmp_path / "t.parquet", label="kind")
+    assert domain.X.tolist() == [[1, 1], [2, 0]]
+    assert domain.y.tolist() == ["x", "y"]
+    assert domain.feature_names == ("a", "b")
+
+
+def test_parquet_keeps_float32_and_whole_labels(tmp_path):
+    table = pa.table({"a": pa.array([1.5, 2], pa.float32()), "y": pa.array([3, None], pa.int8())})
+    parquet.write_table(table, tmp_path / "t.pq")
+    domain = read(tmp_path / "t.pq", label="y")
+    assert domain.X.dtype == np.float32
+    assert domain.y.tolist() == [3, None]
+    parquet.write_table(table.slice(0, 1), tmp_path / "t.pq")
+    assert read(tmp_path / "t.pq", label="y").y.dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"a": [1, 2], "b": [None, "red"]}, r"row 1, column 'b': 'red' is not a number"),
+        ({"a": [1, None]}, r"row 1, column 'a': missing value"),
+        ({"a": [1.0, float("nan")]}, r"row 1, column 'a': missing value \(NaN\)"),
+        ({"a": pa.array([], pa.float64())}, r"no rows"),
+    ],
+)
+def test_bad_parquet(tmp_path, columns, message):
+    parquet.write_table(pa.table(columns), tmp_path / "t.parquet")
+    with pytest.raises(InputError, match=message):
+        read(tmp_path / "t.parquet")
+    with pytest.raises(InputError, match=r"did you mean 'a'\?"):
+        read(tmp_path / "t.parquet", label="aa")
+
+
+# ---- npz, svmlight, MATLAB
+
+
+def test_npz(tmp_path):
+    X = np.arange(4, dtype=np.float32).reshape(2, 2)
+    np.savez(tmp_path / "t.npz", X=X, y=np.array(["a", "b"]), feature_names=np.array(["u", "v"]), z=np.array([1, 2]))
+    domain = read(tmp_path / "t.npz")
+    assert domain.X.dtype == np.float32
+    assert domain.y.tolist() == ["a", "b"]
+    assert domain.feature_names == ("u", "v")
+    assert read(tmp_path / "t.npz", label="z").y.tolist() == [1, 2]
+    with pytest.raises(InputError, match=r"unknown array of t.npz 'w'"):
+        read(tmp_path / "t.npz", label="w")
+
+
+def test_npz_is_never_unpickled(tmp_path):
+    np.savez(tmp_path / "t.npz", X=np.eye(2), y=np.array(["a", None], dtype=object))
+    with pytest.raises(InputError, match="plain arrays"):
+        read(tmp_path / "t.npz")
+
+
+def test_npz_without_X_and_broken(tmp_path):
+    np.savez(tmp_path / "t.npz", A=np.eye(2))
+    with pytest.raises(InputError, match="no array 'X'; it holds A"):
+        read(tmp_path / "t.npz")
+    np.save(tmp_path / "t.npy", np.eye(2))
+    for content in (b"PK\x03\x04 and no more", (tmp_path / "t.npy").read_bytes()):
+        (tmp_path / "t.npz").write_bytes(content)
+        with pytest.raises(InputError, match="not a readable"):
+            read(tmp_path / "t.npz")
+
+
+def test_svmlight(write):
+    domain = read(write("t.svm", "1 1:0.5 3:2\n-1 2:1\n"))
+    assert sp.issparse(domain.X)
+    assert domain.X.format == "csr"
+    assert domain.X.toarray().tolist() == [[0.5, 0, 2], [0, 1, 0]]
+    assert domain.y.tolist() == [1, -1]
+    assert domain.y.dtype == np.int64
+    wide = read(write("t.libsvm", "0.5 1:0.5\n"), n_features=4)
+    assert wide.X.toarray().tolist() == [[0.5, 0, 0, 0]]
+    assert wide.y.tolist() == [0.5]
+    with pytest.raises(InputError, match="3 features, but 2 are expected"):
+        read(write("t.svm", "1 3:2\n"), n_features=2)
+    with pytest.raises(InputError, match="not in svmlight form"):
+        read(write("t.svmlight", "mug 1:2\n"))
+
+
+def test_matlab_of_both_versions(tmp_path):
+    X, y = np.arange(6.0).reshape(3, 2), np.array([1, 2, 1])
+    scipy.io.savemat(tmp_path / "five.mat", {"X": X, "kind": y[:, None], "y": 3 - y})
+    with h5py.File(tmp_path / "seven.mat", "w", userblock_size=512) as file:
+        file["X"], file["y"], file["kind"] = X.T, 3 - y[None].astype(float), y[None]
+    for name in ("five", "seven"):
+        domain = read(tmp_path / f"{name}.mat")
+        assert np.array_equal(domain.X, X)
+        assert domain.y.tolist() == [2, 1, 2]
+        assert domain.y.dtype == np.int64
+        assert read(tmp_path / f"{name}.mat", label="kind").y.tolist() == [1, 2, 1]
+        with pytest.raises(InputError, match=r"unknown variable of \w+.mat 'kin'; did you mean 'kind'\?"):
+            read(tmp_path / f"{name}.mat", label="kin")
+
+
+def test_matlab_sparse_and_hopeless(tmp_path):
+    scipy.io.savemat(tmp_path / "t.mat", {"X": sp.csc_array(np.eye(3))})
+    assert read(tmp_path / "t.mat").X.format == "csr"
+    scipy.io.savemat(tmp_path / "t.mat", {"A": np.eye(3)})
+    with pytest.raises(InputError, match="no variable X, fts, fea, data with the features; it holds A"):
+        read(tmp_path / "t.mat")
+    (tmp_path / "t.mat").write_bytes(b"no MATLAB here" * 50)
+    with pytest.raises(InputError, match="not a readable MATLAB file"):
+        read(tmp_path / "t.mat")
+
+
+# ---- the door
+
+
+def test_missing_empty_unknown(write, tmp_path):
+    write("there.csv", "a\n1\n")
+    with pytest.raises(InputError, match=r"no such file; .* holds there.csv"):
+        read(tmp_path / "their.csv")
+    with pytest.raises(InputError, match="no folder"):
+        read(tmp_path / "nowhere" / "t.csv")
+    for suffix in ("csv", "parquet", "npz", "svm", "mat"):
+        with pytest.raises(InputError, match="the file is empty"):
+            read(write(f"t.{suffix}", ""))
+    with pytest.raises(InputError, match=r"unknown suffix '.xlsx'; files can be .csv, .tsv"):
+        read(write("t.xlsx", "?"))
+    (tmp_path / "d.csv").mkdir()
+    with pytest.raises(InputError, match="a folder, not a file"):
+        read(tmp_path / "d.csv")
