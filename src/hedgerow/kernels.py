@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from hedgerow.arrays import Array
-from hedgerow.heads.rules import PA1, PA1_PRINTED, PA2, PERCEPTRON
+from hedgerow.rules import PA1, PA1_PRINTED, PA2, PERCEPTRON
 
 
 @njit(cache=True, fastmath=False)  # type: ignore[untyped-decorator]

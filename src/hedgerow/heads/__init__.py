@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hedgerow.heads.base import Head, StepwiseHead, train
 from hedgerow.heads.pa import PassiveAggressive
-from hedgerow.heads.rules import RULES
+from hedgerow.rules import RULES
 from hedgerow.registry import Registry
 
 HEADS: Registry[type[Head]] = Registry("head")

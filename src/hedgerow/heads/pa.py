@@ -21,7 +21,7 @@ import numpy as np
 from hedgerow.arrays import Array
 from hedgerow.errors import InputError, unknown
 from hedgerow.heads.base import Head
-from hedgerow.heads.rules import PA, PA1_PRINTED, PA2, PERCEPTRON, RULES
+from hedgerow.rules import PA, PA1_PRINTED, PA2, PERCEPTRON, RULES
 
 
 class PassiveAggressive(Head):
