@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
@@ -171,7 +172,9 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         for d in sources:
             if d.y is None:
                 raise InputError(f"source {d.name!r} has no labels; pass it as warm-up, or give its labels")
-        names = next((d.feature_names for d in [*sources, warmup] if d is not None and d.feature_names is not None), None)
+        names = next(
+            (d.feature_names for d in [*sources, warmup] if d is not None and d.feature_names is not None), None
+        )
         self.n_features_in_ = next(iter(widths.values()))
         self.__dict__.pop("feature_names_in_", None)
         if names is not None:
@@ -187,7 +190,9 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         for name, X, y in sources:
             if is_missing(y).any():
                 row = int(np.flatnonzero(is_missing(y))[0])
-                raise InputError(f"source {name!r}: Input y contains NaN or None at row {row}; a source row needs a label")
+                raise InputError(
+                    f"source {name!r}: Input y contains NaN or None at row {row}; a source row needs a label"
+                )
             if X.dtype.kind == "f" and y.dtype.kind == "f":
                 check_classification_targets(y)
         codes = Codes(self._fixed_classes(labels) if self.classes is not None else _all_classes(labels))
@@ -322,7 +327,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         predictions = np.empty(X.shape[0], dtype=np.int64)
         known = self.learner_.n_classes
         edges = sorted({0, X.shape[0], *first, *(i + 1 for i in first)})
-        for a, b in zip(edges, edges[1:], strict=False):
+        for a, b in itertools.pairwise(edges):
             if a in first:
                 self.learner_.grow(known + 1)
             trace = self.learner_.run(X[a:b], codes[a:b], known if a in first else None)
@@ -386,7 +391,9 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         check_is_fitted(self)
         params = self.get_params(deep=False)
         params["aligner"] = store.aligner_to_json(self.aligner)
-        params["classes"] = None if self.classes is None else store.labels_to_json(as_labels(list(self.classes), "classes"))
+        params["classes"] = (
+            None if self.classes is None else store.labels_to_json(as_labels(list(self.classes), "classes"))
+        )
         names = getattr(self, "feature_names_in_", None)
         store.save(
             path,
@@ -460,7 +467,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
 
 
 def _labels(y: Any, length: int) -> Array:
-    shape = getattr(y, "shape", ())
+    shape: tuple[int, ...] = getattr(y, "shape", ())
     if len(shape) == 2 and shape[1] == 1:
         y = column_or_1d(y, warn=True)
     return as_labels(y, "y", length)

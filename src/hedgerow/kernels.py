@@ -12,7 +12,7 @@ from hedgerow.arrays import Array
 from hedgerow.rules import PA1, PA1_PRINTED, PA2, PERCEPTRON
 
 
-@njit(cache=True, fastmath=False)  # type: ignore[untyped-decorator]
+@njit(cache=True, fastmath=False)
 def _step_size(rule: int, loss: float, margin: float, square: float, C: float) -> float:
     if rule == PERCEPTRON:
         return 1.0 if margin <= 0.0 else 0.0
@@ -25,7 +25,7 @@ def _step_size(rule: int, loss: float, margin: float, square: float, C: float) -
     return C if rule == PA1 and tau > C else tau
 
 
-@njit(cache=True, fastmath=False)  # type: ignore[untyped-decorator]
+@njit(cache=True, fastmath=False)
 def online_pass(W: Array, Z: Array, y: Array, rule: int, C: float, F: Array, mean: Array) -> None:
     """Scores before each label into F (B x K), updates into W (K x d); `mean` (K x d or empty) gets the mean of W_t."""
     B, d = Z.shape
@@ -74,5 +74,3 @@ def run_pass(W: Array, Z: Array, y: Array, rule: int, C: float, average: bool = 
     elif average:
         mean[:] = W
     return F, mean
-
-

@@ -1,12 +1,12 @@
-"""The learner: spaces x heads x mixer x refresh, one instance at a time or a block at a time, with the same predictions.
+"""The learner: spaces x heads x mixer x refresh, one instance or one block at a time, with the same predictions.
 
     z_i = A_i^T x / |A_i^T x|          every space projects the instance
     f_e = W_e z_{i(e)}                 every expert scores it
     F   = sum_e p_e advice(f_e)        the mixer weighs them; predict argmax F
     after the label: losses -> weights, labels -> heads, x -> moments, every T_w labels: A_i <- refreshed A_i
 
-`Plan` is what never changes along the stream, `State` (a flat dict of named arrays) is all that does. Mutation happens in
-`Learner.run` and nowhere else.
+`Plan` is what never changes along the stream, `State` (a flat dict of named arrays) is all that does. Mutation happens
+in `Learner.run` and nowhere else.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Learner:
     @property
     def weights(self) -> Array:
         """Who is trusted now: one weight an expert, summing to one."""
-        return self.plan.mixer.weights(self.state["expert_loss"][None], np.array([self.seen]))[0]
+        return np.asarray(self.plan.mixer.weights(self.state["expert_loss"][None], np.array([self.seen]))[0])
 
     @property
     def bound(self) -> float:

@@ -120,7 +120,7 @@ def shrink_along(A: Array, G: Array, mu: float) -> Array:
     if not len(G) or mu == 0:
         return A
     inner = np.eye(len(G), dtype=G.dtype) / mu + G @ G.T
-    return A - G.T @ np.linalg.solve(inner, G @ A)
+    return np.asarray(A - G.T @ np.linalg.solve(inner, G @ A))
 
 
 def symmetric_power(C: Array, power: float) -> Array:

@@ -24,9 +24,10 @@ from hedgerow.registry import Registry
 class Recipe:
     """A method: which spaces, which experts in them, how they are mixed, whether the spaces are refreshed.
 
-    spaces "shared": one for all sources pooled; "per-source": one for each. `frozen` says which source classifiers stay
-    as experts ("each", "pooled" or ""), `online` where the online heads start ("zero" or "pooled"). In per-source spaces
-    every space has its own frozen and its own online head. `log_experts` fixes the N in beta's ln N; None: by the reading.
+    spaces "shared": one for all sources pooled; "per-source": one for each. `frozen` says which source classifiers
+    stay as experts ("each", "pooled" or ""), `online` where the online heads start ("zero" or "pooled"). In per-source
+    spaces every space has its own frozen and its own online head. `log_experts` fixes the N in beta's ln N; None: by
+    the reading.
     """
 
     title: str
@@ -55,8 +56,12 @@ RECIPES = {
     "homotlms": Recipe(
         "HomOTLMS", "shared", "identity", "each", "zero", "hedge", log_experts=ORIGINAL, reference="Wu et al. 2017"
     ),
-    "oddm-fixed": Recipe("HomOTL-ODDM (fixed)", "per-source", "jda", "each", "zero", "hedge", reference="Du et al. 2020"),
-    "oddm": Recipe("HomOTL-ODDM", "per-source", "jda", "each", "zero", "hedge", refresh=True, reference="Du et al. 2020"),
+    "oddm-fixed": Recipe(
+        "HomOTL-ODDM (fixed)", "per-source", "jda", "each", "zero", "hedge", reference="Du et al. 2020"
+    ),
+    "oddm": Recipe(
+        "HomOTL-ODDM", "per-source", "jda", "each", "zero", "hedge", refresh=True, reference="Du et al. 2020"
+    ),
 }
 for _name, _recipe in RECIPES.items():
     register_method(_name, _recipe)

@@ -1,13 +1,13 @@
 """Mixers: how the experts' scores become one prediction, who is trusted how much, and what can be guaranteed.
 
-All mixers here keep one number an expert, its loss so far L_e, and weigh it by exp(-eta_t L_e). The losses do not depend
-on the weights, so a block of instances is a running sum and one product: no loop.
+All mixers here keep one number an expert, its loss so far L_e, and weigh it by exp(-eta_t L_e). The losses do not
+depend on the weights, so a block of instances is a running sum and one product: no loop.
 
-| mixer        | loss of expert e                            | averaged advice              | eta                            |
-|--------------|---------------------------------------------|------------------------------|--------------------------------|
-| `Hedge`      | [yhat_e != y]                               | scores f_e, or votes         | ln(1/beta), or anytime         |
-| `LossBased`  | 1/2 |q_e - e_y|^2 (HomOTL-I), or of a margin | q_e on the simplex, or scores | 1/2                            |
-| `Single`     | [yhat != y]                                 | scores of the only expert    | -                              |
+| mixer       | loss of expert e                             | averaged advice               | eta                    |
+|-------------|----------------------------------------------|-------------------------------|------------------------|
+| `Hedge`     | [yhat_e != y]                                | scores f_e, or votes          | ln(1/beta), or anytime |
+| `LossBased` | 1/2 |q_e - e_y|^2 (HomOTL-I), or of a margin | q_e on the simplex, or scores | 1/2                    |
+| `Single`    | [yhat != y]                                  | scores of the only expert     | -                      |
 
 Anytime Hedge uses eta_t = sqrt(8 ln N / t) in round t (Cesa-Bianchi and Lugosi 2006, Theorem 2.3): no horizon needed.
 """
@@ -111,7 +111,8 @@ class Hedge(Mixer):
 
     def losses(self, F: Array, y: Array) -> Array:
         """[argmax f_e != y]."""
-        return ((F.argmax(axis=2) != y[:, None]) & (y >= 0)[:, None]).astype(np.float64)
+        wrong = (F.argmax(axis=2) != y[:, None]) & (y >= 0)[:, None]
+        return np.asarray(wrong, dtype=np.float64)
 
     def advice(self, F: Array) -> Array:
         """The scores, or one vote for each expert's own prediction."""

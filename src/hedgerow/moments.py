@@ -1,4 +1,4 @@
-"""Moments of a domain: counts, sums, class sums and scatter. They fold in rows, merge, and give the gaps of two domains."""
+"""Moments of a domain: counts, sums, class sums, scatter. They fold in rows, merge, and give the gaps of two domains."""
 
 from __future__ import annotations
 
@@ -96,7 +96,8 @@ class Moments:
     def of_arrays(cls, arrays: Mapping[str, Array], prefix: str) -> Moments:
         """The inverse of `arrays`."""
         names = ("count", "total", "class_counts", "class_totals")
-        return cls(*(arrays[f"{prefix}.{name}"] for name in names), arrays.get(f"{prefix}.scatter"))
+        count, total, class_counts, class_totals = (arrays[f"{prefix}.{name}"] for name in names)
+        return cls(count, total, class_counts, class_totals, arrays.get(f"{prefix}.scatter"))
 
 
 def class_sums(X: Matrix, codes: Array, K: int) -> tuple[Array, Array]:
@@ -111,8 +112,8 @@ def class_sums(X: Matrix, codes: Array, K: int) -> tuple[Array, Array]:
     if is_sparse(X):
         import scipy.sparse as sp
 
-        indicator = sp.csr_array((np.ones(len(kept)), (codes[kept], kept)), shape=(K, X.shape[0]))
-        return counts, (indicator @ X).toarray().astype(np.float64)
+        sums = sp.csr_array((np.ones(len(kept)), (codes[kept], kept)), shape=(K, X.shape[0])) @ X
+        return counts, sums.toarray().astype(np.float64)
     totals = np.zeros((K, X.shape[1]))
     if len(kept) > K:
         indicator = np.zeros((K, len(kept)))

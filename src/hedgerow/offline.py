@@ -194,9 +194,7 @@ def _experts(
     return experts, weights
 
 
-def _state(
-    moments: list[Moments], U: Matrix, K: int, reading: Reading, weights: list[Array], n_experts: int
-) -> State:
+def _state(moments: list[Moments], U: Matrix, K: int, reading: Reading, weights: list[Array], n_experts: int) -> State:
     m = U.shape[1]
     kept = U if reading.target_mean == "warmup" else U[:0]
     state: State = Moments.of(kept, None, K).arrays("target")

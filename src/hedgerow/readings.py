@@ -1,22 +1,22 @@
-"""The places where the paper, its authors' code and its table differ: each is a named option, and a preset sets them all.
+"""Where the paper, its authors' code and its table differ: each place is a named option, and a preset sets them all.
 
-| #  | option          | paper                        | authors' code             | table                               | general     |
-|----|-----------------|------------------------------|---------------------------|-------------------------------------|-------------|
-| 1  | `tau`           | printed                      | original                  | original                            | original    |
-| 2  | `source_pass`   | average                      | last                      | last; baselines: average            | average     |
-| 3  | `target_mean`   | stream                       | warmup                    | warmup                              | warmup      |
-| 4  | `unseen`        | skip (undefined in the text) | zero                      | zero                                | shrink      |
-| 5  | `refresh_every` | 10 (PIE: 50)                 | 10                        | 10 (PIE: 50)                        | 50          |
-| 6  | `split_rule`    | drawn                        | fixed                     | fixed                               | drawn       |
-| 7  | `preprocess`    | zscore                       | row-minmax + unit         | row-minmax + unit; baselines: no unit | zscore + unit |
-| 8  | `projected`     | plain                        | unit                      | unit                                | unit        |
-| 9  | `beta_rule`     | ln 2n                        | ln 2                      | ln 2                                | ln 2n       |
-| 10 | `inverse`       | pinv                         | woodbury (same numbers)   | woodbury                            | woodbury    |
-| 11 | `lam`           | 1 (PIE: .1)                  | .1                        | 1 (PIE: .1)                         | 1           |
-| 12 | `guarantee`     | theorem                      | proved                    | proved                              | proved      |
+| #  | option          | paper          | authors' code     | table                               | general       |
+|----|-----------------|----------------|-------------------|-------------------------------------|---------------|
+| 1  | `tau`           | printed        | original          | original                            | original      |
+| 2  | `source_pass`   | average        | last              | last; baselines: average            | average       |
+| 3  | `target_mean`   | stream         | warmup            | warmup                              | warmup        |
+| 4  | `unseen`        | skip (unsaid)  | zero              | zero                                | shrink        |
+| 5  | `refresh_every` | 10 (PIE: 50)   | 10                | 10 (PIE: 50)                        | 50            |
+| 6  | `split_rule`    | drawn          | fixed             | fixed                               | drawn         |
+| 7  | `preprocess`    | zscore         | row-minmax + unit | row-minmax + unit; baselines: no unit | zscore + unit |
+| 8  | `projected`     | plain          | unit              | unit                                | unit          |
+| 9  | `beta_rule`     | ln 2n          | ln 2              | ln 2                                | ln 2n         |
+| 10 | `inverse`       | pinv           | woodbury (equal)  | woodbury                            | woodbury      |
+| 11 | `lam`           | 1 (PIE: .1)    | .1                | 1 (PIE: .1)                         | 1             |
+| 12 | `guarantee`     | theorem        | proved            | proved                              | proved        |
 
-`eigenvectors` (MATLAB's unit length, or a^T S a = 1) and `combine` complete a reading. The values for PIE are set by its
-tasks. "general" is our default for data that is not the paper's: each domain scaled by its own statistics, and none
+`eigenvectors` (MATLAB's unit length, or a^T S a = 1) and `combine` complete a reading. The values for PIE are set by
+its tasks. "general" is our default for data that is not the paper's: each domain scaled by its own statistics, and none
 of the accidents above.
 """
 

@@ -1,7 +1,7 @@
 """TCA, JDA and BDA: projections that keep variance and bring the means of two domains together.
 
-All three solve  (X M X^T + lam I) A = X H X^T A Phi  for the d smallest Phi (X has a sample per column there; our arrays
-have one per row), with M = sum_c w_c e_c e_c^T, e_0 the overall mean gap and e_1..e_K the class mean gaps, the target's
+All three solve  (X M X^T + lam I) A = X H X^T A Phi  for the d smallest Phi (X has a sample per column there; our
+arrays have one per row), with M = sum_c w_c e_c e_c^T, e_0 the overall mean gap and e_1..e_K the class mean gaps, the target's
 classes being pseudo-labels of the round before:
 
 | aligner | w_0    | w_1..w_K | reference                              |
@@ -98,7 +98,9 @@ class _MMD:
         have_s, have_t = source.class_counts > 0, target.class_counts > 0
         labelled = wc > 0 and have_t.any()
         used = have_s & (have_t if self.empty == "skip" else True) if labelled else np.zeros(K, dtype=bool)
-        G = np.vstack([np.sqrt(w0) * (source.mean - target.mean), np.sqrt(wc) * (source.class_means - target.class_means)[used]])
+        G = np.vstack(
+            [np.sqrt(w0) * (source.mean - target.mean), np.sqrt(wc) * (source.class_means - target.class_means)[used]]
+        )
         if self.normalise:
             G = G / np.sqrt(_frobenius(source, target, w0, wc, used))
         return np.ascontiguousarray(G.T)
@@ -137,7 +139,7 @@ class TCA(_MMD):
 
 @dataclass(frozen=True)
 class JDA(_MMD):
-    """Joint distribution adaptation as the authors run it: e_0 e_0^T times K, M over its Frobenius norm, unit-length rows.
+    """Joint distribution adaptation as the authors run it: e_0 e_0^T times K, M over its Frobenius norm, unit rows.
 
     Without target rows there is nothing to bring together: the projection is onto the leading principal axes of the
     source, and the refresh takes over as labels arrive.

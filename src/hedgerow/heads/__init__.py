@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from hedgerow.heads.base import Head, StepwiseHead, train
 from hedgerow.heads.pa import PassiveAggressive
-from hedgerow.rules import RULES
 from hedgerow.registry import Registry
+from hedgerow.rules import RULES
 
 HEADS: Registry[type[Head]] = Registry("head")
 for _name in RULES:

@@ -66,7 +66,7 @@ def step(W: Array, z: Array, y: int, rule: str = "pa1", C: float = 5.0) -> Array
     rivals = f.copy()
     rivals[y] = -np.inf
     s = int(rivals.argmax())
-    margin, square = f[y] - f[s], z @ z
+    margin, square = float(f[y] - f[s]), float(z @ z)
     loss = 1 - margin
     if loss > 0 and square > 0:
         tau = _tau(RULES[rule], loss, margin, square, C)
