@@ -1,4 +1,4 @@
-"""Where the real files are. Tests that need them are skipped aloud without them; under CI a missing file is an error."""
+"""Where the real files are. Tests that need them are skipped aloud without them; under CI that is an error."""
 
 from __future__ import annotations
 

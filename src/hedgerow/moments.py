@@ -1,4 +1,4 @@
-"""Moments of a domain: counts, sums, class sums, scatter. They fold in rows, merge, and give the gaps of two domains."""
+"""Moments of a domain: counts, sums, class sums, scatter. They fold in rows, merge, and give two domains' gaps."""
 
 from __future__ import annotations
 

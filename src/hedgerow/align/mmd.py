@@ -1,8 +1,8 @@
 """TCA, JDA and BDA: projections that keep variance and bring the means of two domains together.
 
 All three solve  (X M X^T + lam I) A = X H X^T A Phi  for the d smallest Phi (X has a sample per column there; our
-arrays have one per row), with M = sum_c w_c e_c e_c^T, e_0 the overall mean gap and e_1..e_K the class mean gaps, the target's
-classes being pseudo-labels of the round before:
+arrays have one per row), with M = sum_c w_c e_c e_c^T, e_0 the overall mean gap and e_1..e_K the class mean gaps, the
+target's classes being pseudo-labels of the round before:
 
 | aligner | w_0    | w_1..w_K | reference                              |
 |---------|--------|----------|----------------------------------------|
