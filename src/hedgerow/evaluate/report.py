@@ -1,0 +1,147 @@
+"""One page that shows a whole evaluation and needs nothing else: figures inlined, no script, light and dark."""
+
+from __future__ import annotations
+
+import base64
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from html import escape
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import hedgerow
+
+PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "matplotlib")
+
+CSS = """
+:root { color-scheme: light dark; --text: #1f2328; --soft: #59636e; --paper: #ffffff; --line: #d9dee3; --best: #e3f4ec; }
+@media (prefers-color-scheme: dark) {
+  :root { --text: #e6e9ed; --soft: #a3adb8; --paper: #16191d; --line: #333a42; --best: #173a2b; } }
+body { font: 16px/1.55 system-ui, sans-serif; color: var(--text); background: var(--paper);
+  max-width: 62rem; margin: 2.5rem auto; padding: 0 1.25rem; }
+h1 { font-size: 1.7rem; line-height: 1.25; margin-bottom: .4rem; }
+h2 { font-size: 1.2rem; margin: 2.4rem 0 .6rem; }
+.lead { font-size: 1.08rem; } figure { margin: 1rem 0; } img { width: 100%; height: auto; }
+figcaption, .note, footer { color: var(--soft); font-size: .92rem; }
+.scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+th, td { padding: .4rem .7rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
+th { font-weight: 600; vertical-align: bottom; white-space: normal; } th:first-child, td:first-child { text-align: left; }
+td.best { background: var(--best); font-weight: 600; } .facts td { text-align: left; white-space: normal; }
+.facts td:first-child { white-space: nowrap; color: var(--soft); } footer { margin-top: 3rem; }
+"""
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph."""
+
+    text: str
+
+    def html(self) -> str:
+        """As HTML."""
+        return f"<p>{escape(self.text)}</p>"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table; `best` are the (row, column) cells to mark."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
+    best: frozenset[tuple[int, int]] = frozenset()
+
+    def html(self) -> str:
+        """As HTML."""
+        head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in self.header)
+        body = "\n".join(
+            "<tr>" + "".join(f"<td{self._mark(i, j)}>{escape(cell)}</td>" for j, cell in enumerate(row)) + "</tr>"
+            for i, row in enumerate(self.rows)
+        )
+        note = f'<p class="note">{escape(self.note)}</p>' if self.note else ""
+        return f'<div class="scroll"><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>{note}'
+
+    def _mark(self, i: int, j: int) -> str:
+        return ' class="best"' if (i, j) in self.best else ""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure as SVG, once for light and once for dark paper."""
+
+    light: str
+    dark: str
+    alt: str
+    caption: str
+
+    def html(self) -> str:
+        """As HTML."""
+        return (
+            f'<figure><picture><source media="(prefers-color-scheme: dark)" srcset="{_inline(self.dark)}">'
+            f'<img src="{_inline(self.light)}" alt="{escape(self.alt)}"></picture>'
+            f"<figcaption>{escape(self.caption)}</figcaption></figure>"
+        )
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and what stands under it."""
+
+    title: str
+    parts: Sequence[Text | Table | Picture]
+
+    def html(self) -> str:
+        """As HTML."""
+        return f"<section><h2>{escape(self.title)}</h2>\n" + "\n".join(part.html() for part in self.parts) + "</section>"
+
+
+def _inline(svg: str) -> str:
+    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
+
+
+def page(title: str, lead: str, sections: Sequence[Section], facts: Mapping[str, str]) -> str:
+    """The whole page; `facts` is what somebody needs to run it again.
+
+    >>> "<h1>A &lt; B</h1>" in page("A < B", "", [], {"seed": "0"})
+    True
+    """
+    rows = "".join(f"<tr><td>{escape(key)}</td><td>{escape(value)}</td></tr>" for key, value in facts.items())
+    body = "\n".join(section.html() for section in sections)
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(title)}</title><style>{CSS}</style></head>
+<body><header><h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p></header>
+<main>{body}
+<section><h2>What was run</h2><div class="scroll"><table class="facts"><tbody>{rows}</tbody></table></div></section></main>
+<footer>Made by hedgerow {escape(hedgerow.__version__)}.</footer></body></html>
+"""
+
+
+def circumstances() -> dict[str, str]:
+    """Versions, machine and time, for the end of a report.
+
+    >>> "numpy" in circumstances()["versions"]
+    True
+    """
+    found = [f"hedgerow {hedgerow.__version__}", f"Python {platform.python_version()}"]
+    for package in PACKAGES:
+        try:
+            found.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            continue
+    return {
+        "versions": ", ".join(found),
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "time": datetime.now().astimezone().isoformat(sep=" ", timespec="seconds"),
+    }
+
+
+def write(path: Path, text: str) -> Path:
+    """The page as a file; whoever looks meanwhile sees the old one or the new one, whole."""
+    temporary = path.with_name(f".{path.name}.part")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
+    return path

@@ -1,0 +1,108 @@
+"""What people see of a command: colours and live lines on a terminal, plain lines everywhere else."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TextIO
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+PLAIN_EVERY = 5.0  # seconds between plain progress lines
+LIVE_EVERY = 0.1  # seconds between two versions of a live line
+WIDE = 240  # a pipe has no width: never break a line there
+
+
+def plain(stream: TextIO) -> bool:
+    """Whether this stream gets no control characters at all: a pipe, a file, NO_COLOR, a dumb terminal."""
+    return not stream.isatty() or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+
+
+def console(stream: TextIO) -> Console:
+    """A console for a stream, coloured only where that helps."""
+    if plain(stream):
+        return Console(file=stream, force_terminal=False, color_system=None, width=WIDE, highlight=False)
+    return Console(file=stream, highlight=False)
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[object]], numbers: bool = False, best: object = ()) -> Table:
+    """A table for a console; `numbers` aligns all columns but the first to the right, `best` cells are marked."""
+    marked = best if isinstance(best, frozenset) else frozenset()
+    made = Table(box=None, header_style="bold", pad_edge=False)
+    for j, title in enumerate(header):
+        made.add_column(title, justify="right" if numbers and j else "left", overflow="fold")
+    for i, row in enumerate(rows):
+        cells = (escape(str(cell)) for cell in row)
+        made.add_row(*(f"[bold green]{cell}[/]" if (i, j) in marked else cell for j, cell in enumerate(cells)))
+    return made
+
+
+def note(text: str) -> None:
+    """A line on stderr."""
+    console(sys.stderr).print(escape(text), soft_wrap=True)
+
+
+def error(text: str) -> None:
+    """An error on stderr."""
+    console(sys.stderr).print(f"[bold red]error:[/] {escape(text)}", soft_wrap=True)
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[int, int, str], None]]:
+    """A callback (done, total, what): a bar with the time left on a terminal, a line now and then elsewhere."""
+    if plain(sys.stderr):
+        yield _plain_progress()
+        return
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    with Progress(*columns, TextColumn("{task.description}"), console=console(sys.stderr), transient=True) as bar:
+        task = bar.add_task("starting", total=None)
+        yield lambda done, total, what: bar.update(task, completed=done, total=total, description=escape(what))
+
+
+def _plain_progress() -> Callable[[int, int, str], None]:
+    began = last = time.monotonic()
+
+    def tell(done: int, total: int, what: str) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last < PLAIN_EVERY and done < total:
+            return
+        last = now
+        left = (now - began) / done * (total - done)
+        note(f"{done}/{total} done, about {left:.0f} s left ({what})" if done < total else f"{done}/{total} done")
+
+    return tell
+
+
+@contextmanager
+def status(live: bool) -> Iterator[Callable[[Callable[[], str]], None]]:
+    """A callback that takes a function for the text: one live line on a terminal, a plain line every few seconds elsewhere.
+
+    The text is only made when it is shown, so that it costs a fast stream nothing.
+    """
+    last = time.monotonic()
+    if not live or plain(sys.stderr):
+
+        def tell(text: Callable[[], str]) -> None:
+            nonlocal last
+            if time.monotonic() - last >= PLAIN_EVERY:
+                last = time.monotonic()
+                note(text())
+
+        yield tell
+        return
+    with console(sys.stderr).status("waiting for rows") as line:
+
+        def show(text: Callable[[], str]) -> None:
+            nonlocal last
+            if time.monotonic() - last >= LIVE_EVERY:
+                last = time.monotonic()
+                line.update(escape(text()))
+
+        yield show
