@@ -55,6 +55,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     random_state : seed for parts that draw at random (none of the paper's do).
     tau, target_mean, projected, beta_rule, inverse, guarantee : the remaining places where paper and code differ.
     head : update rule of the classifiers: pa1, pa, pa2, perceptron, or a registered one.
+    mixer : "hedge", "loss", "log-loss" in place of the method's own; `loss` and `eta` are those of the loss-based one.
 
     Attributes
     ----------
@@ -106,6 +107,9 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         inverse: str | None = None,
         guarantee: str | None = None,
         head: str = "pa1",
+        mixer: str | None = None,
+        loss: str = "projection",
+        eta: float = 0.5,
     ) -> None:
         self.method = method
         self.reading = reading
@@ -133,6 +137,9 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.inverse = inverse
         self.guarantee = guarantee
         self.head = head
+        self.mixer = mixer
+        self.loss = loss
+        self.eta = eta
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -145,7 +152,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         """Start from labelled sources (sample_domain >= 0: the source's number) and unlabelled target rows (< 0).
 
         Without `sample_domain` all rows are one source. The labels of target rows are never looked at. Rows of a source
-        are presented to its classifier in the order given.
+        are presented to its classifier in the order given, and so are those of all sources to a pooled one.
         """
         if y is None:
             raise InputError(
@@ -156,8 +163,8 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         labels = _labels(y, X.shape[0])
         domain = _sample_domain(sample_domain, X.shape[0])
         ids = np.unique(domain[domain >= 0])
-        sources = [(str(i), X[domain == i], labels[domain == i]) for i in ids]
-        self._start(sources, X[domain < 0])
+        rows = [np.flatnonzero(domain == i) for i in ids]
+        self._start([(str(i), X[at], labels[at], at) for i, at in zip(ids, rows, strict=True)], X[domain < 0])
         return self
 
     def fit_domains(
@@ -179,15 +186,22 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.__dict__.pop("feature_names_in_", None)
         if names is not None:
             self.feature_names_in_ = np.asarray(names, dtype=object)
-        parts = [(d.name, self._cast(d.X), d.y) for d in sources if d.y is not None]
+        starts = np.cumsum([0, *(len(d) for d in sources)])
+        parts = [
+            (d.name, self._cast(d.X), d.y, start + np.arange(len(d)))
+            for d, start in zip(sources, starts, strict=False)
+            if d.y is not None
+        ]
         empty = np.empty((0, self.n_features_in_), dtype=parts[0][1].dtype if parts else np.float64)
         self._start(parts, empty if warmup is None else self._cast(warmup.X), align)
         return self
 
-    def _start(self, sources: list[tuple[str, Matrix, Array]], warmup: Matrix, align: AlignFit = fit_aligner) -> None:
+    def _start(
+        self, sources: list[tuple[str, Matrix, Array, Array]], warmup: Matrix, align: AlignFit = fit_aligner
+    ) -> None:
         recipe, options = self._composition()
-        labels = [y for _, _, y in sources]
-        for name, X, y in sources:
+        labels = [y for _, _, y, _ in sources]
+        for name, X, y, _ in sources:
             if is_missing(y).any():
                 row = int(np.flatnonzero(is_missing(y))[0])
                 raise InputError(
@@ -196,10 +210,10 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             if X.dtype.kind == "f" and y.dtype.kind == "f":
                 check_classification_targets(y)
         codes = Codes(self._fixed_classes(labels) if self.classes is not None else _all_classes(labels))
-        parts = [Source(name, X, self._known(codes, y, f"source {name!r}")) for name, X, y in sources]
+        parts = [Source(name, X, self._known(codes, y, f"source {name!r}"), at) for name, X, y, at in sources]
         built = build(recipe, options, parts, warmup, len(codes.classes), align)
         self.info_: list[Info] = [a.info for a in built.alignments]
-        self.source_names_ = [name for name, _, _ in sources]
+        self.source_names_ = [part.name for part in parts]
         self._install(built.learner, codes)
 
     def _install(self, learner: Learner, codes: Codes) -> None:
@@ -226,8 +240,9 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         if self.dtype not in (None, "float32", "float64"):
             raise InputError(f"dtype={self.dtype!r}: use 'float32', 'float64' or None")
         return recipe, Options(
-            reading, self.aligner, int(self.dim), int(self.rounds), self.C, self.mu, self.beta, self.horizon, self.head
-        )
+            reading, self.aligner, int(self.dim), int(self.rounds), self.C, self.mu, self.beta, self.horizon,
+            self.head, self.mixer, self.loss, self.eta,
+        )  # fmt: skip
 
     def _fixed_classes(self, labels: list[Array]) -> Array:
         return classes_of(as_labels(list(self.classes or ()), "classes"), "classes")

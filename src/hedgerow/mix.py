@@ -7,6 +7,7 @@ depend on the weights, so a block of instances is a running sum and one product:
 |-------------|----------------------------------------------|-------------------------------|------------------------|
 | `Hedge`     | [yhat_e != y]                                | scores f_e, or votes          | ln(1/beta), or anytime |
 | `LossBased` | 1/2 |q_e - e_y|^2 (HomOTL-I), or of a margin | q_e on the simplex, or scores | 1/2                    |
+| `LogLoss`   | -ln q_{e,y}, q_e = softmax(c f_e)            | q_e on the simplex            | 1                      |
 | `Single`    | [yhat != y]                                  | scores of the only expert     | -                      |
 
 Anytime Hedge uses eta_t = sqrt(8 ln N / t) in round t (Cesa-Bianchi and Lugosi 2006, Theorem 2.3): no horizon needed.
@@ -26,6 +27,7 @@ from hedgerow.errors import InputError, unknown
 COMBINE = ("scores", "vote", "simplex")
 LOSSES = ("projection", "softmax", "margin")
 GUARANTEES = ("proved", "theorem")
+LEAST_PROBABILITY = 1e-12  # keeps a log-loss finite
 
 
 @dataclass(frozen=True)
@@ -221,6 +223,50 @@ class LossBased(Mixer):
 
     def _simplex(self, F: Array) -> Array:
         return softmax(F) if self.loss == "softmax" else simplex_projection(F)
+
+
+@dataclass(frozen=True)
+class LogLoss(Mixer):
+    """The Bayes mixture: w_e = prod_t q_{e,t}(y_t), q_e = softmax(c f_e). A mistake costs at least ln 2.
+
+    >>> LogLoss().run(np.zeros(2), 0, np.array([[[1.0, 0.0], [0.0, 1.0]]]), np.array([0])).losses.round(3)
+    array([[0.313, 1.313]])
+    """
+
+    temperature: float = 1.0
+
+    def losses(self, F: Array, y: Array) -> Array:
+        """-ln q_y; for a class that nobody knew the same large number for all."""
+        K = F.shape[2]
+        known = np.where((y >= 0) & (y < K), y, 0)
+        own = np.take_along_axis(self.advice(F), known[:, None, None], axis=2)[:, :, 0]
+        out = -np.log(np.maximum(np.where((y < K)[:, None], own, 0.0), LEAST_PROBABILITY))
+        return np.asarray(out * (y >= 0)[:, None], dtype=np.float64)
+
+    def advice(self, F: Array) -> Array:
+        """Each expert's probabilities."""
+        return softmax(self.temperature * F)
+
+    def rates(self, seen: Array, n: int) -> Array:
+        """One: Bayes' rule."""
+        return np.ones(len(seen))
+
+    def bound(self, loss: Array, seen: int) -> float:
+        """(min_e L_e + ln N)/ln 2.
+
+        >>> round(LogLoss().bound(np.array([2.0, 3.0]), 9), 3)
+        3.885
+        """
+        return (float(loss.min()) + math.log(len(loss))) / math.log(2)
+
+    @property
+    def guarantee(self) -> str:
+        """The mistakes of the mixture."""
+        return "mistakes"
+
+    def probabilities(self, scores: Array) -> Array:
+        """A mixture of probabilities is one."""
+        return scores
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,16 @@ import numpy as np
 
 from hedgerow.align import ALIGNERS, Aligner, Alignment, Projection
 from hedgerow.arrays import Array, Matrix, dense, is_sparse
-from hedgerow.errors import InputError
+from hedgerow.errors import InputError, unknown
 from hedgerow.heads import Head, make_head, train
 from hedgerow.learner import MOMENTS, Expert, Learner, Plan, Refresh, State
 from hedgerow.methods import ORIGINAL, Recipe
-from hedgerow.mix import Hedge, LossBased, Mixer, Single, horizon_beta
+from hedgerow.mix import Hedge, LogLoss, LossBased, Mixer, Single, horizon_beta
 from hedgerow.moments import Moments
 from hedgerow.preprocess import Preprocess, unit
 from hedgerow.readings import Reading
 
+MIXERS = ("hedge", "loss", "log-loss", "single")
 AlignFit = Callable[[Aligner, Matrix, Array, Matrix], Alignment]
 
 
@@ -39,15 +40,19 @@ class Options:
     beta: float | None = None
     horizon: float | None = None
     head: str = "pa1"
+    mixer: str | None = None
+    loss: str = "projection"
+    eta: float = 0.5
 
 
 @dataclass(frozen=True)
 class Source:
-    """A named source, its labels as codes 0..K-1."""
+    """A named source, its labels as codes 0..K-1, and where its rows stood among those of all sources."""
 
     name: str
     X: Matrix
     codes: Array
+    positions: Array
 
 
 @dataclass(frozen=True)
@@ -79,8 +84,14 @@ def build(
     alignments = [_align(recipe, options, [Xs[i] for i in g], [codes[i] for i in g], U, align) for g in groups]
     projections = [a.projection for a in alignments]
     mapped = [projections[0 if shared else i].mapped(X) for i, X in enumerate(Xs)]
-    Z = [_project(projections[0 if shared else i], X, reading) for i, X in enumerate(mapped)]
-    experts, weights = _experts(recipe, [s.name for s in sources], Z, codes, K, head, reading, U.shape[1])
+    projected = recipe.refresh or any(p.A is not None for p in projections)
+    to_unit = projected and reading.projected == "unit"
+    Z = [_project(projections[0 if shared else i], X, to_unit) for i, X in enumerate(mapped)]
+    together = (
+        np.argsort(np.concatenate([s.positions for s in sources]), kind="stable") if sources else np.empty(0, int)
+    )
+    names = [s.name for s in sources]
+    experts, weights = _experts(recipe, names, Z, codes, together, K, head, reading, U.shape[1])
 
     moments = [Moments.of(X, y, K) for X, y in zip(mapped, codes, strict=True)]
     state = _state(moments, U, K, reading, weights, len(experts)) | pre.arrays()
@@ -91,7 +102,7 @@ def build(
         mixer=make_mixer(recipe, options, len(experts)),
         rule=head.rule,
         C=options.C,
-        unit_projection=reading.projected == "unit" and "A" in state,
+        unit_projection=to_unit and bool(sources),
         gammas=gammas,
         refresh=Refresh(reading.refresh_every, options.mu, reading.unseen, reading.inverse)
         if recipe.refresh and sources
@@ -126,10 +137,17 @@ def make_aligner(choice: str | Aligner, options: Options) -> Aligner:
 def make_mixer(recipe: Recipe, options: Options, n: int) -> Mixer:
     """The recipe's mixer for n experts; without beta and horizon, Hedge's anytime rule."""
     reading = options.reading
-    if recipe.mixer == "single" or n == 1:
+    kind = options.mixer or recipe.mixer
+    if kind not in MIXERS:
+        raise unknown("mixer", kind, MIXERS)
+    if kind == "single" and n > 1:
+        raise InputError(f"mixer='single' cannot combine {n} experts; use 'hedge', 'loss' or 'log-loss'")
+    if n == 1:
         return Single()
-    if recipe.mixer == "loss":
-        return LossBased(combination=reading.combine or "simplex")
+    if kind == "loss":
+        return LossBased(options.eta, options.loss, reading.combine or "simplex")
+    if kind == "log-loss":
+        return LogLoss()
     beta = options.beta
     if beta is None and options.horizon is not None:
         own = recipe.log_experts == ORIGINAL or reading.beta_rule == "ln 2n"
@@ -156,14 +174,21 @@ def _rows(parts: Sequence[Matrix]) -> Matrix:
     return np.vstack(parts)
 
 
-def _project(projection: Projection, X: Matrix, reading: Reading) -> Array:
+def _project(projection: Projection, X: Matrix, to_unit: bool) -> Array:
     Z = dense(projection(X))
-    aligned = projection.A is not None
-    return np.ascontiguousarray(unit(Z) if aligned and reading.projected == "unit" else Z)
+    return np.ascontiguousarray(unit(Z) if to_unit else Z)
 
 
 def _experts(
-    recipe: Recipe, names: list[str], Z: list[Array], codes: list[Array], K: int, head: Head, reading: Reading, m: int
+    recipe: Recipe,
+    names: list[str],
+    Z: list[Array],
+    codes: list[Array],
+    together: Array,
+    K: int,
+    head: Head,
+    reading: Reading,
+    m: int,
 ) -> tuple[list[Expert], list[Array]]:
     """Frozen source heads first, then the online ones: the order of every array that has one row an expert."""
     shared, n = recipe.spaces == "shared", len(Z)
@@ -175,7 +200,11 @@ def _experts(
         W[:, : rows.shape[1]] = train(head, rows, y, K, reading.source_pass)
         return W
 
-    pooled = trained(np.vstack(Z), np.concatenate(codes)) if n and "pooled" in (recipe.frozen, recipe.online) else zero
+    pooled = (
+        trained(np.vstack(Z)[together], np.concatenate(codes)[together])
+        if n and "pooled" in (recipe.frozen, recipe.online)
+        else zero
+    )
     experts: list[Expert] = []
     weights: list[Array] = []
     if recipe.frozen == "pooled" and n:

@@ -15,10 +15,10 @@ from hedgerow.align import ALIGNERS
 from hedgerow.arrays import Array
 from hedgerow.errors import InputError
 from hedgerow.learner import Expert, Learner, Plan, Refresh
-from hedgerow.mix import Hedge, LossBased, Mixer, Single
+from hedgerow.mix import Hedge, LogLoss, LossBased, Mixer, Single
 
 SCHEMA = 1
-MIXERS: dict[str, type[Mixer]] = {"Hedge": Hedge, "LossBased": LossBased, "Single": Single}
+MIXERS: dict[str, type[Mixer]] = {"Hedge": Hedge, "LossBased": LossBased, "LogLoss": LogLoss, "Single": Single}
 
 
 def save(path: str | os.PathLike[str], learner: Learner, classes: Array, extra: dict[str, Any]) -> None:
