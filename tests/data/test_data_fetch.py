@@ -55,12 +55,12 @@ def serve_pie(folder):
     return replace(DATA_SETS["pie"], layouts=(Layout("homotl_oddm", tuple(files)),))
 
 
-def test_the_real_files_pass_their_checks_and_are_fetched_once(real_data, server, tmp_path):
+def test_the_real_files_pass_their_checks_and_are_fetched_once(data_dir, server, tmp_path):
     for name, folder in (("office-caltech", "homotl_oddm"), ("amazon-reviews", "amazon_reviews")):
         for file in DATA_SETS[name].layouts[0].files:
-            (server.folder / file.name).write_bytes((real_data / folder / file.name).read_bytes())
+            (server.folder / file.name).write_bytes((data_dir / folder / file.name).read_bytes())
         fetched = load(name, cache=tmp_path / "cache", mirror=server.address)
-        at_hand = load(name, real_data)
+        at_hand = load(name, data_dir)
         for key, domain in at_hand.items():
             assert np.array_equal(domain.X, fetched[key].X)
     assert len(server.asked) == 8

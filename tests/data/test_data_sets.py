@@ -17,10 +17,10 @@ SIZES = {
 
 
 @pytest.mark.parametrize("name", SIZES)
-def test_the_published_sizes_and_labels(real_data, name):
-    domains = load(name, data_dir=real_data)
+def test_the_published_sizes_and_labels(data_dir, name):
+    domains = load(name, data_dir)
     assert {key: len(domain) for key, domain in domains.items()} == SIZES[name]
-    row = next(row for row in available(real_data) if row.name == name)
+    row = next(row for row in available(data_dir) if row.name == name)
     assert row.domains == tuple(domains)
     assert row.rows == sum(SIZES[name].values())
     first = 0 if name == "amazon-reviews" else 1
@@ -32,25 +32,25 @@ def test_the_published_sizes_and_labels(real_data, name):
         assert np.array_equal(np.unique(domain.y), np.arange(first, first + row.classes))
 
 
-def test_both_forms_of_office_caltech_are_the_same_rows_in_the_same_order(real_data, tmp_path):
-    (tmp_path / "office_caltech10_surf").symlink_to(real_data / "office_caltech10_surf")
-    authors, surf = load("office-caltech", real_data), load("office-caltech", tmp_path)
+def test_both_forms_of_office_caltech_are_the_same_rows_in_the_same_order(data_dir, tmp_path):
+    (tmp_path / "office_caltech10_surf").symlink_to(data_dir / "office_caltech10_surf")
+    authors, surf = load("office-caltech", data_dir), load("office-caltech", tmp_path)
     for name, domain in authors.items():
         assert np.array_equal(domain.X, surf[name].X)
         assert np.array_equal(domain.y, surf[name].y)
         assert surf[name].order is None
 
 
-def test_the_authors_order_counts_from_zero(real_data):
-    for domain in load("office-caltech", real_data).values():
+def test_the_authors_order_counts_from_zero(data_dir):
+    for domain in load("office-caltech", data_dir).values():
         assert np.array_equal(np.sort(domain.order), np.arange(len(domain)))
-    with h5py.File(real_data / "homotl_oddm" / "dslr.mat") as file:
+    with h5py.File(data_dir / "homotl_oddm" / "dslr.mat") as file:
         published = file["ID_old"][()].ravel()
-    assert np.array_equal(load("office-caltech", real_data)["dslr"].order + 1, published)
+    assert np.array_equal(load("office-caltech", data_dir)["dslr"].order + 1, published)
 
 
-def test_the_environment_names_the_folder(real_data, monkeypatch):
-    monkeypatch.setenv("HEDGEROW_DATA", str(real_data))
+def test_the_environment_names_the_folder(data_dir, monkeypatch):
+    monkeypatch.setenv("HEDGEROW_DATA", str(data_dir))
     assert len(load("office-caltech")["dslr"]) == 157
 
 
