@@ -86,11 +86,7 @@ def test_not_utf8(tmp_path):
         read(tmp_path / "t.csv")
 
 
-@given(
-    hnp.arrays(
-        np.float64, hnp.array_shapes(min_dims=2, max_dims=2), elements=st.floats(allow_nan=False, allow_infinity=False)
-    )
-)
+@given(hnp.arrays(np.float64, hnp.array_shapes(min_dims=2, max_dims=2), elements=st.floats(-1e100, 1e100)))
 def test_a_csv_of_reprs_comes_back_bit_for_bit(tmp_path_factory, X):
     path = tmp_path_factory.mktemp("csv") / "t.csv"
     header = ",".join(f"f{i}" for i in range(X.shape[1]))
