@@ -64,22 +64,32 @@ def _as_float(X: object, what: str) -> Array:
 
 
 def check_finite(X: Matrix, what: str) -> None:
-    """Refuse NaN and infinity, and name the first by row and column."""
+    """Refuse NaN, infinity and numbers whose squares overflow; name the first by row and column."""
     values = X.data if is_sparse(X) else X
+    largest = np.sqrt(np.finfo(values.dtype).max) / 2**20  # room for the squared length of a row
     with np.errstate(over="ignore", invalid="ignore"):
-        if values.size == 0 or np.isfinite(values.sum()) or np.isfinite(values).all():
+        if values.size == 0 or (np.abs(values) <= largest).all():
             return
-    if is_sparse(X):
-        coo = X.tocoo()
-        bad = np.flatnonzero(~np.isfinite(coo.data))
-        row, column, value = int(coo.row[bad[0]]), int(coo.col[bad[0]]), coo.data[bad[0]]
-    else:
-        rows, columns = np.nonzero(~np.isfinite(np.atleast_2d(X)))
-        bad = rows
-        row, column = int(rows[0]), int(columns[0])
-        value = np.atleast_2d(X)[row, column]
+    cells = X.tocoo() if is_sparse(X) else None
+    data = X if cells is None else cells.data
+    bad = ~np.isfinite(data)
+    finite = not bad.any()
+    where = np.nonzero(~(np.abs(data) <= largest) if finite else bad)
+    row, column = (i[0] for i in where) if cells is None else (cells.row[where[0][0]], cells.col[where[0][0]])
+    value = data[tuple(i[0] for i in where)]
+    if finite:
+        raise InputError(
+            f"{what}: {value:g} at row {row}, column {column} is too large for {data.dtype} (its square overflows); "
+            "rescale the features first"
+        )
     name = "NaN" if np.isnan(value) else "infinity"
     raise InputError(
-        f"{what}: contains {name} at row {row}, column {column} ({len(bad)} such values in all); "
+        f"{what}: contains {name} at row {row}, column {column} ({len(where[0])} such values in all); "
         "drop these rows or fill the gaps first"
     )
+
+
+def cast(X: Matrix, dtype: Any) -> Matrix:
+    """X in this dtype (None: as it is); what does not fit becomes infinity, for `check_finite` to find."""
+    with np.errstate(over="ignore"):
+        return X if dtype is None else X.astype(dtype, copy=False)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -14,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from hedgerow import store
 from hedgerow.align import Aligner, Info
-from hedgerow.arrays import Array, Matrix, check_finite, is_sparse
+from hedgerow.arrays import Array, Matrix, cast, check_finite, is_sparse
 from hedgerow.domains import Domain
 from hedgerow.errors import InputError
 from hedgerow.labels import Codes, as_labels, classes_of, is_missing
@@ -159,42 +162,57 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y is None; "
                 "give a label for every source row"
             )
-        X = self._matrix(X, reset=True)
-        labels = _labels(y, X.shape[0])
-        domain = _sample_domain(sample_domain, X.shape[0])
-        ids = np.unique(domain[domain >= 0])
-        rows = [np.flatnonzero(domain == i) for i in ids]
-        self._start([(str(i), X[at], labels[at], at) for i, at in zip(ids, rows, strict=True)], X[domain < 0])
+        with self._restored_on_error():
+            X = self._matrix(X, reset=True)
+            labels = _labels(y, X.shape[0])
+            domain = _sample_domain(sample_domain, X.shape[0])
+            ids = np.unique(domain[domain >= 0])
+            rows = [np.flatnonzero(domain == i) for i in ids]
+            self._start([(str(i), X[at], labels[at], at) for i, at in zip(ids, rows, strict=True)], X[domain < 0])
         return self
 
     def fit_domains(
         self, sources: Sequence[Domain], warmup: Domain | None = None, align: AlignFit = fit_aligner
     ) -> OnlineTransferClassifier:
         """As `fit`, from named domains. `align(aligner, source, codes, warmup)` may return a remembered alignment."""
-        widths = {d.name: d.X.shape[1] for d in [*sources, *([warmup] if warmup is not None else [])]}
-        if len(set(widths.values())) > 1:
+        domains = [*sources, *([warmup] if warmup is not None else [])]
+        widths = [(d.name, d.X.shape[1]) for d in domains]
+        if len({width for _, width in widths}) > 1:
             raise InputError(f"domains of different width: {widths}; homogeneous transfer needs the same features")
         if not widths:
             raise InputError("no domain given; fit_domains needs at least one source or some warm-up rows")
         for d in sources:
             if d.y is None:
                 raise InputError(f"source {d.name!r} has no labels; pass it as warm-up, or give its labels")
-        names = next(
-            (d.feature_names for d in [*sources, warmup] if d is not None and d.feature_names is not None), None
-        )
-        self.n_features_in_ = next(iter(widths.values()))
-        self.__dict__.pop("feature_names_in_", None)
-        if names is not None:
-            self.feature_names_in_ = np.asarray(names, dtype=object)
+        names = next((d.feature_names for d in domains if d.feature_names is not None), None)
+        dtype = self.dtype or np.result_type(*(d.X.dtype for d in domains))
+        matrices = [cast(d.X, dtype) for d in domains]
+        for d, X in zip(domains, matrices, strict=True):
+            check_finite(X, f"domain {d.name!r}")
         starts = np.cumsum([0, *(len(d) for d in sources)])
         parts = [
-            (d.name, self._cast(d.X), d.y, start + np.arange(len(d)))
-            for d, start in zip(sources, starts, strict=False)
+            (d.name, X, d.y, start + np.arange(len(d)))
+            for d, X, start in zip(sources, matrices, starts, strict=False)
             if d.y is not None
         ]
-        empty = np.empty((0, self.n_features_in_), dtype=parts[0][1].dtype if parts else np.float64)
-        self._start(parts, empty if warmup is None else self._cast(warmup.X), align)
+        with self._restored_on_error():
+            self.n_features_in_ = widths[0][1]
+            self.__dict__.pop("feature_names_in_", None)
+            if names is not None:
+                self.feature_names_in_ = np.asarray(names, dtype=object)
+            self._start(parts, matrices[0][:0] if warmup is None else matrices[-1], align)
         return self
+
+    @contextmanager
+    def _restored_on_error(self) -> Iterator[None]:
+        """Every attribute as it was, should anything in the block fail."""
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
 
     def _start(
         self, sources: list[tuple[str, Matrix, Array, Array]], warmup: Matrix, align: AlignFit = fit_aligner
@@ -209,7 +227,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
                 )
             if X.dtype.kind == "f" and y.dtype.kind == "f":
                 check_classification_targets(y)
-        codes = Codes(self._fixed_classes(labels) if self.classes is not None else _all_classes(labels))
+        codes = Codes(_all_classes(labels) if self.classes is None else _given_classes(self.classes))
         parts = [Source(name, X, self._known(codes, y, f"source {name!r}"), at) for name, X, y, at in sources]
         built = build(recipe, options, parts, warmup, len(codes.classes), align)
         self.info_: list[Info] = [a.info for a in built.alignments]
@@ -224,6 +242,8 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     def _composition(self) -> tuple[Recipe, Options]:
         """The recipe and its options, every name and number checked before anything is computed."""
         recipe = METHODS[self.method]
+        for name in ("dim", "rounds", "C", "mu", "eta", "lam", "refresh_every", "beta", "horizon"):
+            _check_number(name, getattr(self, name), whole=name in ("dim", "rounds", "refresh_every"))
         steps = None if self.preprocess is None else parse(self.preprocess)
         reading = resolve(
             self.reading, self.method, lam=self.lam, refresh_every=self.refresh_every, unseen=self.unseen,
@@ -231,10 +251,6 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             tau=self.tau, target_mean=self.target_mean, projected=self.projected, beta_rule=self.beta_rule,
             inverse=self.inverse, guarantee=self.guarantee,
         )  # fmt: skip
-        for name, least in (("dim", 1), ("rounds", 1)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or int(value) != value or value < least:
-                raise InputError(f"{name}={value!r}: must be a whole number, at least {least}")
         if not self.mu >= 0:
             raise InputError(f"mu={self.mu!r}: the strength of the refresh cannot be negative")
         if self.dtype not in (None, "float32", "float64"):
@@ -243,9 +259,6 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             reading, self.aligner, int(self.dim), int(self.rounds), self.C, self.mu, self.beta, self.horizon,
             self.head, self.mixer, self.loss, self.eta,
         )  # fmt: skip
-
-    def _fixed_classes(self, labels: list[Array]) -> Array:
-        return classes_of(as_labels(list(self.classes or ()), "classes"), "classes")
 
     def _known(self, codes: Codes, labels: Array, where: str) -> Array:
         new = codes.unseen(labels)
@@ -276,12 +289,14 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     def predict_one(self, x: Any) -> Any:
         """The most likely class of one instance: a 1-d array, or a mapping from feature names to values."""
         row = self._row(x)
+        self._need_a_class()
         scores = self.learner_.scores(row)[0]
         return _plain(self.classes_[scores.argmax()])
 
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
         """Class -> probability for one instance."""
         row = self._row(x)
+        self._need_a_class()
         p = self.learner_.plan.mixer.probabilities(self.learner_.scores(row))[0]
         return {_plain(label): float(v) for label, v in zip(self.classes_, p, strict=True)}
 
@@ -303,11 +318,12 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         A row whose label is None or NaN is not learned. `classes` lists the classes for such a cold start.
         """
         cold = not hasattr(self, "learner_")
-        X = self._matrix(X, reset=cold)
-        labels = _labels(y, X.shape[0])
-        if cold:
-            self._cold_start(X, labels, classes)
-        self._learn(X, labels)
+        with self._restored_on_error():
+            X = self._matrix(X, reset=cold)
+            labels = _labels(y, X.shape[0])
+            if cold:
+                self._cold_start(X, labels, classes)
+            self._learn(X, labels)
         return self
 
     def learn_one(self, x: Any, y: Any) -> OnlineTransferClassifier:
@@ -316,7 +332,9 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         A late label is learned the same way: keep the x, and call this when the label arrives.
         """
         if not hasattr(self, "learner_"):
-            return self.partial_fit(np.atleast_2d(np.asarray(x)), as_labels([y], "y"))
+            if isinstance(x, Mapping):
+                raise InputError("x is a mapping, but no feature names are known yet; fit first, or give a 1-d array")
+            return self.partial_fit(x if is_sparse(x) else np.atleast_2d(np.asarray(x)), as_labels([y], "y"))
         row = self._row(x)
         label = np.empty(1, dtype=object)
         label[0] = y
@@ -338,6 +356,8 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             self._known(self._codes, labels, "the stream")
         table = self._codes.grow(new) if new else self._codes
         codes = table.of(labels)
+        if not len(table.classes):  # no label yet, and none here
+            return codes
         first = sorted(int(np.flatnonzero(codes == k)[0]) for k in range(len(self._codes.classes), len(table.classes)))
         predictions = np.empty(X.shape[0], dtype=np.int64)
         known = self.learner_.n_classes
@@ -345,19 +365,19 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         for a, b in itertools.pairwise(edges):
             if a in first:
                 self.learner_.grow(known + 1)
-            trace = self.learner_.run(X[a:b], codes[a:b], known if a in first else None)
-            predictions[a:b] = trace.predictions if known else 0
+            trace = self.learner_.run(X[a:b], codes[a:b], known or None if a in first else None)
+            predictions[a:b] = trace.predictions
             known = self.learner_.n_classes
         self._codes, self.classes_ = table, table.classes
-        return np.asarray(self.classes_[predictions]) if len(self.classes_) else predictions
+        return np.asarray(self.classes_[predictions])
 
     def _cold_start(self, X: Matrix, labels: Array, classes: Any) -> None:
         recipe, options = self._composition()
         given = self.classes if self.classes is not None else classes
-        known = labels[~is_missing(labels)] if given is None else as_labels(list(given), "classes")
-        if known.dtype.kind == "f":
-            check_classification_targets(known)
-        codes = Codes(classes_of(known, "classes"))
+        if given is None and labels.dtype.kind == "f":
+            check_classification_targets(labels[~is_missing(labels)])
+        found = classes_of(labels[~is_missing(labels)], "y") if given is None else _given_classes(given)
+        codes = Codes(found)
         built = build(recipe, options, [], X[:0], len(codes.classes))
         self.info_, self.source_names_ = [], []
         self._install(built.learner, codes)
@@ -445,24 +465,22 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False,
             ensure_min_samples=1 if reset else 0,
         )  # fmt: skip
+        X = cast(X, self.dtype if reset else self.learner_.state["W"].dtype)
         check_finite(X, "X")
-        return self._cast(X)
-
-    def _cast(self, X: Matrix) -> Matrix:
-        return X if self.dtype is None else X.astype(self.dtype, copy=False)
+        return X
 
     def _row(self, x: Any) -> Matrix:
         """One instance as a 1 x m matrix, checked without scikit-learn's overhead."""
         check_is_fitted(self)
-        self._need_a_class()
         m = self.n_features_in_
         if isinstance(x, Mapping):
             x = self._from_names(x)
+        dtype = self.learner_.state["W"].dtype
         if is_sparse(x):
-            row = x.tocsr().reshape((1, -1)) if x.ndim == 1 else x.tocsr()
+            row = cast(x.reshape((1, -1)) if x.ndim == 1 else x, dtype).tocsr()
         else:
             try:
-                row = np.asarray(x, dtype=self.learner_.state["W"].dtype)
+                row = cast(np.asarray(x), dtype)
             except (TypeError, ValueError) as error:
                 raise InputError(f"x: not a row of numbers ({error})") from error
             row = row[None] if row.ndim == 1 else row
@@ -488,6 +506,23 @@ def _labels(y: Any, length: int) -> Array:
     return as_labels(y, "y", length)
 
 
+def _check_number(name: str, value: Any, whole: bool) -> None:
+    """None is for the reading to decide; the range is checked where the number is used."""
+    if value is None and name not in ("dim", "rounds", "C", "mu", "eta"):
+        return
+    if not isinstance(value, Real) or isinstance(value, bool) or not math.isfinite(value):
+        raise InputError(f"{name}={value!r}: must be a finite number")
+    if whole and (value != math.floor(value) or value < 1):
+        raise InputError(f"{name}={value!r}: must be a whole number, at least 1")
+
+
+def _given_classes(classes: Any) -> Array:
+    labels = as_labels(list(classes), "classes")
+    if is_missing(labels).any():
+        raise InputError(f"classes={list(classes)}: None and NaN stand for a missing label and cannot be a class")
+    return classes_of(labels, "classes")
+
+
 def _all_classes(labels: list[Array]) -> Array:
     if not labels:
         return np.empty(0, dtype=object)
@@ -504,7 +539,7 @@ def _sample_domain(sample_domain: Any, n: int) -> Array:
     domain = np.asarray(sample_domain)
     if domain.shape != (n,):
         raise InputError(f"sample_domain: shape {domain.shape} for {n} rows; give one number a row")
-    if domain.dtype.kind not in "iuf" or not np.array_equal(domain, domain.astype(np.int64)):
+    if domain.dtype.kind not in "iuf" or not np.isfinite(domain).all() or (domain != np.floor(domain)).any():
         raise InputError("sample_domain: expected whole numbers (>= 0: source, < 0: unlabelled target)")
     return domain.astype(np.int64)
 

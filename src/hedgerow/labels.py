@@ -49,8 +49,14 @@ def is_missing(labels: Array) -> Array:
     if labels.dtype.kind == "f":
         return np.isnan(labels)
     if labels.dtype.kind == "O":
-        return np.array([item is None or (isinstance(item, float) and item != item) for item in labels], dtype=bool)
+        return np.array([_none(item) for item in labels], dtype=bool)
     return np.zeros(len(labels), dtype=bool)
+
+
+def _none(label: object) -> bool:
+    """None, a float NaN, or pandas' NA (known by its name, so that pandas need not be there)."""
+    not_a_number = isinstance(label, float | np.floating) and bool(label != label)
+    return label is None or not_a_number or type(label).__name__ == "NAType"
 
 
 def classes_of(labels: Array, what: str) -> Array:
@@ -66,7 +72,9 @@ def classes_of(labels: Array, what: str) -> Array:
         if len(kinds) > 1:
             raise TypeError
         distinct = sorted(set(labels))
-    except TypeError:
+    except TypeError as error:
+        if "unhashable" in str(error):
+            raise _unhashable(error) from None
         kinds_found = ", ".join(sorted({type(item).__name__ for item in labels}))
         raise InputError(f"{what}: labels of mixed types ({kinds_found}); make them all text or all numbers") from None
     found = np.empty(len(distinct), dtype=object)
@@ -75,7 +83,14 @@ def classes_of(labels: Array, what: str) -> Array:
 
 
 def _kind(label: object) -> type:
-    return float if isinstance(label, int | float | np.number | np.bool_) else type(label)
+    """What a label can be compared with: numbers (and bools) with each other, text with text."""
+    if isinstance(label, int | float | np.number | np.bool_):
+        return float
+    return str if isinstance(label, str) else type(label)
+
+
+def _unhashable(error: TypeError) -> InputError:
+    return InputError(f"a label must be hashable (text, a number, a tuple of these): {error}")
 
 
 class Codes:
@@ -100,18 +115,12 @@ class Codes:
         """Codes of the labels: MISSING for none given, NEW for one that is not in the table."""
         missing = is_missing(labels)
         index, new = self._index, self.NEW
-        codes = np.fromiter((index.get(_key(label), new) for label in labels), dtype=np.int64, count=len(labels))
+        try:
+            codes = np.fromiter((index.get(_key(label), new) for label in labels), dtype=np.int64, count=len(labels))
+        except TypeError as error:
+            raise _unhashable(error) from None
         codes[missing] = MISSING
         return codes
-
-    def of_one(self, label: object) -> int:
-        """Code of one label, as `of`."""
-        if label is None or (isinstance(label, float | np.floating) and label != label):
-            return MISSING
-        try:
-            return self._index.get(_key(label), self.NEW)
-        except TypeError:
-            raise InputError(f"label {label!r} cannot be used: a label must be hashable") from None
 
     def unseen(self, labels: Array) -> list[Any]:
         """Labels that are not in the table, each once, in the order of their first appearance."""
@@ -121,25 +130,21 @@ class Codes:
 
     def grow(self, labels: list[Any]) -> Codes:
         """A table with these labels appended; their type must be that of the others."""
+        first = self.classes[0] if len(self.classes) else labels[0]
         for label in labels:
-            if len(self.classes) and _kind(label) is not _kind(self.classes[0]) and not _both_text(label, self.classes):
+            if _kind(label) is not _kind(first):
                 raise InputError(
                     f"label {label!r} is of type {type(label).__name__}, the classes so far are of type "
-                    f"{type(self.classes[0]).__name__}; convert it before it is learned"
+                    f"{type(first).__name__}; convert it before it is learned"
                 )
-        if self.classes.dtype.kind == "O" or not len(self.classes):
-            grown = np.empty(len(self.classes) + len(labels), dtype=object)
-            grown[: len(self.classes)] = self.classes
-            grown[len(self.classes) :] = labels
-            if not len(self.classes) and len({_kind(label) for label in labels}) == 1 and _kind(labels[0]) is not tuple:
-                grown = np.array(labels)
-        else:
-            grown = np.concatenate([self.classes, np.array(labels)])
+        if not len(self.classes):
+            return Codes(as_labels(labels, "labels"))
+        if self.classes.dtype.kind != "O":
+            return Codes(np.concatenate([self.classes, np.array(labels)]))
+        grown = np.empty(len(self.classes) + len(labels), dtype=object)
+        grown[: len(self.classes)] = self.classes
+        grown[len(self.classes) :] = labels
         return Codes(grown)
-
-
-def _both_text(label: object, classes: Array) -> bool:
-    return isinstance(label, str) and classes.dtype.kind == "U"
 
 
 def _key(label: Any) -> Any:

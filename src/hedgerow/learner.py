@@ -85,6 +85,9 @@ class Learner:
         self.pre = Preprocess.of_arrays(plan.steps, state)
         self.head = make_head(plan.rule, plan.C)
 
+    def __reduce__(self) -> tuple[type[Learner], tuple[Plan, State]]:
+        return Learner, (self.plan, self.state)  # `pre` shares its arrays with the state, also after a copy
+
     # -- what is known ------------------------------------------------------------------------------------------
 
     @property

@@ -76,7 +76,7 @@ def low_rank_pencil(root: ScatterRoot, V: Array, lam: float, dim: int, scaling: 
     of S: they differ when a class has no target row.
 
     scaling "S": a^T S a = 1.  scaling "unit": |a| = 1. The entry of largest size in each column is positive.
-    Shapes: R m x r, V m x k, result m x min(dim, r).
+    Shapes: R m x r, V m x k, result m x min(dim, r), or fewer where S is drowned by V V^T.
     """
     import scipy.linalg
 
@@ -89,7 +89,8 @@ def low_rank_pencil(root: ScatterRoot, V: Array, lam: float, dim: int, scaling: 
         F = scipy.linalg.solve_triangular(C, V.T @ R, lower=True, check_finite=False).T
         core -= F @ F.T
     values, Y = scipy.linalg.eigh(core, subset_by_index=[r - dim, r - 1], overwrite_a=True, check_finite=False)
-    values, Y = values[::-1] / lam, Y[:, ::-1]
+    kept = values > r * np.finfo(values.dtype).eps * L[0]  # below, L - F F^T is only rounding
+    values, Y = values[kept][::-1] / lam, Y[:, kept][:, ::-1]
     B = R @ Y
     A = B / lam
     if V.shape[1]:

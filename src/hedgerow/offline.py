@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -84,29 +83,28 @@ def build(
     alignments = [_align(recipe, options, [Xs[i] for i in g], [codes[i] for i in g], U, align) for g in groups]
     projections = [a.projection for a in alignments]
     mapped = [projections[0 if shared else i].mapped(X) for i, X in enumerate(Xs)]
-    projected = recipe.refresh or any(p.A is not None for p in projections)
-    to_unit = projected and reading.projected == "unit"
+    refreshes = recipe.refresh and bool(sources)
+    to_unit = reading.projected == "unit" and (refreshes or any(p.A is not None for p in projections))
     Z = [_project(projections[0 if shared else i], X, to_unit) for i, X in enumerate(mapped)]
     together = (
         np.argsort(np.concatenate([s.positions for s in sources]), kind="stable") if sources else np.empty(0, int)
     )
     names = [s.name for s in sources]
-    experts, weights = _experts(recipe, names, Z, codes, together, K, head, reading, U.shape[1])
+    empty = np.empty((0, U.shape[1]), dtype=U.dtype)
+    experts, weights = _experts(recipe, names, Z or [empty], codes, together, K, head, reading)
 
     moments = [Moments.of(X, y, K) for X, y in zip(mapped, codes, strict=True)]
-    state = _state(moments, U, K, reading, weights, len(experts)) | pre.arrays()
-    gammas = _add_projections(state, projections, recipe, mapped[0].dtype if mapped else U.dtype)
+    state = _state(moments, U, K, reading, weights) | pre.arrays()
+    gammas = _add_projections(state, projections, refreshes, weights[0].dtype)
     plan = Plan(
         steps=pre.steps,
         experts=tuple(experts),
         mixer=make_mixer(recipe, options, len(experts)),
         rule=head.rule,
         C=options.C,
-        unit_projection=to_unit and bool(sources),
+        unit_projection=to_unit,
         gammas=gammas,
-        refresh=Refresh(reading.refresh_every, options.mu, reading.unseen, reading.inverse)
-        if recipe.refresh and sources
-        else None,
+        refresh=Refresh(reading.refresh_every, options.mu, reading.unseen, reading.inverse) if refreshes else None,
     )
     return Built(Learner(plan, state), alignments)
 
@@ -188,12 +186,10 @@ def _experts(
     K: int,
     head: Head,
     reading: Reading,
-    m: int,
 ) -> tuple[list[Expert], list[Array]]:
     """Frozen source heads first, then the online ones: the order of every array that has one row an expert."""
-    shared, n = recipe.spaces == "shared", len(Z)
-    d = max((z.shape[1] for z in Z), default=m)
-    zero = np.zeros((K, d), dtype=Z[0].dtype if Z else np.float64)
+    shared, n = recipe.spaces == "shared", len(names)
+    zero = np.zeros((K, max(z.shape[1] for z in Z)), dtype=Z[0].dtype)
 
     def trained(rows: Array, y: Array) -> Array:
         W = zero.copy()
@@ -212,7 +208,7 @@ def _experts(
         weights.append(pooled)
     elif recipe.frozen == "each":
         experts += [Expert(f"source {name}", 0 if shared else i, False) for i, name in enumerate(names)]
-        weights += [trained(z, y) for z, y in zip(Z, codes, strict=True)]
+        weights += [trained(z, y) for z, y in zip(Z[:n], codes, strict=True)]
     start = pooled if recipe.online == "pooled" else zero
     if shared or not n:
         experts.append(Expert("target", 0, True))
@@ -223,17 +219,15 @@ def _experts(
     return experts, weights
 
 
-def _state(moments: list[Moments], U: Matrix, K: int, reading: Reading, weights: list[Array], n_experts: int) -> State:
-    m = U.shape[1]
+def _state(moments: list[Moments], U: Matrix, K: int, reading: Reading, weights: list[Array]) -> State:
     kept = U if reading.target_mean == "warmup" else U[:0]
     state: State = Moments.of(kept, None, K).arrays("target")
-    empty = reduce(Moments.merge, moments, Moments.empty(m, K)).arrays("source") if not moments else {}
     for name in MOMENTS:
-        stacked = [getattr(part, name) for part in moments]
-        state[f"source.{name}"] = np.stack(stacked) if stacked else empty[f"source.{name}"][None][:0]
+        parts = [getattr(part, name) for part in moments or [Moments.empty(U.shape[1], K)]]
+        state[f"source.{name}"] = np.stack(parts)[: len(moments)]
     state["W"] = np.stack(weights)
-    state["expert_loss"] = np.zeros(n_experts)
-    state["expert_mistakes"] = np.zeros(n_experts, dtype=np.int64)
+    state["expert_loss"] = np.zeros(len(weights))
+    state["expert_mistakes"] = np.zeros(len(weights), dtype=np.int64)
     state["mixture_loss"] = np.zeros(1)
     for name in ("seen", "mistakes"):
         state[name] = np.zeros(1, dtype=np.int64)
@@ -241,16 +235,16 @@ def _state(moments: list[Moments], U: Matrix, K: int, reading: Reading, weights:
 
 
 def _add_projections(
-    state: State, projections: list[Projection], recipe: Recipe, dtype: np.dtype[Any]
+    state: State, projections: list[Projection], refreshes: bool, dtype: np.dtype[Any]
 ) -> tuple[float, ...]:
     """The stacked A (n x m x d, zero columns where a source allowed fewer) and the landmarks of kernel spaces."""
     kernel = [p for p in projections if p.landmarks is not None]
-    if recipe.refresh and kernel:
+    if refreshes and kernel:
         raise InputError(
             "the refresh moves a linear projection and a kernel aligner has none; "
             "use kernel='primal' or 'linear', or method='oddm-fixed'"
         )
-    if all(p.A is None for p in projections) and not recipe.refresh:
+    if all(p.A is None for p in projections) and not refreshes:
         return ()
     m = len(state["target.total"])
     mats = [np.eye(m) if p.A is None else p.A for p in projections]
@@ -260,5 +254,5 @@ def _add_projections(
     state["A"] = A
     for i, p in enumerate(projections):
         if p.landmarks is not None:
-            state[f"landmarks.{i}"] = p.landmarks
+            state[f"landmarks.{i}"] = p.landmarks.astype(dtype)
     return tuple(p.gamma for p in kernel)

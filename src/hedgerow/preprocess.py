@@ -23,6 +23,7 @@ import numpy as np
 from hedgerow.arrays import Array, Matrix, dense, is_sparse
 from hedgerow.errors import InputError, unknown
 
+CONSTANT = 1e-13  # a feature whose sd is below this share of its mean only varies by rounding
 DENSE_LIMIT = 2**30  # bytes; centring makes a sparse matrix dense, and beyond this we refuse to do it unasked
 
 
@@ -89,8 +90,8 @@ class Running:
 
     @classmethod
     def of(cls, X: Array) -> Running:
-        """The statistics of these rows."""
-        shift = X.mean(axis=0)
+        """The statistics of these rows, in double precision whatever theirs is."""
+        shift = X.mean(axis=0, dtype=np.float64)
         D = X - shift
         return cls(np.array([float(len(X))]), shift, D.sum(axis=0), (D * D).sum(axis=0))
 
@@ -116,7 +117,7 @@ class Running:
         out = D - total / n
         if step == "zscore":
             sd = np.sqrt(np.maximum(squares / n - (total / n) ** 2, 0))
-            out /= np.where(sd <= 1e-7 * np.abs(self.shift) + 1e-12, 1, sd)
+            out /= np.where(sd <= CONSTANT * np.abs(self.shift), 1, sd)
         return np.asarray(out, dtype=X.dtype)
 
     def _before_each_row(self, D: Array, learned: Array) -> tuple[Array, Array, Array]:
@@ -136,7 +137,7 @@ def parse(steps: str | Sequence[str] | None) -> tuple[str, ...]:
     ('signed-sqrt', 'unit')
     """
     names = () if steps is None else tuple(steps.split("+")) if isinstance(steps, str) else tuple(steps)
-    names = tuple(name.strip() for name in names if name.strip() not in ("", "none"))
+    names = tuple(str(name).strip() for name in names if str(name).strip() not in ("", "none"))
     for name in names:
         if name not in INSTANCE_STEPS and name not in DOMAIN_STEPS:
             raise unknown("preprocessing step", name, [*INSTANCE_STEPS, *DOMAIN_STEPS])

@@ -32,6 +32,7 @@ def save(path: str | os.PathLike[str], learner: Learner, classes: Array, extra: 
         "classes": labels_to_json(classes),
         **extra,
     }
+    text = json.dumps(header, default=_plain)
     target = Path(path)
     if not target.parent.is_dir():
         raise InputError(f"cannot save to {target}: the folder {target.parent} does not exist")
@@ -39,7 +40,7 @@ def save(path: str | os.PathLike[str], learner: Learner, classes: Array, extra: 
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     os.close(handle)
     try:
-        save_file(arrays, temporary, metadata={"hedgerow": json.dumps(header)})
+        save_file(arrays, temporary, metadata={"hedgerow": text})
         with open(temporary, "rb") as written:
             os.fsync(written.fileno())
         os.replace(temporary, target)
@@ -112,18 +113,29 @@ def aligner_from_json(data: Any) -> Any:
 
 def labels_to_json(labels: Array) -> dict[str, Any]:
     """Labels with what is needed to give them back as they were."""
-    values = [list(label) if isinstance(label, tuple) else label for label in labels.tolist()]
-    if any(isinstance(label, bytes) for label in values):
-        raise InputError("labels of type bytes cannot be saved; decode them to text first")
-    return {"dtype": labels.dtype.str if labels.dtype.kind != "O" else "O", "values": values}
+    return {"dtype": labels.dtype.str if labels.dtype.kind != "O" else "O", "values": labels.tolist()}
 
 
 def labels_from_json(data: dict[str, Any]) -> Array:
     """The inverse of `labels_to_json`."""
-    values = [tuple(label) if isinstance(label, list) else label for label in data["values"]]
-    labels = np.empty(len(values), dtype=object)
-    labels[:] = values
+    labels = np.empty(len(data["values"]), dtype=object)
+    labels[:] = [_tuples(label) for label in data["values"]]
     return labels if data["dtype"] == "O" else labels.astype(np.dtype(data["dtype"]))
+
+
+def _tuples(value: Any) -> Any:
+    """JSON's lists as the tuples they were: a label must be hashable."""
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
+
+
+def _plain(value: Any) -> Any:
+    """What JSON cannot write: a NumPy number becomes a plain one, an array or a set of options a list."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise InputError(
+        f"{value!r} of type {type(value).__name__} cannot be saved; use labels and options that are text, numbers or "
+        "tuples of these"
+    )
 
 
 def _options(part: Any) -> dict[str, Any]:

@@ -34,11 +34,11 @@ class Projection:
     def __call__(self, X: Matrix) -> Matrix:
         """Target rows in the common space."""
         phi = self.features(X)
-        return phi if self.A is None else np.asarray(phi @ self.A)
+        return phi if self.A is None else np.asarray(phi @ self.A, dtype=X.dtype)
 
     def mapped(self, X: Matrix) -> Matrix:
         """Source rows brought into the target's input space."""
-        return X if self.source_map is None else np.asarray(X @ self.source_map)
+        return X if self.source_map is None else np.asarray(X @ self.source_map, dtype=X.dtype)
 
 
 def rbf_rows(X: Matrix, landmarks: Array, gamma: float) -> Array:

@@ -16,7 +16,6 @@ M has rank K+1 and X M X^T = V V^T, where the columns of V are weighted mean gap
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -52,9 +51,9 @@ class _MMD:
 
     def fit(self, source: Matrix, codes: Array, target: Matrix) -> Alignment:
         """Solve, label the target rows by their nearest source row, solve again, until the labels repeat."""
-        self._check(source)
+        self._check()
         rows = _stack(source, target)
-        if self.unit_input:
+        if self.unit_input or self.kernel == "rbf":  # the rbf kernel is defined on rows of unit length
             rows = unit(rows)
         X = rows if self.kernel == "primal" else _gram(rows, self.kernel, self.gamma)
         A, info = self._rounds(X, codes, int(codes.max()) + 1)
@@ -77,7 +76,7 @@ class _MMD:
         pseudo: Array | None = None
         history: list[float] = []
         changed: list[int] = []
-        for _ in range(max(self.rounds, 1)):
+        for _ in range(self.rounds):
             V = self._gaps(source, Moments.of(Xt, pseudo, K), K)
             A, values = low_rank_pencil(root, V, self.lam, self.dim, self.eigenvectors)
             history.append(float(((V.T @ A) ** 2).sum()))
@@ -94,18 +93,18 @@ class _MMD:
         """V (m x k): the columns of X E, E = [sqrt(w_0) e_0, sqrt(w_c) e_c ..], over sqrt |E E^T|_F if normalised."""
         if not target.count[0]:
             return np.empty((len(source.total), 0))
-        w0, wc = self.weights(K)
         have_s, have_t = source.class_counts > 0, target.class_counts > 0
+        w0, wc = self.weights(int(have_s.sum()))
         labelled = wc > 0 and have_t.any()
         used = have_s & (have_t if self.empty == "skip" else True) if labelled else np.zeros(K, dtype=bool)
         G = np.vstack(
             [np.sqrt(w0) * (source.mean - target.mean), np.sqrt(wc) * (source.class_means - target.class_means)[used]]
         )
-        if self.normalise:
-            G = G / np.sqrt(_frobenius(source, target, w0, wc, used))
+        size = _frobenius(source, target, w0, wc, used) if self.normalise else 1.0
+        G /= np.sqrt(size or 1.0)
         return np.ascontiguousarray(G.T)
 
-    def _check(self, source: Matrix) -> None:
+    def _check(self) -> None:
         for name, value, known in (
             ("kernel", self.kernel, KERNELS),
             ("rule for an empty pseudo-class (empty)", self.empty, EMPTY),
@@ -175,16 +174,10 @@ class BDA(_MMD):
         return 1.0 - self.balance, self.balance
 
 
-class _Inverse(NamedTuple):
-    source: Array
-    target: Array
-
-
 def _frobenius(source: Moments, target: Moments, w0: float, wc: float, used: Array) -> float:
     """|E E^T|_F = |E^T E|_F in closed form: the e_c have disjoint supports and meet only e_0."""
     cs, ct = source.class_counts[used], target.class_counts[used]
-    inverse = _Inverse(1 / cs, np.where(ct > 0, 1 / np.maximum(ct, 1), 0))
-    diagonal = wc * (inverse.source + inverse.target)
+    diagonal = wc * (1 / cs + (ct > 0) / np.maximum(ct, 1))
     cross = np.sqrt(w0 * wc) * (1 / source.count[0] + (ct > 0) / target.count[0])
     corner = w0 * (1 / source.count[0] + 1 / target.count[0])
     return float(np.sqrt(corner**2 + (diagonal**2).sum() + 2 * (cross**2).sum()))

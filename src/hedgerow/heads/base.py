@@ -50,7 +50,8 @@ class StepwiseHead(Head):
         """Row by row."""
         total = np.zeros_like(W)
         for z, label in zip(Z, y, strict=True):
-            self.step(W, z, int(label), W @ z)
+            if label >= 0:
+                self.step(W, z, int(label), W @ z)
             total += W
         return total / max(len(Z), 1)
 

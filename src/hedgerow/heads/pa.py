@@ -63,6 +63,8 @@ def step(W: Array, z: Array, y: int, rule: str = "pa1", C: float = 5.0) -> Array
     [-0.25, 0.25]
     """
     f = W @ z
+    if len(W) < 2:  # no rival, nothing to learn
+        return np.asarray(f)
     rivals = f.copy()
     rivals[y] = -np.inf
     s = int(rivals.argmax())
