@@ -1,0 +1,121 @@
+"""One unit, order by order: fit (alignments from the cache), predict and learn the stream, one row a finished order."""
+
+from __future__ import annotations
+
+import copy
+import platform
+import time
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+import hedgerow
+from hedgerow.arrays import Array
+from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.methods import METHODS
+from hedgerow.mix import Hedge
+from hedgerow.moments import Moments, discrepancy, gap
+from hedgerow.paper.cache import AlignmentCache
+from hedgerow.paper.experiments import Unit
+from hedgerow.paper.tasks import TASKS, Prepared, order_of, prepare, presented
+
+CHECKPOINTS = 40  # points of a curve over the stream
+DISCREPANCY_ORDERS = 5  # the discrepancy over the stream is followed for the first orders only
+
+
+@lru_cache(maxsize=2)
+def _prepared(task: str, split: int, reading: str, data_dir: str | None) -> Prepared:
+    return prepare(TASKS[task], split, reading, data_dir)
+
+
+def run_unit(unit: Unit, trials: list[int], cache: AlignmentCache, data_dir: str | None) -> Iterator[dict[str, Any]]:
+    """The rows of a unit for these trials (orders)."""
+    prepared = _prepared(unit.task.name, unit.split, unit.reading, data_dir)
+    fitted: OnlineTransferClassifier | None = None
+    for trial in trials:
+        sources = presented(prepared, unit.reading, unit.method, trial)
+        if fitted is None or sources is not prepared:
+            fitted, offline = _fit(unit, sources, cache)
+        yield _row(unit, trial, prepared, copy.deepcopy(fitted), offline)
+
+
+def _fit(unit: Unit, sources: Prepared, cache: AlignmentCache) -> tuple[OnlineTransferClassifier, float]:
+    clf = OnlineTransferClassifier(unit.method, reading=unit.reading, horizon=len(sources.stream), **unit.options)
+    before, start = cache.seconds, time.perf_counter()
+    clf.fit(sources.X, sources.y, sample_domain=sources.sample_domain, align=cache)
+    rest = time.perf_counter() - start
+    return clf, rest + cache.seconds - before
+
+
+def _row(unit: Unit, trial: int, prepared: Prepared, clf: OnlineTransferClassifier, offline: float) -> dict[str, Any]:
+    order = order_of(trial, len(prepared.stream))
+    X, y = prepared.stream.X[order], np.asarray(prepared.stream.y)[order]
+    curves = unit.group == "table"
+    at = np.unique(np.linspace(0, len(y), CHECKPOINTS + 1).astype(int))[1:] if curves else np.array([len(y)])
+    follow = curves and METHODS[unit.method].aligner != "identity" and trial < DISCREPANCY_ORDERS
+    true_gaps = _true_gaps(clf, X, y) if follow else []
+    distances = [_distance(clf, true_gaps)] if follow else []
+    curve, seconds, start = [], 0.0, 0
+    for end in at:
+        begin = time.perf_counter()
+        clf.predict_then_learn(X[start:end], y[start:end])
+        seconds += time.perf_counter() - begin
+        curve.append(clf.mistakes_)
+        if follow:
+            distances.append(_distance(clf, true_gaps))
+        start = end
+    state, mixer = clf.learner_.state, clf.learner_.plan.mixer
+    return {
+        "group": unit.group,
+        "task": unit.task.name,
+        "method": unit.method,
+        "variant": unit.variant,
+        "split": unit.split,
+        "trial": trial,
+        "mistakes": clf.mistakes_,
+        "n": len(y),
+        "seconds_offline": offline,
+        "seconds_online": seconds,
+        "curve_at": at if curves else [],
+        "curve": curve if curves else [],
+        "discrepancy_at": [0, *at.tolist()] if follow else [],
+        "discrepancy": distances,
+        "experts": clf.expert_names_,
+        "expert_mistakes": state["expert_mistakes"],
+        "expert_loss": state["expert_loss"],
+        "hedge_loss": clf.hedge_loss_,
+        "beta": mixer.beta if isinstance(mixer, Hedge) else None,
+        "bound": clf.bound_ if np.isfinite(clf.bound_) else None,
+        "guarantee": clf.guarantee_,
+        "reading": unit.reading,
+        "options": unit.options | {"horizon": len(y), "dim": clf.dim_},
+        "seeds": {"split": unit.split, "order": trial, "sources": trial},
+        "versions": _versions(),
+        "data": prepared.checksum,
+    }
+
+
+def _true_gaps(clf: OnlineTransferClassifier, X: Array, y: Array) -> list[Array]:
+    """Gaps of each source to the whole stream with its true labels: for measuring only, the learner never sees them."""
+    learner = clf.learner_
+    codes = np.searchsorted(clf.classes_, y)
+    target = Moments.of(learner.pre.apply(X), codes, learner.n_classes)
+    return [gap(learner.source(i), target, "skip") for i in range(len(clf.source_names_))]
+
+
+def _distance(clf: OnlineTransferClassifier, gaps: list[Array]) -> float:
+    """The aggregate MMD distance of the objective for A, averaged over the sources."""
+    A = clf.learner_.state["A"]
+    return float(np.mean([discrepancy(A[i], G) for i, G in enumerate(gaps)]))
+
+
+@lru_cache(maxsize=1)
+def _versions() -> dict[str, str]:
+    import numba
+    import scipy
+    import sklearn
+
+    modules = {"numpy": np, "scipy": scipy, "scikit-learn": sklearn, "numba": numba, "hedgerow": hedgerow}
+    return {"python": platform.python_version()} | {name: m.__version__ for name, m in modules.items()}
