@@ -7,9 +7,10 @@ Two settings side by side, because the choice of scaling matters as much as the 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hedgerow.data import load
 from hedgerow.errors import InputError
@@ -18,6 +19,9 @@ from hedgerow.evaluate import plots, report
 from hedgerow.evaluate.folds import Summary, summarise
 from hedgerow.evaluate.trials import OnProgress, Row, Task, orders, trials
 from hedgerow.methods import METHODS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SETTINGS = {"as published": "authors", "scaled by domain": "general"}
 TITLES = {name: METHODS[name].title for name in METHODS}
@@ -42,7 +46,7 @@ class Demo:
 def demo(
     out: Path, n_orders: int = 10, target: str = "shifted", jobs: int = 1, progress: OnProgress | None = None
 ) -> Demo:
-    """Run all methods over `n_orders` orders of the target's stream and write figures, rows and the report into `out`."""
+    """Run all methods over `n_orders` orders of the target's stream; figures, rows and the report go into `out`."""
     if n_orders < 1:
         raise InputError(f"orders={n_orders}: at least one order of the stream is needed")
     task = Task.of(load("digits"), target, seed=SEED)
@@ -50,7 +54,10 @@ def demo(
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"cannot write to {out}: {error.strerror}; choose another folder with --out") from error
-    rows = {setting: _rows(task, reading, n_orders, jobs, i, progress) for i, (setting, reading) in enumerate(SETTINGS.items())}
+    rows = {
+        setting: _rows(task, reading, n_orders, jobs, i, progress)
+        for i, (setting, reading) in enumerate(SETTINGS.items())
+    }
     with (out / "results.jsonl").open("w", encoding="utf-8") as file:
         for setting, found in rows.items():
             file.writelines(json.dumps({"setting": setting, **row}) + "\n" for row in found)
@@ -60,13 +67,12 @@ def demo(
     return result
 
 
-def _rows(
-    task: Task, reading: str, n_orders: int, jobs: int, part: int, progress: OnProgress | None
-) -> list[Row]:
+def _rows(task: Task, reading: str, n_orders: int, jobs: int, part: int, progress: OnProgress | None) -> list[Row]:
     """All rows of a setting, sorted, so that the result does not depend on which worker was first."""
     length = len(task.stream)
     methods = {
-        name: OnlineTransferClassifier(method=name, reading=reading, horizon=length, random_state=SEED) for name in METHODS
+        name: OnlineTransferClassifier(method=name, reading=reading, horizon=length, random_state=SEED)
+        for name in METHODS
     }
 
     def tell(done: int, total: int, what: str) -> None:
@@ -82,7 +88,7 @@ def _pictures(result: Demo, out: Path) -> dict[str, report.Picture]:
     published = next(iter(result.rows.values()))
     aligned = [row for row in published if row["method"] in ("oddm-fixed", LAST)]
     first = next(row for row in published if row["method"] == LAST)
-    drawn = {
+    drawn: dict[str, tuple[Callable[[plots.Theme], Figure], str, str]] = {
         "running-mistakes": (
             lambda theme: plots.running_mistakes(result.rows, TITLES, theme),
             "Running mistake rate of all methods along the stream, in two panels.",
@@ -92,8 +98,8 @@ def _pictures(result: Demo, out: Path) -> dict[str, report.Picture]:
         "expert-weights": (
             lambda theme: plots.expert_weights(first, f"{TITLES[LAST]}, as published, first order", theme),
             "Stacked weights of the experts along the stream.",
-            "Who is trusted when. 'source x' (hatched) is the frozen classifier of source x, 'target via x' the one that learns "
-            "from the stream in the space aligned with x.",
+            "Who is trusted when. 'source x' (hatched) is the frozen classifier of source x, 'target via x' the one "
+            "that learns from the stream in the space aligned with x.",
         ),
         "discrepancy": (
             lambda theme: plots.discrepancies(aligned, TITLES, "mean over the sources, as published", theme),
@@ -105,11 +111,8 @@ def _pictures(result: Demo, out: Path) -> dict[str, report.Picture]:
     pictures = {}
     for name, (draw, alt, caption) in drawn.items():
         figure = draw("light")
-        with plots.style("light"):
-            figure.savefig(out / f"{name}.png", dpi=150, bbox_inches="tight")
-            light = plots.svg(figure)
-        with plots.style("dark"):
-            pictures[name] = report.Picture(light, plots.svg(draw("dark")), alt, caption)
+        figure.savefig(out / f"{name}.png", dpi=150, bbox_inches="tight")
+        pictures[name] = report.Picture(plots.svg(figure), plots.svg(draw("dark")), alt, caption)
     return pictures
 
 
@@ -129,9 +132,11 @@ def table(result: Demo) -> report.Table:
 
 
 def _note(n_orders: int, n: int) -> str:
+    counted = "1 order" if n_orders == 1 else f"{n_orders} orders"
     return (
-        f"Mean ± standard deviation over {n_orders} {'order' if n_orders == 1 else 'orders'} of the same {n} instances: "
-        "the spread is that of the order, not of the data. Times are of the setting as published, the stream given as one block, on one core."
+        f"Mean ± standard deviation over {counted} of the same {n} instances, "
+        "the lowest mean is marked. The spread is that of the order, not of the data. Times are of the setting as "
+        "published, the stream given as one block, on one core."
     )
 
 
@@ -162,7 +167,7 @@ def _page(result: Demo, pictures: dict[str, report.Picture], n_orders: int) -> s
 
 
 MEANING = (
-    "Read the columns separately: both show the same methods on the same instances, and differ in how the features are "
-    "scaled before anything else happens. A method that only wins where the scaling does not remove the shift is doing "
-    "the scaling's work."
+    "Read the columns separately: both show the same methods on the same instances and differ in how the features are "
+    "scaled before anything else happens. An advantage in the left column that is gone in the right one is one "
+    "that scaling alone gives as well."
 )

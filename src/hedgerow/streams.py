@@ -1,7 +1,7 @@
-"""Streams of rows from CSV and JSON lines, one at a time: columns matched with a model's features, labels with its classes.
+"""Streams of rows from CSV and JSON lines: columns matched with a model's features, labels with its classes.
 
-Nothing is kept, so a stream may be longer than memory and may never end. A row that cannot be used becomes a `BadRow`
-that says which line and why; the reader goes on with the next one.
+Rows come one at a time and nothing is kept, so a stream may be longer than memory and may never end. A row that cannot
+be used becomes a `BadRow` that says which line and why; the reader goes on with the next one.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -48,7 +49,7 @@ class Wanted:
     width: int
     names: Sequence[str] | None = None
     label: str | None = None
-    classes: Sequence[Any] = ()
+    classes: Sequence[Any] | Array = ()
 
 
 class Rows:
@@ -73,22 +74,23 @@ class Rows:
         if self.format not in FORMATS:
             raise unknown("format", self.format, FORMATS)
         everything = chain([first], source) if first else source
+        self._count = 0
         self._rows = self._of_csv(everything) if self.format == "csv" else self._of_json(everything)
 
     def __iter__(self) -> Iterator[Instance | BadRow]:
-        count = 0
-        for line, made in self._rows:
-            try:
-                x, label = made()
-            except (InputError, csv.Error) as error:
-                yield BadRow(line, str(error))
-                continue
-            count += 1
-            yield Instance(count, line, x, label)
+        return self._rows
+
+    def _made(self, line: int, parse: Callable[[], tuple[Array, Any]]) -> Instance | BadRow:
+        try:
+            x, label = parse()
+        except InputError as error:
+            return BadRow(line, str(error))
+        self._count += 1
+        return Instance(self._count, line, x, label)
 
     # -- CSV ----------------------------------------------------------------------------------------------------
 
-    def _of_csv(self, lines: Iterable[str]) -> Iterator[tuple[int, Callable[[], tuple[Array, Any]]]]:
+    def _of_csv(self, lines: Iterable[str]) -> Iterator[Instance | BadRow]:
         reader = csv.reader(lines, strict=True)
         try:
             header = next((row for row in reader if row), None)
@@ -97,12 +99,11 @@ class Rows:
         if header is None:
             raise InputError("the input is empty: a CSV begins with a line of column names")
         header = [name.strip() for name in header]
-        places, label = self._places(header)
-        return self._csv_rows(reader, header, places, label)
+        return self._csv_rows(reader, header, *self._places(header))
 
     def _csv_rows(
         self, reader: Any, header: list[str], places: list[int], label: int | None
-    ) -> Iterator[tuple[int, Callable[[], tuple[Array, Any]]]]:
+    ) -> Iterator[Instance | BadRow]:
         while True:
             line = reader.line_num + 1
             try:
@@ -110,10 +111,10 @@ class Rows:
             except StopIteration:
                 return
             except csv.Error as error:
-                yield line, _raiser(InputError(f"not CSV ({error})"))
+                yield BadRow(line, f"not CSV ({error})")
                 continue
             if cells:
-                yield line, lambda cells=cells: self._cells(cells, header, places, label)  # type: ignore[misc]
+                yield self._made(line, partial(self._cells, cells, header, places, label))
 
     def _cells(self, cells: list[str], header: list[str], places: list[int], label: int | None) -> tuple[Array, Any]:
         if len(cells) != len(header):
@@ -133,7 +134,9 @@ class Rows:
         if wanted.names is None:
             places = [i for i in range(len(header)) if i != label]
             if len(places) != wanted.width:
-                raise InputError(f"{len(places)} feature columns, but the model was fitted on {wanted.width} (without names)")
+                raise InputError(
+                    f"{len(places)} feature columns, but the model was fitted on {wanted.width} (without names)"
+                )
             return places, label
         missing = [name for name in names if name not in header]
         if missing:
@@ -143,10 +146,10 @@ class Rows:
 
     # -- JSON lines ---------------------------------------------------------------------------------------------
 
-    def _of_json(self, lines: Iterable[str]) -> Iterator[tuple[int, Callable[[], tuple[Array, Any]]]]:
+    def _of_json(self, lines: Iterable[str]) -> Iterator[Instance | BadRow]:
         for number, line in enumerate(lines, start=1):
             if line.strip():
-                yield number, lambda line=line: self._object(line)  # type: ignore[misc]
+                yield self._made(number, partial(self._object, line))
 
     def _object(self, line: str) -> tuple[Array, Any]:
         try:
@@ -169,7 +172,7 @@ class Rows:
         return np.array([_number(found[name], name) for name in names]), label
 
 
-def label_reader(classes: Sequence[Any]) -> Callable[[Any], Any]:
+def label_reader(classes: Sequence[Any] | Array) -> Callable[[Any], Any]:
     """A function from a cell or JSON value to a label of the classes' own type; empty and null are None.
 
     >>> read = label_reader(np.array([0, 1]))
@@ -177,20 +180,19 @@ def label_reader(classes: Sequence[Any]) -> Callable[[Any], Any]:
     (1, 1, None, None)
     """
     plain = [label.item() if isinstance(label, np.generic) else label for label in classes]
+    kind: type = object
     for kind in (bool, int, float, str):
         if plain and all(type(label) is kind for label in plain):
             break
     else:
         kind = str if not plain else object  # no class yet: text; tuples and mixtures: by their printed form
-    if kind is float and all(label == int(label) for label in plain):
-        kind = float
     printed = {str(label): label for label in plain}
 
     def read(value: Any) -> Any:
         if value is None or (isinstance(value, str) and not value.strip()) or value != value:
             return None
         text = str(value).strip()
-        if not text.isprintable() and not text.isascii() and any("\ud800" <= c <= "\udfff" for c in text):
+        if any("\ud800" <= letter <= "\udfff" for letter in text):  # bytes that were not UTF-8 come as surrogates
             raise InputError("the label is not UTF-8 text")
         if kind is str:
             return text
@@ -204,7 +206,7 @@ def label_reader(classes: Sequence[Any]) -> Callable[[Any], Any]:
             raise InputError(f"label {text!r} is not a number, as the model's classes are") from None
         if kind is int and number != math.floor(number):
             raise InputError(f"label {text!r} is not a whole number, as the model's classes are")
-        return kind(number)
+        return int(number) if kind is int else number
 
     return read
 
@@ -221,13 +223,6 @@ def _number(value: Any, name: Any) -> float:
     if not math.isfinite(number):
         raise InputError(f"column {name!r}: {value} is not a finite number")
     return number
-
-
-def _raiser(error: InputError) -> Callable[[], tuple[Array, Any]]:
-    def raise_it() -> tuple[Array, Any]:
-        raise error
-
-    return raise_it
 
 
 def _list(names: Sequence[str], most: int = 8) -> str:

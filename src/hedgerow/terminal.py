@@ -31,16 +31,21 @@ def console(stream: TextIO) -> Console:
     return Console(file=stream, highlight=False)
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[object]], numbers: bool = False, best: object = ()) -> Table:
-    """A table for a console; `numbers` aligns all columns but the first to the right, `best` cells are marked."""
-    marked = best if isinstance(best, frozenset) else frozenset()
+def print_table(
+    header: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    numbers: bool = False,
+    best: frozenset[tuple[int, int]] = frozenset(),
+) -> None:
+    """A table on stdout; `numbers` aligns all columns but the first to the right, `best` cells are green or starred."""
+    mark = "{} *" if plain(sys.stdout) else "[bold green]{}[/]"
     made = Table(box=None, header_style="bold", pad_edge=False)
     for j, title in enumerate(header):
         made.add_column(title, justify="right" if numbers and j else "left", overflow="fold")
     for i, row in enumerate(rows):
         cells = (escape(str(cell)) for cell in row)
-        made.add_row(*(f"[bold green]{cell}[/]" if (i, j) in marked else cell for j, cell in enumerate(cells)))
-    return made
+        made.add_row(*(mark.format(cell) if (i, j) in best else cell for j, cell in enumerate(cells)))
+    console(sys.stdout).print(made)
 
 
 def note(text: str) -> None:
@@ -82,7 +87,7 @@ def _plain_progress() -> Callable[[int, int, str], None]:
 
 @contextmanager
 def status(live: bool) -> Iterator[Callable[[Callable[[], str]], None]]:
-    """A callback that takes a function for the text: one live line on a terminal, a plain line every few seconds elsewhere.
+    """A callback that takes a function for the text: a live line on a terminal, elsewhere a plain one now and then.
 
     The text is only made when it is shown, so that it costs a fast stream nothing.
     """

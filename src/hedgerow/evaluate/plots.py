@@ -27,6 +27,7 @@ Theme = Literal["light", "dark"]
 COLOURS = ("text", "#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#0072B2", "#D55E00")
 LINES = ((0, (1, 1)), (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 2)), (0, (6, 2)), (0, (5, 1, 1, 1, 1, 1)), "solid")
 MARKERS = ("o", "s", "^", "v", "D", "P", "X")
+LEADER = {"arrowstyle": "-", "linewidth": 1.4, "shrinkA": 2, "shrinkB": 0, "relpos": (0, 0.5)}
 THEMES = {
     "light": {"text": "#1f2328", "paper": "#ffffff", "grid": "#e3e6ea"},
     "dark": {"text": "#e6e9ed", "paper": "#16191d", "grid": "#333a42"},
@@ -44,7 +45,6 @@ def style(theme: Theme = "light") -> Iterator[dict[str, str]]:
         "xtick.color": colours["text"], "ytick.color": colours["text"], "grid.color": colours["grid"],
         "axes.grid": True, "axes.axisbelow": True, "axes.spines.top": False, "axes.spines.right": False,
         "axes.titlelocation": "left", "axes.titlesize": 11, "font.size": 10, "hatch.linewidth": 0.6,
-        "svg.hashsalt": "hedgerow",  # the same figure gives the same file
     }  # fmt: skip
     with matplotlib.rc_context(settings):
         yield colours
@@ -53,7 +53,7 @@ def style(theme: Theme = "light") -> Iterator[dict[str, str]]:
 def running_mistakes(
     panels: Mapping[str, Sequence[Row]], titles: Mapping[str, str] | None = None, theme: Theme = "light"
 ) -> Figure:
-    """Running mistake rate of every method, the mean of all orders with a band of one standard deviation; a panel a group."""
+    """Running mistake rate of every method: mean over the orders, a band of one standard deviation; a panel a group."""
     with style(theme) as colours:
         figure = _figure(len(panels))
         shared: Any = None
@@ -131,12 +131,12 @@ def label_ends(axes: Axes, ends: Sequence[tuple[float, str, str]], gap: float = 
         axes.annotate(
             name, xy=(1.0, height), xytext=(1.05, placed), xycoords="axes fraction", textcoords="axes fraction",
             va="center", fontsize=9,
-            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 1.4, "shrinkA": 2, "shrinkB": 0, "relpos": (0, 0.5)},
+            arrowprops={"color": colour, **LEADER},
         )  # fmt: skip
 
 
 def spread(heights: Sequence[float], gap: float) -> list[float]:
-    """The nearest places, in the same order, that are at least `gap` apart, the lot moved back inside [0, 1].
+    """The nearest places, in the same order, at least `gap` apart and, if there is room, inside [0, 1].
 
     >>> [round(h, 2) for h in spread([0.5, 0.5, 0.9], gap=0.1)]
     [0.45, 0.55, 0.9]
@@ -149,10 +149,7 @@ def spread(heights: Sequence[float], gap: float) -> list[float]:
         while len(groups) > 1 and np.mean(groups[-2]) > np.mean(groups[-1]):
             groups[-2:] = [groups[-2] + groups[-1]]
     flat = np.concatenate([np.full(len(g), np.mean(g)) for g in groups]) if groups else np.empty(0)
-    places = flat + gap * np.arange(len(flat))
-    if len(places):
-        places = places - max(places[-1] - 1, 0)
-        places = places + max(-places[0], 0)
+    places = np.clip(flat, 0, max(1 - gap * (len(flat) - 1), 0)) + gap * np.arange(len(flat))
     out = [0.0] * len(places)
     for place, i in zip(places, order, strict=True):
         out[i] = float(place)
@@ -161,15 +158,17 @@ def spread(heights: Sequence[float], gap: float) -> list[float]:
 
 def svg(figure: Figure) -> str:
     """The figure as SVG text, letters drawn as paths: it looks the same where the font is missing."""
+    matplotlib = require("matplotlib", "plot")
     text = io.StringIO()
-    figure.savefig(text, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
+    with matplotlib.rc_context({"svg.hashsalt": "hedgerow"}):  # the same figure gives the same file
+        figure.savefig(text, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
     return text.getvalue()
 
 
 def _figure(panels: int) -> Figure:
     from matplotlib.figure import Figure as NewFigure  # a Figure without pyplot: no window, no global state
 
-    return NewFigure(figsize=(4.7 * panels + 0.9, 3.9), layout="constrained")
+    return NewFigure(figsize=(4.7 * panels + 0.9 if panels > 1 else 8.2, 3.9), layout="constrained")
 
 
 def _colour(j: int, colours: Mapping[str, str]) -> str:

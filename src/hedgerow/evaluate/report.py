@@ -17,18 +17,20 @@ import hedgerow
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "matplotlib")
 
 CSS = """
-:root { color-scheme: light dark; --text: #1f2328; --soft: #59636e; --paper: #ffffff; --line: #d9dee3; --best: #e3f4ec; }
+:root { color-scheme: light dark;
+  --text: #1f2328; --soft: #59636e; --paper: #ffffff; --line: #d9dee3; --best: #e3f4ec; }
 @media (prefers-color-scheme: dark) {
   :root { --text: #e6e9ed; --soft: #a3adb8; --paper: #16191d; --line: #333a42; --best: #173a2b; } }
 body { font: 16px/1.55 system-ui, sans-serif; color: var(--text); background: var(--paper);
   max-width: 62rem; margin: 2.5rem auto; padding: 0 1.25rem; }
 h1 { font-size: 1.7rem; line-height: 1.25; margin-bottom: .4rem; }
 h2 { font-size: 1.2rem; margin: 2.4rem 0 .6rem; }
-.lead { font-size: 1.08rem; } figure { margin: 1rem 0; } img { width: 100%; height: auto; }
+.lead { font-size: 1.08rem; } figure { margin: 1rem 0; } img { max-width: 100%; height: auto; }
 figcaption, .note, footer { color: var(--soft); font-size: .92rem; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { padding: .4rem .7rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
-th { font-weight: 600; vertical-align: bottom; white-space: normal; } th:first-child, td:first-child { text-align: left; }
+th { font-weight: 600; vertical-align: bottom; white-space: normal; }
+th:first-child, td:first-child { text-align: left; }
 td.best { background: var(--best); font-weight: 600; } .facts td { text-align: left; white-space: normal; }
 .facts td:first-child { white-space: nowrap; color: var(--soft); } footer { margin-top: 3rem; }
 """
@@ -95,7 +97,9 @@ class Section:
 
     def html(self) -> str:
         """As HTML."""
-        return f"<section><h2>{escape(self.title)}</h2>\n" + "\n".join(part.html() for part in self.parts) + "</section>"
+        return (
+            f"<section><h2>{escape(self.title)}</h2>\n" + "\n".join(part.html() for part in self.parts) + "</section>"
+        )
 
 
 def _inline(svg: str) -> str:
@@ -115,7 +119,8 @@ def page(title: str, lead: str, sections: Sequence[Section], facts: Mapping[str,
 <title>{escape(title)}</title><style>{CSS}</style></head>
 <body><header><h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p></header>
 <main>{body}
-<section><h2>What was run</h2><div class="scroll"><table class="facts"><tbody>{rows}</tbody></table></div></section></main>
+<section><h2>What was run</h2>
+<div class="scroll"><table class="facts"><tbody>{rows}</tbody></table></div></section></main>
 <footer>Made by hedgerow {escape(hedgerow.__version__)}.</footer></body></html>
 """
 

@@ -37,7 +37,7 @@ class Task:
         >>> from hedgerow import load
         >>> task = Task.of(load("digits"), "thin")
         >>> len(task.sources), task.warmup, task.stream
-        (4, Domain('thin', 108 x 64, unlabelled), Domain('thin', 250 x 64, 10 classes))
+        (4, Domain('thin', 107 x 64, unlabelled), Domain('thin', 250 x 64, 10 classes))
         """
         if target not in domains:
             raise unknown("target", target, domains)

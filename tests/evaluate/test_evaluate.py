@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hedgerow import OnlineTransferClassifier, load
+from hedgerow.errors import InputError
+from hedgerow.evaluate import plots
+from hedgerow.evaluate.folds import by_method, mistake_rates, summarise
+from hedgerow.evaluate.prequential import prequential
+from hedgerow.evaluate.report import Picture, Section, Table, Text, page
+from hedgerow.evaluate.trials import Row, Task, orders, trials
+
+TIMES = ("seconds_offline", "seconds_online")
+
+
+@pytest.fixture(scope="module")
+def task() -> Task:
+    return Task.of(load("digits"), "thin")
+
+
+def methods(*names: str) -> dict[str, OnlineTransferClassifier]:
+    return {name: OnlineTransferClassifier(method=name, reading="authors", horizon=250) for name in names}
+
+
+@pytest.fixture(scope="module")
+def rows(task: Task) -> list[Row]:
+    return list(trials(task, methods("pa", "oddm-fixed", "oddm"), orders(len(task.stream), 2)))
+
+
+@pytest.mark.parametrize("every", [1, 7, 1000])
+def test_the_loop_is_the_block_path_at_any_step(task: Task, every: int) -> None:
+    X, y = task.stream.X[:60], np.asarray(task.stream.y)[:60]
+    expected = methods("oddm")["oddm"].fit_domains(task.sources, task.warmup).predict_then_learn(X, y)
+    points = list(prequential(methods("oddm")["oddm"].fit_domains(task.sources, task.warmup), X, y, every))
+    assert np.concatenate([point.predictions for point in points]).tolist() == expected.tolist()
+    assert points[-1].mistakes == int((expected != y).sum())
+    assert points[-1].seen == 60
+    assert points[-1].weights.sum() == pytest.approx(1)
+
+
+def test_missing_labels_are_predicted_and_not_counted(task: Task) -> None:
+    y = np.asarray(task.stream.y)[:40].astype(object)
+    y[::2] = None
+    clf = methods("pa")["pa"].fit_domains(task.sources, task.warmup)
+    last = list(prequential(clf, task.stream.X[:40], y, 40))[-1]
+    assert (last.seen, last.labelled, clf.seen_) == (40, 20, 20)
+    assert last.mistakes == clf.mistakes_
+
+
+def test_an_empty_stream_has_no_checkpoint_and_zero_steps_are_refused(task: Task) -> None:
+    clf = methods("pa")["pa"].fit_domains(task.sources, task.warmup)
+    assert list(prequential(clf, task.stream.X[:0], [])) == []
+    with pytest.raises(InputError, match="at least 1"):
+        next(prequential(clf, task.stream.X, task.stream.y, 0))
+
+
+def test_numbers_do_not_depend_on_the_number_of_processes(task: Task, rows: list[Row]) -> None:
+    told: list[tuple[int, int]] = []
+    again = list(
+        trials(
+            task,
+            methods("pa", "oddm-fixed", "oddm"),
+            orders(len(task.stream), 2),
+            jobs=2,
+            progress=lambda done, total, what: told.append((done, total)),
+        )
+    )
+
+    def numbers(found: list[Row]) -> list[dict[str, Any]]:
+        kept = [{key: value for key, value in row.items() if key not in TIMES} for row in found]
+        return sorted(kept, key=lambda row: (row["method"], row["order"]))
+
+    assert numbers(again) == numbers(rows)
+    assert told == [(k, 9) for k in range(1, 10)]
+
+
+def test_every_order_starts_from_the_same_fit(task: Task, rows: list[Row]) -> None:
+    again = list(trials(task, methods("oddm"), orders(len(task.stream), 2)[1:]))
+    assert again[0]["curve"] == next(r for r in rows if r["method"] == "oddm" and r["order"] == 1)["curve"]
+
+
+def test_checkpoints_and_block_agree(rows: list[Row]) -> None:
+    for row in rows:
+        assert row["curve"][-1] == row["mistakes"]
+        assert row["labels"][-1] == row["n"] == 250
+
+
+def test_folds(rows: list[Row]) -> None:
+    found = summarise(rows)
+    assert list(found) == ["pa", "oddm-fixed", "oddm"]
+    instances, rates = mistake_rates(by_method(rows)["pa"])
+    assert rates.shape == (2, len(instances))
+    assert rates[:, -1].mean() == pytest.approx(found["pa"].mean)
+
+
+def test_unknown_target_and_stream_without_labels(task: Task) -> None:
+    with pytest.raises(InputError, match="did you mean 'thin'"):
+        Task.of(load("digits"), "thim")
+    blind = Task("t", task.sources, task.warmup, task.stream.unlabelled())
+    with pytest.raises(InputError, match="no labels"):
+        next(trials(blind, methods("pa"), orders(250, 1)))
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_figures_name_every_line(rows: list[Row], theme: plots.Theme) -> None:
+    aligned = [row for row in rows if row["method"] != "pa"]
+    figures = [
+        plots.running_mistakes({"a": rows, "b": rows}, {"pa": "Passive"}, theme),
+        plots.expert_weights(rows[-1], "weights", theme),
+        plots.discrepancies(aligned, theme=theme),
+    ]
+    names = [[text.get_text() for axes in figure.axes for text in axes.texts] for figure in figures]
+    assert names[0].count("Passive") == 2
+    assert names[1] == rows[-1]["experts"]
+    assert names[2] == ["oddm-fixed", "oddm"]
+    again = plots.svg(plots.expert_weights(rows[-1], "weights", theme))
+    assert plots.svg(figures[1]) == again  # no date, no random ids
+
+
+def test_labels_never_overlap(rng: np.random.Generator) -> None:
+    for _ in range(20):
+        heights = rng.random(8).tolist()
+        placed = np.array(plots.spread(heights, 0.1))
+        assert np.diff(np.sort(placed)).min() >= 0.1 - 1e-9
+        assert np.argsort(placed).tolist() == np.argsort(heights).tolist()
+        assert placed.min() >= -1e-9
+        assert placed.max() <= 1 + 1e-9
+
+
+def test_the_page_escapes_and_asks_for_nothing() -> None:
+    table = Table(["<b>", "n"], [["a & b", "1"]], "note", frozenset({(0, 1)}))
+    made = page(
+        "T", "lead", [Section("S", [Text("x < y"), table, Picture("<svg/>", "<svg/>", "alt", "c")])], {"k": "v"}
+    )
+    assert "x &lt; y" in made
+    assert "&lt;b&gt;" in made
+    assert '<td class="best">1</td>' in made
+    for outside in ("http:", "https:", "<script", "<link", "@import"):
+        assert outside not in made
