@@ -172,9 +172,18 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         return self
 
     def fit_domains(
-        self, sources: Sequence[Domain], warmup: Domain | None = None, align: AlignFit = fit_aligner
+        self,
+        sources: Sequence[Domain],
+        warmup: Domain | None = None,
+        *,
+        together: Array | None = None,
+        align: AlignFit = fit_aligner,
     ) -> OnlineTransferClassifier:
-        """As `fit`, from named domains. `align(aligner, source, codes, warmup)` may return a remembered alignment."""
+        """As `fit`, from named domains.
+
+        `together` is the order in which a pooled classifier sees the rows of all sources (a permutation of them; None:
+        source after source). `align(aligner, source, codes, warmup)` may return a remembered alignment.
+        """
         domains = [*sources, *([warmup] if warmup is not None else [])]
         widths = [(d.name, d.X.shape[1]) for d in domains]
         if len({width for _, width in widths}) > 1:
@@ -189,11 +198,11 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         matrices = [cast(d.X, dtype) for d in domains]
         for d, X in zip(domains, matrices, strict=True):
             check_finite(X, f"domain {d.name!r}")
-        starts = np.cumsum([0, *(len(d) for d in sources)])
+        ends = np.cumsum([len(d) for d in sources])
+        rank = np.arange(ends[-1]) if together is None and len(ends) else np.argsort(np.asarray(together, dtype=int))
+        places = np.split(rank, ends[:-1])
         parts = [
-            (d.name, X, d.y, start + np.arange(len(d)))
-            for d, X, start in zip(sources, matrices, starts, strict=False)
-            if d.y is not None
+            (d.name, X, d.y, at) for d, X, at in zip(sources, matrices, places, strict=False) if d.y is not None
         ]
         with self._restored_on_error():
             self.n_features_in_ = widths[0][1]

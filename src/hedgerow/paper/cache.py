@@ -50,7 +50,7 @@ def _fingerprint(aligner: Aligner, X: Matrix, codes: Array, target: Matrix) -> s
 
 
 def _write(path: Path, alignment: Alignment, seconds: float) -> None:
-    projection = {k: v for k, v in vars(alignment.projection).items() if isinstance(v, np.ndarray)}
+    projection: dict[str, Any] = {k: v for k, v in vars(alignment.projection).items() if isinstance(v, np.ndarray)}
     info = {k: (v.tolist() if isinstance(v, np.ndarray) else v) for k, v in asdict(alignment.info).items()}
     header = json.dumps({"seconds": seconds, "gamma": alignment.projection.gamma, "info": info})
     handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")

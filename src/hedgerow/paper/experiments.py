@@ -1,4 +1,4 @@
-"""What is run for which part of the report: every run is a unit (group, task, method, variant, split) times its orders."""
+"""What is run for which part of the report: a unit (group, task, method, variant, split) times its orders."""
 
 from __future__ import annotations
 
@@ -87,7 +87,9 @@ def units(
     return out
 
 
-def _variants(group: str, task: Task, methods: Sequence[str], reading: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
+def _variants(
+    group: str, task: Task, methods: Sequence[str], reading: str
+) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """method, name of the variant, and what it sets."""
     if group == "table":
         yield from ((method, "", {}) for method in methods)

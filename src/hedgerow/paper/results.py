@@ -41,7 +41,7 @@ def append(directory: str | Path, row: Mapping[str, Any]) -> None:
 
 
 def read(directory: str | Path) -> Results:
-    """All rows, the last one where a run is there twice. A line that is not a row is named by its number and left out."""
+    """All rows, the last one where a run is there twice. A line that is no row is named by its number and left out."""
     path = Path(directory) / FILE
     if not path.is_file():
         return Results([], [])

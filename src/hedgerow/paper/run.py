@@ -44,7 +44,7 @@ def run_unit(unit: Unit, trials: list[int], cache: AlignmentCache, data_dir: str
 def _fit(unit: Unit, sources: Prepared, cache: AlignmentCache) -> tuple[OnlineTransferClassifier, float]:
     clf = OnlineTransferClassifier(unit.method, reading=unit.reading, horizon=len(sources.stream), **unit.options)
     before, start = cache.seconds, time.perf_counter()
-    clf.fit(sources.X, sources.y, sample_domain=sources.sample_domain, align=cache)
+    clf.fit_domains(sources.sources, sources.warmup, together=sources.together, align=cache)
     rest = time.perf_counter() - start
     return clf, rest + cache.seconds - before
 

@@ -1,0 +1,117 @@
+"""Run units in parallel, with progress, resumable; every row is on disk before it is counted."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hedgerow.errors import DataMissing, InputError
+from hedgerow.paper import results
+from hedgerow.paper.cache import AlignmentCache
+from hedgerow.paper.experiments import Unit
+from hedgerow.paper.run import run_unit
+from hedgerow.paper.tasks import Task, prepare
+
+CHUNK = 5  # orders a worker takes at once: enough to share one fit, few enough to keep all workers busy
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is."""
+
+    done: int
+    total: int
+    seconds: float
+
+    @property
+    def left(self) -> float:
+        """Seconds left, if the rest is like what is done."""
+        return self.seconds / self.done * (self.total - self.done) if self.done else float("nan")
+
+
+def load_plugin(path: str | Path) -> None:
+    """Run a file that registers a method, an aligner or a head; a second call for the same file does nothing."""
+    file = Path(path).resolve()
+    if not file.is_file():
+        raise InputError(f"no plugin at {path}")
+    name = f"hedgerow_plugin_{file.stem}"
+    if name in sys.modules:
+        return
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise InputError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+
+
+def with_data(tasks: Sequence[Task], data_dir: str | None, say: Callable[[str], None]) -> list[Task]:
+    """The tasks whose family is there; what is missing is said, and is an error only if nothing is left."""
+    missing: dict[str, DataMissing] = {}
+    for task in tasks:
+        if task.family not in missing:
+            try:
+                prepare(task, 0, "table", data_dir)
+            except DataMissing as error:
+                missing[task.family] = error
+    for family, reason in missing.items():
+        left_out = ", ".join(task.title for task in tasks if task.family == family)
+        say(f"no data for {family!r}, so these tasks are left out: {left_out}. {reason}")
+    found = [task for task in tasks if task.family not in missing]
+    if not found:
+        raise next(iter(missing.values()))
+    return found
+
+
+def run(
+    units: Sequence[Unit],
+    out: str | Path,
+    *,
+    jobs: int = 2,
+    data_dir: str | None = None,
+    plugins: Sequence[str] = (),
+    resume: bool = False,
+    progress: Callable[[Progress], None] = lambda _: None,
+) -> int:
+    """Run what is not there yet; the number of new rows. Interrupted, everything finished is in the directory."""
+    from joblib import Parallel, delayed, parallel_config
+
+    directory = Path(out)
+    directory.mkdir(parents=True, exist_ok=True)
+    there = results.read(directory).keys()
+    if there and not resume:
+        raise InputError(f"{directory} holds {len(there)} results already; pass --resume to go on, or another --out")
+    results.mend(directory)
+    chunks = [chunk for unit in units for chunk in _chunks(unit, there)]
+    total, done, start = sum(len(trials) for _, trials in chunks), 0, time.perf_counter()
+    progress(Progress(0, total, 0.0))
+    with parallel_config(backend="loky", n_jobs=jobs, inner_max_num_threads=1):
+        work = (delayed(_work)(unit, trials, str(directory), data_dir, tuple(plugins)) for unit, trials in chunks)
+        for finished in Parallel(return_as="generator_unordered")(work):
+            done += finished
+            progress(Progress(done, total, time.perf_counter() - start))
+    return total
+
+
+def _chunks(unit: Unit, there: set[tuple[object, ...]]) -> list[tuple[Unit, list[int]]]:
+    todo = [trial for trial in range(unit.orders) if unit.key(trial) not in there]
+    return [(unit, todo[i : i + CHUNK]) for i in range(0, len(todo), CHUNK)]
+
+
+def _work(unit: Unit, trials: list[int], out: str, data_dir: str | None, plugins: tuple[str, ...]) -> int:
+    from threadpoolctl import threadpool_limits
+
+    for plugin in plugins:
+        load_plugin(plugin)
+    with threadpool_limits(1):  # the same sums, in the same order, for any number of jobs
+        for row in run_unit(unit, trials, AlignmentCache(Path(out) / "cache"), data_dir):
+            results.append(out, row)
+    return len(trials)
