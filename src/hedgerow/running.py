@@ -11,15 +11,15 @@ import os
 import signal
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any, TextIO
 
 from hedgerow.errors import InputError, unknown
 from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.interrupts import Interrupts
 from hedgerow.streams import SUFFIXES, BadRow, Instance, Rows, Wanted
 
 ON_ERROR = ("skip", "stop")
@@ -66,41 +66,6 @@ class Tally:
         if self.skipped:
             parts.append(f"{self.skipped} bad rows skipped")
         return " · ".join(parts)
-
-
-class Interrupts:
-    """Ctrl-C and SIGTERM, held back while a row is in hand. `signal` is the one that came, or 0."""
-
-    def __init__(self) -> None:
-        self.signal = 0
-        self._waiting = False
-
-    def __enter__(self) -> Interrupts:
-        self._before = {number: signal.signal(number, self._caught) for number in (signal.SIGINT, signal.SIGTERM)}
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _caught(self, number: int, _: FrameType | None) -> None:
-        again = self.signal != 0
-        self.signal = number
-        if self._waiting or again:
-            raise KeyboardInterrupt
-
-    def lines(self, source: Iterable[str]) -> Iterator[str]:
-        """The lines of the source, until an interrupt."""
-        iterator = iter(source)
-        while not self.signal:
-            self._waiting = True
-            try:
-                line = next(iterator, None)
-            finally:
-                self._waiting = False
-            if line is None:
-                return
-            yield line
 
 
 def run(job: Job, say: Say, tell: Tell) -> int:

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import TextIO
 
 from rich.console import Console
@@ -15,7 +16,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 PLAIN_EVERY = 5.0  # seconds between plain progress lines
-LIVE_EVERY = 0.1  # seconds between two versions of a live line
 WIDE = 240  # a pipe has no width: never break a line there
 
 
@@ -48,14 +48,20 @@ def print_table(
     console(sys.stdout).print(made)
 
 
+@cache
+def _stderr() -> Console:
+    """One console for all of stderr: it moves a live line out of the way of a printed one."""
+    return console(sys.stderr)
+
+
 def note(text: str) -> None:
     """A line on stderr."""
-    console(sys.stderr).print(escape(text), soft_wrap=True)
+    _stderr().print(escape(text), soft_wrap=True)
 
 
 def error(text: str) -> None:
     """An error on stderr."""
-    console(sys.stderr).print(f"[bold red]error:[/] {escape(text)}", soft_wrap=True)
+    _stderr().print(f"[bold red]error:[/] {escape(text)}", soft_wrap=True)
 
 
 @contextmanager
@@ -65,7 +71,7 @@ def progress() -> Iterator[Callable[[int, int, str], None]]:
         yield _plain_progress()
         return
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
-    with Progress(*columns, TextColumn("{task.description}"), console=console(sys.stderr), transient=True) as bar:
+    with Progress(*columns, TextColumn("{task.description}"), console=_stderr(), transient=True) as bar:
         task = bar.add_task("starting", total=None)
         yield lambda done, total, what: bar.update(task, completed=done, total=total, description=escape(what))
 
@@ -80,7 +86,8 @@ def _plain_progress() -> Callable[[int, int, str], None]:
             return
         last = now
         left = (now - began) / done * (total - done)
-        note(f"{done}/{total} done, about {left:.0f} s left ({what})" if done < total else f"{done}/{total} done")
+        steady = total / 20 < done < total  # the first few also pay for starting up: they say nothing about the rest
+        note(f"{done}/{total} done" + (f", about {left:.0f} s left ({what})" if steady else ""))
 
     return tell
 
@@ -89,7 +96,7 @@ def _plain_progress() -> Callable[[int, int, str], None]:
 def status(live: bool) -> Iterator[Callable[[Callable[[], str]], None]]:
     """A callback that takes a function for the text: a live line on a terminal, elsewhere a plain one now and then.
 
-    The text is only made when it is shown, so that it costs a fast stream nothing.
+    The text is only made when it is shown, so that it costs a stream in a pipe nothing.
     """
     last = time.monotonic()
     if not live or plain(sys.stderr):
@@ -102,12 +109,6 @@ def status(live: bool) -> Iterator[Callable[[Callable[[], str]], None]]:
 
         yield tell
         return
-    with console(sys.stderr).status("waiting for rows") as line:
-
-        def show(text: Callable[[], str]) -> None:
-            nonlocal last
-            if time.monotonic() - last >= LIVE_EVERY:
-                last = time.monotonic()
-                line.update(escape(text()))
-
-        yield show
+    with _stderr().status("waiting for rows") as line:
+        # At every row, not now and then: while a live stream pauses, the line must show its last row.
+        yield lambda text: line.update(escape(text()))
