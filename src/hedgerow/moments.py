@@ -43,7 +43,7 @@ class Moments:
     def of(cls, X: Matrix, y: Array | None, K: int, scatter: bool = False) -> Moments:
         """One pass over the rows."""
         N = X.shape[0]
-        total = np.asarray(X.sum(axis=0, dtype=np.float64)).ravel()
+        total = X.T @ np.ones(N) if is_sparse(X) else X.sum(axis=0, dtype=np.float64)
         codes = np.full(N, -1) if y is None else y
         counts, totals = class_sums(X, codes, K)
         S = None

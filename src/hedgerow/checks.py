@@ -1,0 +1,252 @@
+"""Laws that every aligner, head, mixer and method obeys, to be run on parts of your own.
+
+    from hedgerow.checks import check_head
+    check_head(MyHead("mine", C=1.0))
+
+A broken law is an AssertionError that names the part and the law. The data is made here, from fixed seeds.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hedgerow.align import Aligner
+from hedgerow.arrays import Array, dense
+from hedgerow.errors import InputError
+from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.heads import Head
+from hedgerow.learner import State
+from hedgerow.mix import Mixer, Single
+
+
+def check_aligner(aligner: Aligner) -> None:
+    """The laws of an aligner: repeatable, pure, row by row, sparse like dense, float32 kept, no target needed.
+
+    >>> from hedgerow.align import JDA
+    >>> check_aligner(JDA(dim=3))
+    """
+    import scipy.sparse as sp
+
+    law = _laws(aligner)
+    rng = np.random.default_rng(0)
+    codes = np.arange(40) % 3
+    source = rng.normal(size=(40, 6)) + np.eye(3, 6)[codes]
+    target = rng.normal(size=(25, 6)) + 0.5
+    new = rng.normal(size=(7, 6))
+    given = [source.copy(), codes.copy(), target.copy()]
+    first = aligner.fit(source, codes, target).projection
+    Z, mapped = dense(first(new)), dense(first(first.mapped(source)))
+    law(
+        all(np.array_equal(a, b) for a, b in zip(given, (source, codes, target), strict=True)),
+        "fit leaves its arguments as they are",
+    )
+    law(len(Z) == 7 and len(mapped) == 40 and Z.shape[1] == mapped.shape[1], "one row in the space for each row given")
+    law(bool(np.isfinite(Z).all() and np.isfinite(mapped).all()), "finite rows have finite projections")
+    again = aligner.fit(source, codes, target).projection
+    law(np.array_equal(dense(again(new)), Z), "fitting again gives the same projection")
+    one_by_one = np.vstack([dense(first(row[None])) for row in new])
+    law(np.allclose(one_by_one, Z, atol=1e-10), "a new row is projected by itself, whatever comes with it")
+
+    sparse = aligner.fit(sp.csr_array(source), codes, sp.csr_array(target)).projection
+    law(
+        np.allclose(_gram(dense(sparse(sp.csr_array(new)))), _gram(Z), atol=1e-6),
+        "sparse rows give what dense rows give",
+    )
+    law(dense(first(new.astype(np.float32))).dtype == np.float32, "float32 rows stay float32")
+    renamed = aligner.fit(source, 2 - codes, target).projection
+    law(np.allclose(_gram(dense(renamed(new))), _gram(Z), atol=1e-6), "the numbering of the classes does not matter")
+    alone = aligner.fit(source, codes, target[:0]).projection
+    law(bool(np.isfinite(dense(alone(new))).all()), "without target rows there is still a projection")
+
+
+def check_head(head: Head) -> None:
+    """The laws of a head: a block is its rows one by one, missing labels teach nothing, the average is the mean of W_t.
+
+    >>> from hedgerow.heads import make_head
+    >>> check_head(make_head("pa1", C=0.5))
+    """
+    law = _laws(head)
+    rng = np.random.default_rng(0)
+    Z, y = rng.normal(size=(60, 4)), rng.integers(-1, 3, size=60)
+    rows = Z.copy()
+    for dtype in (np.float64, np.float32):
+        tolerance = 1e-10 if dtype is np.float64 else 1e-3
+        W, stepwise, total = (np.zeros((3, 4), dtype=dtype) for _ in range(3))
+        F = head.block(W, rows.astype(dtype), y)
+        law(F.shape == (60, 3), "a block gives a score for each row and class")
+        law(F.dtype == dtype and W.dtype == dtype, f"{np.dtype(dtype)} is kept")
+        for t in range(60):
+            before = stepwise.copy()
+            f = head.block(stepwise, rows[t : t + 1].astype(dtype), y[t : t + 1])[0]
+            law(np.allclose(f, before @ rows[t], atol=tolerance), "scores are W z, with the W before the label")
+            law(np.allclose(f, F[t], atol=tolerance), "a block scores as its rows one by one")
+            law(y[t] >= 0 or np.array_equal(before, stepwise), "a missing label teaches nothing")
+            total += stepwise
+        law(np.allclose(W, stepwise, atol=tolerance), "a block learns as its rows one by one")
+        law(bool(np.any(W != 0)), "labels teach something, into the W that was given")
+        last = np.zeros((3, 4), dtype=dtype)
+        mean = head.averaged(last, rows.astype(dtype), y)
+        law(np.allclose(mean, total / 60, atol=tolerance), "the average is the mean of the weights after each row")
+        law(np.allclose(last, W, atol=tolerance), "an averaged pass ends where a plain one does")
+    law(np.array_equal(rows, Z), "the rows are left as they are")
+    lonely = np.zeros((1, 4))
+    law(bool(np.isfinite(head.block(lonely, Z, np.zeros(60, dtype=np.int64))).all()), "one class alone is no accident")
+
+
+def check_mixer(mixer: Mixer) -> None:
+    """The laws of a mixer: weights are shares, nobody's name matters, a block is its rows, the guarantee holds.
+
+    >>> from hedgerow.mix import Hedge
+    >>> check_mixer(Hedge(beta=0.8))
+    """
+    law = _laws(mixer)
+    n = 1 if isinstance(mixer, Single) else 4
+    rng = np.random.default_rng(0)
+    F, y = rng.normal(size=(50, n, 3)), rng.integers(-1, 3, size=50)
+    loss = np.zeros(n)
+    block = mixer.run(loss, 0, F, y)
+    law(block.scores.shape == (50, 3) and block.weights.shape == (50, n), "a score a class and a weight an expert")
+    law(bool((block.weights >= 0).all()) and np.allclose(block.weights.sum(axis=1), 1), "weights are shares of one")
+    law(np.allclose(block.weights[0], 1 / n), "nobody is trusted more before the first label")
+    law(bool((block.losses >= 0).all()), "a loss is never negative")
+    law(bool((block.losses[y < 0] == 0).all()), "a missing label costs nothing")
+    shares = mixer.probabilities(block.scores)
+    law(bool((shares >= 0).all()) and np.allclose(shares.sum(axis=1), 1), "probabilities sum to one")
+    law(np.array_equal(shares.argmax(axis=1), block.scores.argmax(axis=1)), "the likeliest class is the predicted one")
+
+    so_far, seen = loss.copy(), 0
+    for t in range(50):
+        one = mixer.run(so_far, seen, F[t : t + 1], y[t : t + 1])
+        law(np.allclose(one.scores[0], block.scores[t]), "a block predicts as its rows one by one")
+        law(
+            np.allclose(mixer.combine(so_far, seen, F[t : t + 1]), one.scores), "predicting alone gives the same scores"
+        )
+        so_far, seen = so_far + one.losses[0], seen + int(y[t] >= 0)
+    turned = np.roll(np.arange(n), 1)
+    other = mixer.run(loss, 0, F[:, turned], y)
+    law(np.allclose(other.weights, block.weights[:, turned]), "permuting the experts permutes the weights")
+    law(np.allclose(other.scores, block.scores), "permuting the experts changes no prediction")
+    unknown_class = mixer.run(loss, 0, F, np.full(50, 3)).losses
+    law(bool((unknown_class > 0).all()), "a class that no expert knows is a loss for all")
+    for seed in range(10):
+        _check_guarantee(mixer, law, n, seed)
+
+
+def _check_guarantee(mixer: Mixer, law: Law, n: int, seed: int) -> None:
+    """A stream against the mixer: of two experts' answers the label is the one that hurts the present weights."""
+    rng = np.random.default_rng(seed)
+    loss, mixture, mistakes = np.zeros(n), 0.0, 0
+    for t in range(80):
+        F = rng.normal(scale=3.0, size=(1, n, 3))
+        label = int(mixer.combine(loss, t, F)[0].argmin()) if rng.random() < 0.5 else int(F[0, 0].argmax())
+        mixed = mixer.run(loss, t, F, np.array([label]))
+        mistakes += int(mixed.scores[0].argmax() != label)
+        mixture += float(mixed.weights[0] @ mixed.losses[0])
+        loss = loss + mixed.losses[0]
+        bound = mixer.bound(loss, t + 1) + 1e-9
+        if mixer.guarantee.startswith("mistakes"):
+            law(mistakes <= bound, "the mistakes stay within the guarantee")
+        elif mixer.guarantee.startswith("Hedge's weighted loss"):
+            law(mixture <= bound, "the weighted loss stays within the guarantee")
+
+
+def check_method(name: str, **options: Any) -> None:
+    """The laws of a registered method: step = run, predicting is pure, save-load-continue = continue, labels optional.
+
+    >>> check_method("homotlms")
+    """
+    law = _laws(f"method {name!r}")
+    X, y, domain, stream, labels = _task()
+    fitted = OnlineTransferClassifier(name, **options).fit(X, y, sample_domain=domain)
+    law(len(fitted.weights_) == len(fitted.expert_names_), "a weight for each expert")
+    law(np.isclose(fitted.weights_.sum(), 1), "weights are shares of one")
+    garbage = [label if d >= 0 else object() for label, d in zip(y, domain, strict=True)]
+    blind = OnlineTransferClassifier(name, **options).fit(X, garbage, sample_domain=domain)
+    law(_same(blind.learner_.state, fitted.learner_.state), "the labels of unlabelled rows are never looked at")
+
+    before = _copy(fitted.learner_.state)
+    (
+        fitted.predict(stream),
+        fitted.predict_proba(stream),
+        fitted.decision_function(stream),
+        fitted.predict_one(stream[0]),
+    )
+    fitted.learn_one(stream[0], None)
+    law(_same(before, fitted.learner_.state), "predicting, and a missing label, change nothing")
+    one_by_one = _twin(fitted)
+    predictions = []
+    for x, label in zip(stream, labels, strict=True):
+        predictions.append(one_by_one.predict_one(x))
+        one_by_one.learn_one(x, label)
+    block = _twin(fitted)
+    blocks = [block.predict_then_learn(stream[a : a + 17], labels[a : a + 17]) for a in range(0, len(stream), 17)]
+    law(predictions == np.concatenate(blocks).tolist(), "a block predicts as its rows one by one")
+    law(_close(one_by_one.learner_.state, block.learner_.state), "a block learns as its rows one by one")
+    law(block.seen_ == sum(label is not None for label in labels), "every label is learned, and only labels")
+    law("new" in block.classes_, "a class first met in the stream is learned")
+
+    half = _twin(fitted).partial_fit(stream[:40], labels[:40])
+    resumed = _twin(half).partial_fit(stream[40:], labels[40:])
+    law(
+        _same(resumed.learner_.state, half.partial_fit(stream[40:], labels[40:]).learner_.state), "save, load, continue"
+    )
+    stretched = np.concatenate([stream[:2], stream[:1] * np.nan])
+    try:
+        half.predict_then_learn(stretched, labels[:3])
+    except InputError:
+        law(_same(resumed.learner_.state, half.learner_.state), "an error leaves the model as it was")
+    else:
+        law(False, "a NaN is refused")
+
+
+def _task() -> tuple[Array, list[Any], Array, Array, list[Any]]:
+    """Two sources and unlabelled target rows, in turns; a stream with missing labels and a class of its own."""
+    rng = np.random.default_rng(7)
+    domain = np.tile([0, 1, -1], 30)
+    codes = rng.integers(0, 3, size=90)
+    X = rng.normal(size=(90, 8)) + 2 * np.eye(4, 8)[codes] + 0.5 * domain[:, None]
+    later = rng.integers(0, 4, size=90)
+    stream = rng.normal(size=(90, 8)) + 2 * np.eye(4, 8)[later] - 0.5
+    names = np.array(["a", "b", "c", "new"])
+    labels = [None if rng.random() < 0.2 else str(names[k]) for k in later]
+    return X, [str(names[k]) for k in codes], domain, stream, labels
+
+
+def _twin(clf: OnlineTransferClassifier) -> OnlineTransferClassifier:
+    """An independent copy, by way of a file."""
+    with tempfile.TemporaryDirectory() as folder:
+        clf.save(Path(folder) / "model.safetensors")
+        return type(clf).load(Path(folder) / "model.safetensors")
+
+
+def _copy(state: State) -> State:
+    return {name: array.copy() for name, array in state.items()}
+
+
+def _same(a: State, b: State) -> bool:
+    return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
+
+
+def _close(a: State, b: State) -> bool:
+    return a.keys() == b.keys() and all(np.allclose(a[name], b[name], atol=1e-8) for name in a)
+
+
+def _gram(Z: Array) -> Array:
+    """What a rotation of the space, or the sign of an axis, leaves as it is."""
+    return np.asarray(Z @ Z.T)
+
+
+Law = Callable[[bool, str], None]
+
+
+def _laws(part: object) -> Law:
+    def law(holds: bool, text: str) -> None:
+        if not holds:
+            raise AssertionError(f"{part}: broken law: {text}")
+
+    return law
