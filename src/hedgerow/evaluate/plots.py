@@ -25,6 +25,7 @@ Theme = Literal["light", "dark"]
 
 # Okabe and Ito's palette without its yellow, which is lost on white; the first colour is that of the text.
 COLOURS = ("text", "#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#0072B2", "#D55E00")
+MORE = ("#882255", "#999933", "#44AA99", "#661100", "#6699CC")  # for further lines
 LINES = ((0, (1, 1)), (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 2)), (0, (6, 2)), (0, (5, 1, 1, 1, 1, 1)), "solid")
 MARKERS = ("o", "s", "^", "v", "D", "P", "X")
 LEADER = {"arrowstyle": "-", "linewidth": 1.4, "shrinkA": 2, "shrinkB": 0, "relpos": (0, 0.5)}
@@ -62,10 +63,10 @@ def running_mistakes(
             ends: list[tuple[float, str, str]] = []
             for j, (method, group) in enumerate(by_method(rows).items()):
                 instances, rates = mistake_rates(group)
-                colour = _colour(j, colours)
+                colour = colour_of(j, colours)
                 mean, sd = rates.mean(axis=0), rates.std(axis=0)
                 axes.fill_between(instances, mean - sd, mean + sd, color=colour, alpha=0.12, linewidth=0)
-                _line(axes, instances, mean, j, colour)
+                draw_line(axes, instances, mean, j, colour)
                 ends.append((float(mean[-1]), (titles or {}).get(method, method), colour))
             axes.set(title=title, xlabel="instances of the stream")
             axes.set_xlim(0, instances[-1])
@@ -112,9 +113,9 @@ def discrepancies(
         ends: list[tuple[float, str, str]] = []
         for j, (method, group) in zip((5, 6, 3, 4, 1, 2, 0), by_method(rows).items(), strict=False):
             gaps = np.array([row["discrepancy"] for row in group]).mean(axis=2)
-            instances, colour = np.array(group[0]["instances"]), _colour(j, colours)
+            instances, colour = np.array(group[0]["instances"]), colour_of(j, colours)
             axes.fill_between(instances, gaps.min(axis=0), gaps.max(axis=0), color=colour, alpha=0.15, linewidth=0)
-            _line(axes, instances, gaps.mean(axis=0), j, colour)
+            draw_line(axes, instances, gaps.mean(axis=0), j, colour)
             ends.append((float(gaps.mean(axis=0)[-1]), (titles or {}).get(method, method), colour))
         axes.set(title=title, xlabel="instances of the stream", ylabel="discrepancy (log scale)")
         axes.set_xlim(0, axes.dataLim.xmax)
@@ -171,9 +172,20 @@ def _figure(panels: int) -> Figure:
     return NewFigure(figsize=(4.7 * panels + 0.9 if panels > 1 else 8.2, 3.9), layout="constrained")
 
 
-def _colour(j: int, colours: Mapping[str, str]) -> str:
-    colour = COLOURS[j % len(COLOURS)]
+def colour_of(j: int, colours: Mapping[str, str]) -> str:
+    """The colour of the j-th line; `colours` are the theme's.
+
+    >>> colour_of(0, THEMES["light"]), colour_of(1, THEMES["light"])
+    ('#1f2328', '#E69F00')
+    """
+    colour = COLOURS[j] if j < len(COLOURS) else MORE[j % len(MORE)]
     return colours["text"] if colour == "text" else colour
+
+
+def marks_of(j: int) -> dict[str, Any]:
+    """Line and marker of the j-th line; after the first seven, other pairs of them."""
+    again = j // len(MARKERS)
+    return {"linestyle": LINES[(j + again) % len(LINES)], "marker": MARKERS[(j + 2 * again) % len(MARKERS)]}
 
 
 def _domain(expert: str) -> str:
@@ -181,9 +193,7 @@ def _domain(expert: str) -> str:
     return expert.removeprefix("source ").removeprefix("target via ")
 
 
-def _line(axes: Axes, x: Array, y: Array, j: int, colour: str) -> None:
+def draw_line(axes: Axes, x: Array, y: Array, j: int, colour: str) -> None:
+    """A line in the j-th style, with about five markers."""
     every = max(len(x) // 5, 1)
-    axes.plot(
-        x, y, color=colour, linestyle=LINES[j % len(LINES)], marker=MARKERS[j % len(MARKERS)], markersize=5,
-        markevery=(j % every, every), linewidth=1.8,
-    )  # fmt: skip
+    axes.plot(x, y, color=colour, markersize=5, markevery=(j % every, every), linewidth=1.8, **marks_of(j))

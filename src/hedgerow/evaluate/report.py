@@ -11,6 +11,7 @@ from datetime import datetime
 from html import escape
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Protocol
 
 import hedgerow
 
@@ -34,6 +35,14 @@ th:first-child, td:first-child { text-align: left; }
 td.best { background: var(--best); font-weight: 600; } .facts td { text-align: left; white-space: normal; }
 .facts td:first-child { white-space: nowrap; color: var(--soft); } footer { margin-top: 3rem; }
 """
+
+
+class Part(Protocol):
+    """Anything that can stand under a heading."""
+
+    def html(self) -> str:
+        """As HTML."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -89,38 +98,49 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Section:
-    """A heading and what stands under it."""
+class Facts:
+    """Names and what they stand for: what somebody needs to run it again."""
 
-    title: str
-    parts: Sequence[Text | Table | Picture]
+    facts: Mapping[str, str]
 
     def html(self) -> str:
         """As HTML."""
-        return (
-            f"<section><h2>{escape(self.title)}</h2>\n" + "\n".join(part.html() for part in self.parts) + "</section>"
-        )
+        rows = "".join(f"<tr><td>{escape(key)}</td><td>{escape(value)}</td></tr>" for key, value in self.facts.items())
+        return f'<div class="scroll"><table class="facts"><tbody>{rows}</tbody></table></div>'
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and what stands under it; `anchor` is its name in links."""
+
+    title: str
+    parts: Sequence[Part]
+    anchor: str = ""
+
+    def html(self) -> str:
+        """As HTML."""
+        name = f' id="{escape(self.anchor)}"' if self.anchor else ""
+        body = "\n".join(part.html() for part in self.parts)
+        return f"<section{name}><h2>{escape(self.title)}</h2>\n{body}</section>"
 
 
 def _inline(svg: str) -> str:
     return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
 
 
-def page(title: str, lead: str, sections: Sequence[Section], facts: Mapping[str, str]) -> str:
-    """The whole page; `facts` is what somebody needs to run it again.
+def page(title: str, lead: str, sections: Sequence[Section], facts: Mapping[str, str], css: str = "") -> str:
+    """The whole page; `facts`, if there are any, close it as "What was run". `css` comes after the common one.
 
     >>> "<h1>A &lt; B</h1>" in page("A < B", "", [], {"seed": "0"})
     True
     """
-    rows = "".join(f"<tr><td>{escape(key)}</td><td>{escape(value)}</td></tr>" for key, value in facts.items())
-    body = "\n".join(section.html() for section in sections)
+    closing = [Section("What was run", [Facts(facts)])] if facts else []
+    body = "\n".join(section.html() for section in [*sections, *closing])
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(title)}</title><style>{CSS}</style></head>
+<title>{escape(title)}</title><style>{CSS}{css}</style></head>
 <body><header><h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p></header>
-<main>{body}
-<section><h2>What was run</h2>
-<div class="scroll"><table class="facts"><tbody>{rows}</tbody></table></div></section></main>
+<main>{body}</main>
 <footer>Made by hedgerow {escape(hedgerow.__version__)}.</footer></body></html>
 """
 
