@@ -50,7 +50,7 @@ def test_hedge_never_suffers_more_than_its_bound(seed, beta, n, K):
     for t, loss, mixture, _ in adversary(mixer, seed, n, K, 60, guesses):
         best, log_n = loss.min(), math.log(n)
         if beta is None:
-            bound = best + math.sqrt(2 * t * log_n) + math.sqrt(log_n / 8)
+            bound = best + 1.25 * math.sqrt(t * log_n) + log_n
         else:
             bound = (best * math.log(1 / beta) + log_n) / (1 - beta)
         assert mixer.bound(loss, t) == pytest.approx(bound)

@@ -45,7 +45,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     mu : strength of the refresh, A <- (I + mu sum_k g_k g_k^T)^{-1} A.
     refresh_every : T_w, the number of labels between refreshes.
     beta : Hedge's discount in (0, 1). None takes sqrt T/(sqrt T + sqrt ln N) from `horizon`; without a horizon the
-        anytime rule eta_t = sqrt(8 ln N / t) is used (`hedgerow.mix.Hedge`).
+        anytime rule is used: the labels so far in place of T (`hedgerow.mix.Hedge`).
     horizon : T, the expected number of labels.
     unseen : what the refresh does with a class not met yet in the target: "zero", "skip" or "shrink".
     eigenvectors : scaling of the aligner's columns: "unit" length, or "S" (a^T S a = 1).

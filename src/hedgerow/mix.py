@@ -10,7 +10,9 @@ depend on the weights, so a block of instances is a running sum and one product:
 | `LogLoss`   | -ln q_{e,y}, q_e = softmax(c f_e)            | q_e on the simplex            | 1                      |
 | `Single`    | [yhat != y]                                  | scores of the only expert     | -                      |
 
-Anytime Hedge uses eta_t = sqrt(8 ln N / t) in round t (Cesa-Bianchi and Lugosi 2006, Theorem 2.3): no horizon needed.
+Anytime Hedge is the horizon rule with the labels so far in place of T: beta_t = sqrt t/(sqrt t + sqrt ln N) in round t.
+For any non-increasing rate the weighted loss is at most M_min + ln N/eta_T + sum_t eta_t/8 (Györfi and Ottucsák 2007),
+which is here at most M_min + 5/4 sqrt(T ln N) + ln N.
 """
 
 from __future__ import annotations
@@ -121,14 +123,14 @@ class Hedge(Mixer):
         return F if self.combination == "scores" else votes(F)
 
     def rates(self, seen: Array, n: int) -> Array:
-        """ln(1/beta), or sqrt(8 ln N / t) in round t = seen + 1."""
+        """ln(1/beta), or ln(1 + sqrt(ln N / t)) in round t = seen + 1."""
         if self.beta is not None:
             return np.full(len(seen), math.log(1 / self.beta))
-        return np.sqrt(8 * math.log(max(n, 1)) / (seen + 1.0))
+        return np.log1p(np.sqrt(math.log(max(n, 1)) / (seen + 1.0)))
 
     def bound(self, loss: Array, seen: int) -> float:
         """See `guarantee`. With beta: (M_min ln(1/beta) + ln N)/(1 - beta), for votes over ln(2/(1 + beta));
-        anytime: M_min + sqrt(2 T ln N) + sqrt(ln N / 8), for votes twice that.
+        anytime: M_min + 5/4 sqrt(T ln N) + ln N, for votes twice that.
 
         >>> round(Hedge(beta=0.5).bound(np.array([3.0, 9.0]), 20), 3)
         5.545
@@ -137,7 +139,7 @@ class Hedge(Mixer):
         if self.proof == "theorem":
             return best + 1.5 * math.sqrt(log_n * best) + log_n
         if self.beta is None:
-            weighted = best + math.sqrt(2 * seen * log_n) + math.sqrt(log_n / 8)
+            weighted = best + 1.25 * math.sqrt(seen * log_n) + log_n
             return 2 * weighted if self.combination == "vote" else weighted
         per_loss = math.log(2 / (1 + self.beta)) if self.combination == "vote" else 1 - self.beta
         return (best * math.log(1 / self.beta) + log_n) / per_loss

@@ -44,7 +44,7 @@ class Reading:
     inverse: str = "woodbury"
     lam: float = 1.0
     guarantee: str = "proved"
-    eigenvectors: str = "S"
+    eigenvectors: str = "unit"
     combine: str | None = None  # None: as the method's own source defines it
 
 
