@@ -112,16 +112,14 @@ def with_fixed_signs(A: Array) -> Array:
 
 
 def shrink_along(A: Array, G: Array, mu: float) -> Array:
-    """(I + mu G^T G)^{-1} A by Woodbury: A - G^T (I/mu + G G^T)^{-1} (G A). Rows of G are the directions.
+    """(I + mu G^T G)^{-1} A by Woodbury: A - mu G^T (I + mu G G^T)^{-1} (G A). Rows of G are the directions.
 
     >>> A, G = np.eye(3), np.array([[1.0, 2.0, 0.0]])
     >>> np.allclose(shrink_along(A, G, 0.5), np.linalg.inv(np.eye(3) + 0.5 * G.T @ G))
     True
     """
-    if not len(G) or mu == 0:
-        return A
-    inner = np.eye(len(G), dtype=G.dtype) / mu + G @ G.T
-    return np.asarray(A - G.T @ np.linalg.solve(inner, G @ A))
+    inner = np.eye(len(G), dtype=G.dtype) + mu * (G @ G.T)
+    return np.asarray(A - mu * (G.T @ np.linalg.solve(inner, G @ A)))
 
 
 def symmetric_power(C: Array, power: float) -> Array:
