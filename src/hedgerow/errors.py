@@ -24,6 +24,9 @@ class DataMissing(HedgerowError, FileNotFoundError):
     """A data set is neither on this machine nor to be had from its public home."""
 
 
+SHOWN = 20  # names that an error lists before it counts the rest
+
+
 def unknown(kind: str, name: object, known: Iterable[str]) -> InputError:
     """The error for a name that is not in a table, with the nearest one that is.
 
@@ -33,7 +36,8 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> InputError:
     names = sorted(known)
     near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
     hint = f"; did you mean {near[0]!r}?" if near else "."
-    return InputError(f"unknown {kind} {name!r}{hint} Known: {', '.join(names)}")
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return InputError(f"unknown {kind} {name!r}{hint} Known: {', '.join(names[:SHOWN])}{more}")
 
 
 def require(module: str, extra: str) -> ModuleType:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import warnings
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from numbers import Real
@@ -20,7 +21,7 @@ from hedgerow.align import Aligner, Info
 from hedgerow.arrays import Array, Matrix, cast, check_finite, is_sparse
 from hedgerow.domains import Domain
 from hedgerow.errors import InputError
-from hedgerow.labels import Codes, as_labels, classes_of, is_missing
+from hedgerow.labels import Codes, as_labels, classes_of, is_missing, plain
 from hedgerow.learner import Learner
 from hedgerow.methods import METHODS, Recipe
 from hedgerow.offline import AlignFit, Options, Source, build, fit_aligner
@@ -163,6 +164,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
                 "give a label for every source row"
             )
         with self._restored_on_error():
+            self.__dict__.pop("_names_of_domains", None)
             X = self._matrix(X, reset=True)
             labels = _labels(y, X.shape[0])
             domain = _sample_domain(sample_domain, X.shape[0])
@@ -201,14 +203,13 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         ends = np.cumsum([len(d) for d in sources])
         rank = np.arange(ends[-1]) if together is None and len(ends) else np.argsort(np.asarray(together, dtype=int))
         places = np.split(rank, ends[:-1])
-        parts = [
-            (d.name, X, d.y, at) for d, X, at in zip(sources, matrices, places, strict=False) if d.y is not None
-        ]
+        parts = [(d.name, X, d.y, at) for d, X, at in zip(sources, matrices, places, strict=False) if d.y is not None]
         with self._restored_on_error():
             self.n_features_in_ = widths[0][1]
             self.__dict__.pop("feature_names_in_", None)
             if names is not None:
                 self.feature_names_in_ = np.asarray(names, dtype=object)
+                self._names_of_domains = True
             self._start(parts, matrices[0][:0] if warmup is None else matrices[-1], align)
         return self
 
@@ -273,7 +274,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         new = codes.unseen(labels)
         if new:
             raise InputError(
-                f"{where}: label {new[0]!r} is not among classes={list(codes.classes)}; "
+                f"{where}: label {plain(new[0])!r} is not among classes={codes.classes.tolist()}; "
                 "add it there, or leave classes=None to let new classes be learned"
             )
         return codes.of(labels)
@@ -300,14 +301,14 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         row = self._row(x)
         self._need_a_class()
         scores = self.learner_.scores(row)[0]
-        return _plain(self.classes_[scores.argmax()])
+        return plain(self.classes_[scores.argmax()])
 
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
         """Class -> probability for one instance."""
         row = self._row(x)
         self._need_a_class()
         p = self.learner_.plan.mixer.probabilities(self.learner_.scores(row))[0]
-        return {_plain(label): float(v) for label, v in zip(self.classes_, p, strict=True)}
+        return {plain(label): float(v) for label, v in zip(self.classes_, p, strict=True)}
 
     def _scores(self, X: Matrix) -> Array:
         check_is_fitted(self)
@@ -463,6 +464,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         clf.n_features_in_ = header["n_features"]
         if header["features"] is not None:
             clf.feature_names_in_ = np.asarray(header["features"], dtype=object)
+            clf._names_of_domains = True
         clf.info_, clf.source_names_ = [], list(header["sources"])
         clf._install(learner, Codes(classes))
         return clf
@@ -470,10 +472,14 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     # -- the door -----------------------------------------------------------------------------------------------
 
     def _matrix(self, X: Matrix, reset: bool) -> Matrix:
-        X = validate_data(
-            self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False,
-            ensure_min_samples=1 if reset else 0,
-        )  # fmt: skip
+        with warnings.catch_warnings():
+            if getattr(self, "_names_of_domains", False) and not reset:
+                # a Domain keeps its names beside its matrix, so a bare matrix of it is no oversight
+                warnings.filterwarnings("ignore", message="X does not have valid feature names")
+            X = validate_data(
+                self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False,
+                ensure_min_samples=1 if reset else 0,
+            )  # fmt: skip
         X = cast(X, self.dtype if reset else self.learner_.state["W"].dtype)
         check_finite(X, "X")
         return X
@@ -551,7 +557,3 @@ def _sample_domain(sample_domain: Any, n: int) -> Array:
     if domain.dtype.kind not in "iuf" or not np.isfinite(domain).all() or (domain != np.floor(domain)).any():
         raise InputError("sample_domain: expected whole numbers (>= 0: source, < 0: unlabelled target)")
     return domain.astype(np.int64)
-
-
-def _plain(label: Any) -> Any:
-    return label.item() if isinstance(label, np.generic) else label

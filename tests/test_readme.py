@@ -1,0 +1,36 @@
+"""What the README says works: its Python, its method table, its files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from hedgerow.methods import METHODS
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_first_commands_are_the_two_doors():
+    assert re.findall(r"^make \w+", README, flags=re.M)[:2] == ["make demo", "make test"]
+    makefile = (ROOT / "Makefile").read_text()
+    assert "\ndemo:" in makefile
+    assert "\ntest:" in makefile
+
+
+def test_the_five_lines_run_and_learn():
+    code = re.search(r"```python\n(.*?)```", README, flags=re.S)[1]
+    names: dict[str, object] = {}
+    exec(code, names)
+    assert 0 < names["mistakes"] < 0.3
+
+
+def test_every_method_is_in_the_table():
+    assert set(re.findall(r"^\| `([\w-]+)` \|", README, flags=re.M)) == set(METHODS)
+
+
+@pytest.mark.parametrize("link", re.findall(r"\]\(([^)#]+)\)", README))
+def test_links_lead_somewhere(link):
+    assert (ROOT / link).is_file()
