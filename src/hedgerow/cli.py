@@ -169,6 +169,60 @@ def run(
     raise typer.Exit(code)
 
 
+paper_app = typer.Typer(help="The paper's experiments, run again: its numbers beside ours.")
+app.add_typer(paper_app, name="paper")
+
+
+@paper_app.callback(invoke_without_command=True)
+def paper(
+    context: typer.Context,
+    tasks: Annotated[
+        str, typer.Option(help="all, or names joined by commas: PIE1..PIE5,amazon,caltech,dslr,webcam.")
+    ] = "all",
+    methods: Annotated[str, typer.Option(help="all, or names joined by commas; see `hedgerow methods`.")] = "all",
+    trials: Annotated[int, typer.Option(min=1, help="Orders of each stream.")] = 20,
+    splits: Annotated[int, typer.Option(min=1, help="Splits into unlabelled rows and stream, for the table.")] = 1,
+    reading: Annotated[str, typer.Option(help="table, authors or paper: see `hedgerow methods --readings`.")] = "table",
+    what: Annotated[
+        str,
+        typer.Option(
+            help="Parts, joined by commas, or all: table, curves, discrepancy, bound, stats, time, sensitivity-C, "
+            "sensitivity-Tw, ablation, refresh, inputs, definitions."
+        ),
+    ] = "table,curves,discrepancy,bound,stats,time",
+    jobs: Annotated[int, typer.Option(help="Processes; -1 takes every core.")] = -1,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Folder of the data sets; else $HEDGEROW_DATA, else downloads.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for results, report, tables and figures.")] = Path("hedgerow-paper"),
+    resume: Annotated[bool, typer.Option("--resume", help="Go on in a folder that has results.")] = False,
+    plugin: Annotated[list[str] | None, typer.Option(help="A Python file that registers a method of your own.")] = None,
+) -> None:
+    """The paper's tables and figures on its nine tasks, published numbers beside ours, and what explains the rest."""
+    if context.invoked_subcommand is not None:
+        return
+    from hedgerow import terminal
+    from hedgerow.paper.command import Job
+    from hedgerow.paper.command import run as run_paper
+
+    folder = None if data_dir is None else str(data_dir)
+    job = Job(tasks, methods, trials, splits, reading, what, jobs, folder, out, resume, tuple(plugin or ()))
+    with terminal.progress() as progress:
+        outcome = run_paper(job, sys.argv[1:], terminal.note, progress)
+    if outcome.report is None:
+        raise typer.Exit(outcome.code)
+    print(outcome.report)
+
+
+@paper_app.command("report")
+def paper_report(directory: Annotated[Path, typer.Argument(help="A folder that `hedgerow paper` wrote to.")]) -> None:
+    """The report on results that are there; nothing is run."""
+    from hedgerow import terminal
+    from hedgerow.paper.report import report
+
+    print(report(directory, terminal.note))
+
+
 def _words(value: object) -> str:
     if value is None:
         return "the method's own"

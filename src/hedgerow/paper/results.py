@@ -11,6 +11,8 @@ from typing import Any
 
 FILE = "results.jsonl"
 KEY = ("group", "task", "method", "variant", "split", "trial")
+NUMBERS = ("split", "trial", "mistakes", "n", "seconds_offline", "seconds_online")
+NEEDED = ("reading", "options", "expert_mistakes", "expert_loss", "hedge_loss", "beta", "bound", "guarantee")
 
 
 @dataclass(frozen=True)
@@ -52,11 +54,24 @@ def read(directory: str | Path) -> Results:
             if not line.strip():
                 continue
             try:
-                row = json.loads(line)
+                row = _checked(json.loads(line))
                 rows[tuple(row[name] for name in KEY)] = row
             except (ValueError, KeyError, TypeError) as error:
-                problems.append(f"{path}, line {number}: not a result ({type(error).__name__}: {error}); left out")
+                problems.append(f"{path}, line {number}: not a result ({error}); left out")
     return Results(list(rows.values()), problems)
+
+
+def _checked(row: Any) -> dict[str, Any]:
+    """A row that every table can be folded over, or an error."""
+    if not isinstance(row, dict):
+        raise TypeError(f"{type(row).__name__}, not an object")
+    missing = [name for name in (*KEY, *NUMBERS, *NEEDED) if name not in row]
+    if missing:
+        raise ValueError(f"no {', '.join(dict.fromkeys(missing))}")
+    bad = [name for name in NUMBERS if isinstance(row[name], bool) or not isinstance(row[name], int | float)]
+    if bad or row["n"] < 1:
+        raise ValueError(f"{', '.join(bad) or 'n'} is no number that can stand there")
+    return row
 
 
 def mend(directory: str | Path) -> None:

@@ -71,6 +71,7 @@ def _row(unit: Unit, trial: int, prepared: Prepared, clf: OnlineTransferClassifi
         "group": unit.group,
         "task": unit.task.name,
         "method": unit.method,
+        "title": METHODS[unit.method].title,
         "variant": unit.variant,
         "split": unit.split,
         "trial": trial,

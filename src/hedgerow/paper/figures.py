@@ -1,0 +1,242 @@
+"""The report's figures, each a pure fold over the rows: small multiples in one style, colours for every eye."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hedgerow.arrays import Array
+from hedgerow.evaluate.plots import Theme, colour_of, draw_line, label_ends, marks_of, style
+from hedgerow.paper.book import Book, Row, fold, published_cell, rate
+from hedgerow.paper.tables import RULES, refresh_rows
+from hedgerow.paper.tasks import Task
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLUMNS = 3
+PANEL = (3.55, 2.75)  # inches
+FAMILIES = {"pie": "PIE", "office-caltech": "Office+Caltech"}
+SPREAD: dict[str, Any] = {"alpha": 0.13, "linewidth": 0}
+RULE_LABELS = {"zero": "unseen classes at zero", "skip": "unseen classes skipped", "shrink": "unseen classes shrunk"}
+
+
+def curves(book: Book, theme: Theme = "light") -> Figure:
+    """Running mistake rate of every method, a panel a task; bands of one standard deviation over the orders."""
+
+    def draw(axes: Axes, task: Task, colours: Mapping[str, str]) -> None:
+        for method in book.methods():
+            rows = [row for row in book.cell("table", task.name, method) if row.get("curve")]
+            if rows:
+                at = np.array(rows[0]["curve_at"])
+                rates = 100 * _matrix(rows, "curve", len(at)) / at
+                _band(axes, at, rates, book.styles()[method], colours)
+                axes.set_xlim(0, at[-1])
+        axes.set_ylim(0, 100)
+
+    return _panels(book, book.tasks(), book.methods(), draw, "instances of the stream", "mistakes so far, %", theme)
+
+
+def discrepancy(book: Book, theme: Theme = "light") -> Figure:
+    """The objective for A with the true labels, relative to its start; bands from the lowest to the highest order."""
+    methods = [m for m in book.methods() if _followed(book, m)]
+
+    def draw(axes: Axes, task: Task, colours: Mapping[str, str]) -> None:
+        axes.set_yscale("log")
+        for method in methods:
+            rows = [row for row in book.cell("table", task.name, method) if row.get("discrepancy")]
+            if rows:
+                at, j = np.array(rows[0]["discrepancy_at"]), book.styles()[method]
+                values = _matrix(rows, "discrepancy", len(at))
+                ratios = values / values[:, :1]
+                axes.fill_between(at, ratios.min(axis=0), ratios.max(axis=0), color=colour_of(j, colours), **SPREAD)
+                draw_line(axes, at, np.exp(np.log(ratios).mean(axis=0)), j, colour_of(j, colours))
+                axes.set_xlim(0, at[-1])
+        axes.set_ylim(top=2)
+
+    tasks = [task for task in book.tasks() if any(_followed(book, m, task) for m in methods)]
+    return _panels(book, tasks, methods, draw, "instances of the stream", "discrepancy / its start", theme)
+
+
+def sensitivity_C(book: Book, theme: Theme = "light") -> Figure:
+    """Mistake rate of every method against C."""
+    group = "sensitivity-C"
+
+    def draw(axes: Axes, task: Task, colours: Mapping[str, str]) -> None:
+        axes.set_xscale("log")
+        for method in book.methods(group):
+            _swept(axes, book, group, task, method, book.styles()[method], colours)
+
+    return _panels(book, book.tasks(group), book.methods(group), draw, "C", "mistakes, %", theme)
+
+
+def sensitivity_Tw(book: Book, theme: Theme = "light") -> Figure:
+    """Mistake rate against the labels between two updates of A: a panel a family, a line a task, names at the ends."""
+    group = "sensitivity-Tw"
+    families = [name for name in FAMILIES if any(task.family == name for task in book.tasks(group))]
+    with style(theme) as colours:
+        figure = _figure((1.6 + 4.2 * len(families), 3.8))
+        for i, family in enumerate(families, start=1):
+            axes = figure.add_subplot(1, len(families), i)
+            axes.set_xscale("log")
+            ends = []
+            for j, task in enumerate(task for task in book.tasks(group) if task.family == family):
+                last = _swept(axes, book, group, task, "oddm", j, colours)
+                ends.append((last, task.title, colour_of(j, colours)))
+            axes.set(title=FAMILIES[family], xlabel="labels between two updates, $T_w$", ylabel="mistakes, %")
+            axes.set_ylim(bottom=0)
+            label_ends(axes, ends)
+        return figure
+
+
+def refresh(book: Book, theme: Theme = "light") -> Figure:
+    """Points that updating A takes off the mistake rate, for each rule and task; as given, and all domains centred."""
+    tasks = book.tasks("refresh")
+    with style(theme) as colours:
+        figure = _figure((9.4, 1.5 + 0.36 * len(tasks)))
+        shared: Any = None
+        for i, (label, title) in enumerate((("", "as given"), ("centred ", "every domain centred")), start=1):
+            shared = axes = figure.add_subplot(1, 2, i, sharex=shared, sharey=shared)
+            for j, rule in enumerate(RULES[1:]):
+                places, gains = [], []
+                for k, task in enumerate(tasks):
+                    updated, fixed = (refresh_rows(book, task, label + name) for name in (rule, "fixed"))
+                    if updated and fixed:
+                        places.append(k + 0.22 * (j - 1))
+                        gains.append(fold(fixed).mean - fold(updated).mean)
+                marks = marks_of(j + 4) | {"linestyle": "none"}
+                axes.plot(
+                    gains, places, color=colour_of(j + 4, colours), label=RULE_LABELS[rule], markersize=7, **marks
+                )
+            axes.axvline(0, color=colours["text"], linewidth=1)
+            axes.set(title=title, xlabel="points gained by updating A")
+            axes.set_yticks(range(len(tasks)), [task.title for task in tasks])
+        shared.invert_yaxis()
+        _legend(figure, figure.axes[0].get_legend_handles_labels(), 3)
+        return figure
+
+
+def agreement(book: Book, theme: Theme = "light") -> Figure:
+    """Ours (filled, coloured) and the published numbers (open) side by side: a panel a method, a row a task."""
+    methods = [m for m in book.methods() if any(published_cell(task.name, m) for task in book.tasks())]
+    tasks = book.tasks()
+    with style(theme) as colours:
+        width = min(len(methods), 4)
+        lines = math.ceil(len(methods) / width)
+        figure = _figure((1.2 + 2.3 * width, 0.8 + lines * (1.0 + 0.24 * len(tasks))))
+        shared: Any = None
+        for i, method in enumerate(methods, start=1):
+            shared = axes = figure.add_subplot(lines, width, i, sharey=shared)
+            for k, task in enumerate(tasks):
+                rows, paper = book.cell("table", task.name, method), published_cell(task.name, method)
+                if rows:
+                    cell = fold(rows)
+                    ink = colour_of(book.styles()[method], colours)
+                    axes.errorbar(cell.mean, k - 0.17, xerr=cell.spread, color=ink, fmt="o", markersize=5, label="ours")
+                if paper:
+                    axes.errorbar(
+                        paper[0], k + 0.17, xerr=paper[1], color=colours["text"], fmt="s", markersize=5,
+                        markerfacecolor=colours["paper"], label="published",
+                    )  # fmt: skip
+            axes.set(title=book.titles[method])
+            axes.set_yticks(range(len(tasks)), [task.title for task in tasks])
+            axes.tick_params(labelleft=(i - 1) % width == 0)
+            if i > len(methods) - width:
+                axes.set_xlabel("mistakes, %")
+        shared.invert_yaxis()
+        handles = dict(zip(*reversed(shared.get_legend_handles_labels()), strict=True))
+        _legend(figure, (list(handles.values()), list(handles)), 2)
+        return figure
+
+
+def _followed(book: Book, method: str, task: Task | None = None) -> bool:
+    tasks = book.tasks() if task is None else [task]
+    return any(row.get("discrepancy") for t in tasks for row in book.cell("table", t.name, method))
+
+
+def _matrix(rows: Sequence[Row], name: str, length: int) -> Array:
+    return np.array([row[name] for row in rows if len(row[name]) == length], dtype=float)
+
+
+def _band(axes: Axes, x: Array, values: Array, j: int, colours: Mapping[str, str]) -> None:
+    colour = colour_of(j, colours)
+    mean, sd = values.mean(axis=0), values.std(axis=0)
+    axes.fill_between(x, mean - sd, mean + sd, color=colour, **SPREAD)
+    draw_line(axes, x, mean, j, colour)
+
+
+def _swept(axes: Axes, book: Book, group: str, task: Task, method: str, j: int, colours: Mapping[str, str]) -> float:
+    """Rates against the value in the variant's name; the last mean."""
+    found = {
+        value_of(variant): [rate(row) for row in rows]
+        for variant in book.variants(group)
+        if (rows := book.cell(group, task.name, method, variant))
+    }
+    x = np.array(sorted(found))
+    mean, sd = np.array([np.mean(found[v]) for v in x]), np.array([np.std(found[v]) for v in x])
+    colour = colour_of(j, colours)
+    axes.fill_between(x, mean - sd, mean + sd, color=colour, **SPREAD)
+    axes.plot(x, mean, color=colour, markersize=5, linewidth=1.8, **marks_of(j))
+    return float(mean[-1]) if len(mean) else 0.0
+
+
+def value_of(variant: str) -> float:
+    """The number in a variant's name.
+
+    >>> value_of("C=0.05")
+    0.05
+    """
+    return float(variant.partition("=")[2])
+
+
+def _panels(
+    book: Book,
+    tasks: Sequence[Task],
+    methods: Sequence[str],
+    draw: Callable[[Axes, Task, Mapping[str, str]], None],
+    xlabel: str,
+    ylabel: str,
+    theme: Theme,
+) -> Figure:
+    """A panel a task under one legend of the methods."""
+    with style(theme) as colours:
+        width = min(len(tasks), COLUMNS)
+        lines = math.ceil(len(tasks) / width)
+        figure = _figure((max(PANEL[0] * width, 7.0), PANEL[1] * lines + 0.7))
+        shared: Any = None
+        for i, task in enumerate(tasks):
+            shared = axes = figure.add_subplot(lines, width, i + 1, sharey=shared)
+            draw(axes, task, colours)
+            axes.set_title(task.title)
+            axes.tick_params(labelleft=i % width == 0)
+            if i % width == 0:
+                axes.set_ylabel(ylabel)
+            if i + width >= len(tasks):
+                axes.set_xlabel(xlabel)
+        _legend(figure, _method_handles(book, methods, colours), 4)
+        return figure
+
+
+def _method_handles(book: Book, methods: Sequence[str], colours: Mapping[str, str]) -> tuple[list[Any], list[str]]:
+    from matplotlib.lines import Line2D
+
+    numbers = book.styles()
+    handles = [
+        Line2D([], [], color=colour_of(numbers[m], colours), markersize=5, linewidth=1.8, **marks_of(numbers[m]))
+        for m in methods
+    ]
+    return handles, [book.titles[m] for m in methods]
+
+
+def _legend(figure: Figure, handles: tuple[list[Any], list[Any]], columns: int) -> None:
+    figure.legend(*handles, loc="outside upper left", ncols=columns, frameon=False, fontsize=9, handlelength=3.2)
+
+
+def _figure(size: tuple[float, float]) -> Figure:
+    from matplotlib.figure import Figure as NewFigure  # a Figure without pyplot: no window, no global state
+
+    return NewFigure(figsize=size, layout="constrained")

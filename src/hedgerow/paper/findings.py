@@ -1,0 +1,138 @@
+"""What the data says, in sentences computed from the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from hedgerow.arrays import Array
+from hedgerow.paper import published
+from hedgerow.paper.book import Book, fold
+from hedgerow.paper.sheets import signed
+from hedgerow.paper.tables import RULES, refresh_rows
+from hedgerow.paper.tasks import Task
+
+FAMILIES = {"pie": "PIE", "office-caltech": "Office+Caltech"}
+RULE_WORDS = {
+    "zero": "classes not seen yet at zero (the released code)",
+    "skip": "classes not seen yet left out (the printed formula)",
+    "shrink": "class means shrunk by n_k/(n_k + kappa)",
+}
+SMALL = 0.25  # points: less is called no change
+
+
+def refresh(book: Book) -> list[str]:
+    """Does updating A help, and how much of it is centring? One paragraph a family."""
+    out = []
+    for family, title in FAMILIES.items():
+        tasks = [task for task in book.tasks("refresh") if task.family == family and _complete(book, task)]
+        if tasks:
+            out += _refresh_family(title, tasks, _refresh_means(book, tasks))
+    return out
+
+
+def _complete(book: Book, task: Task) -> bool:
+    return all(refresh_rows(book, task, label + rule) for label in ("", "centred ") for rule in RULES)
+
+
+def _refresh_means(book: Book, tasks: Sequence[Task]) -> dict[str, Array]:
+    return {
+        label + rule: np.array([fold(refresh_rows(book, task, label + rule)).mean for task in tasks])
+        for label in ("", "centred ")
+        for rule in RULES
+    }
+
+
+def _refresh_family(title: str, tasks: Sequence[Task], means: dict[str, Array]) -> list[str]:
+    gains = {rule: means["fixed"] - means[rule] for rule in RULE_WORDS}
+    out = [f"{title}: {verdict(gains[rule], 'updating A', RULE_WORDS[rule])}" for rule in RULE_WORDS]
+    centred = {rule: means["centred fixed"] - means[f"centred {rule}"] for rule in RULE_WORDS}
+    by_centring = means["fixed"] - means["centred fixed"]
+    out.append(f"{title}: {verdict(by_centring, 'centring every domain, without any update of A,', '')}")
+    out.append(
+        f"{title}: after centring, updating A changes the rate by "
+        + ", ".join(f"{signed(-float(gain.mean()))} ({rule})" for rule, gain in centred.items())
+        + f" points on average; before it, by {signed(-float(gains['zero'].mean()))} (zero)."
+    )
+    out.append(_share(title, float(gains["zero"].mean()), float(centred["zero"].mean()), float(by_centring.mean())))
+    return out
+
+
+def verdict(gain: Array, what: str, how: str) -> str:
+    """Whether something helps: over how many tasks, by how much; `gain` is in points a task, above zero is better.
+
+    >>> verdict(np.array([2.0, 1.0, -0.5]), "updating A", "zero")
+    'updating A with zero helps on 2 of 3 tasks and harms on 1; on average it lowers the rate by 0.83 points.'
+    """
+    mean, n = float(np.mean(gain)), len(gain)
+    better, worse = int(np.sum(gain > SMALL)), int(np.sum(gain < -SMALL))
+    with_how = f" with {how}" if how else ""
+    on_average = (
+        "changes the rate by less than a quarter of a point"
+        if abs(mean) <= SMALL
+        else f"{'lowers' if mean > 0 else 'raises'} the rate by {abs(mean):.2f} points"
+    )
+    return f"{what}{with_how} helps on {better} of {n} tasks and harms on {worse}; on average it {on_average}."
+
+
+def _share(title: str, update: float, update_centred: float, centring: float) -> str:
+    if update <= SMALL:
+        return f"{title}: as published, the update gains nothing on average that centring could account for."
+    gone = 1 - max(update_centred, 0.0) / update
+    more = "more than" if centring > update else "less than"
+    return (
+        f"{title}: of the {update:.2f} points that the published update gains, {max(gone, 0.0):.0%} are gone once "
+        f"every domain is centred; centring alone gains {centring:.2f} points, {more} the update."
+    )
+
+
+def inputs(book: Book) -> list[str]:
+    """How far the paper's method leads the best baseline under each scaling: over the tasks that have all of them."""
+    baselines = [m for m in book.methods("inputs") if m in published.METHODS[:5]]
+    if not baselines or "oddm" not in book.methods("inputs"):
+        return []
+    out = []
+    for variant in book.variants("inputs"):
+        for family, title in FAMILIES.items():
+            tasks = [t for t in book.tasks("inputs") if t.family == family]
+            same = _leads(book, "inputs", variant, tasks, baselines)
+            before = _leads(book, "table", "", tasks, baselines)
+            if len(same) and len(before):
+                out.append(
+                    f"{title}, {variant}: {book.titles['oddm']} leads the best baseline of each task by "
+                    f"{signed(float(same.mean()))} points on average and on {int((same > 0).sum())} of {len(same)} "
+                    f"tasks; with the table's own scalings it is {signed(float(before.mean()))} points and "
+                    f"{int((before > 0).sum())} tasks."
+                )
+    return out
+
+
+def _leads(book: Book, group: str, variant: str, tasks: Sequence[Task], baselines: Sequence[str]) -> Array:
+    """Best baseline minus ODDM, a task each."""
+    leads = []
+    for task in tasks:
+        cells = [book.cell(group, task.name, m, variant) for m in (*baselines, "oddm")]
+        if all(cells):
+            means = [fold(cell).mean for cell in cells]
+            leads.append(min(means[:-1]) - means[-1])
+    return np.array(leads)
+
+
+def agreement(book: Book) -> list[str]:
+    """How close the table comes to the published one: mean and largest difference of each method."""
+    out = []
+    for method in book.methods():
+        found = []
+        for task in book.tasks():
+            rows = book.cell("table", task.name, method)
+            paper = published.TABLE.get(task.name, {}).get(method)
+            if rows and paper:
+                found.append((fold(rows).mean - paper[0], task.title))
+        if found:
+            worst = max(found, key=lambda pair: abs(pair[0]))
+            mean = np.mean([abs(miss) for miss, _ in found])
+            out.append(
+                f"{book.titles[method]}: {mean:.2f} points off on average, most on {worst[1]} ({signed(worst[0])})."
+            )
+    return out

@@ -1,0 +1,51 @@
+"""The report: one page over the rows of a directory, and every table and figure as files of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+from hedgerow.errors import InputError
+from hedgerow.evaluate.report import Facts, Section, page, write
+from hedgerow.paper import results, settings
+from hedgerow.paper.book import Book
+from hedgerow.paper.findings import FAMILIES
+from hedgerow.paper.sections import Writer, sections
+from hedgerow.paper.sheets import CSS
+
+FILE = "report.html"
+TITLE = "HomOTL-ODDM, reproduced"
+LEAD = (
+    "The experiments of Du, Tan, Chen, Zhang and Wang (ECAI 2020) on online transfer learning from several sources, "
+    "run again on their tasks: published numbers beside ours, and what the data says about the paper's claims."
+)
+
+
+def report(directory: str | Path, say: Callable[[str], None] = lambda _: None) -> Path:
+    """Write the report on a directory's results; nothing is run. The path of the page."""
+    out = Path(directory)
+    found = results.read(out)
+    for problem in found.problems:
+        say(problem)
+    if not found.rows:
+        raise InputError(f"{out / results.FILE} has no results; run `hedgerow paper --out {directory}` first")
+    book = Book.of(found)
+    writer = Writer(book, out)
+    under = list(sections(writer))
+    options = [sheet for family in FAMILIES if (sheet := settings.options(book, family))]
+    facts = Facts(settings.facts(book, out))
+    head = Section("What was run", [facts, *map(writer.sheet, options), _Contents(under)])
+    return write(out / FILE, page(TITLE, LEAD, [head, *under], {}, CSS)).resolve()
+
+
+@dataclass(frozen=True)
+class _Contents:
+    """Links to the sections."""
+
+    sections: Sequence[Section]
+
+    def html(self) -> str:
+        links = "".join(f'<a href="#{section.anchor}">{escape(section.title)}</a>' for section in self.sections)
+        return f"<nav>{links}</nav>"

@@ -1,0 +1,114 @@
+"""What was run, read off the rows: the head of the report, the options of every method, the command for a part."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.evaluate.report import circumstances
+from hedgerow.paper.book import Book
+from hedgerow.paper.experiments import PARTS
+from hedgerow.paper.findings import FAMILIES
+from hedgerow.paper.sheets import Sheet, values
+from hedgerow.paper.tasks import TASKS
+from hedgerow.readings import Reading, resolve
+
+COMMANDS = "commands.txt"
+TRIALS = 20
+
+
+def command(book: Book, out: str | Path, what: Sequence[str] = ()) -> str:
+    """The command for parts of the report that fits the rows at hand; without parts, for all that is there."""
+    words = ["hedgerow", "paper"]
+    if len(book.tasks()) < len(TASKS):
+        words += ["--tasks", ",".join(task.name for task in book.tasks() or book.any_tasks())]
+    methods = {row["method"] for row in book.rows}
+    if methods != set(book.styles()):
+        words += ["--methods", ",".join(name for name in book.styles() if name in methods)]
+    trials = max((row["trial"] + 1 for row in book.rows if row["group"] == "table"), default=TRIALS)
+    splits = max((row["split"] + 1 for row in book.rows if row["group"] == "table"), default=1)
+    words += ["--trials", str(trials)] if trials != TRIALS else []
+    words += ["--splits", str(splits)] if splits > 1 else []
+    reading = readings(book)
+    words += ["--reading", reading[0]] if reading and reading[0] != "table" else []
+    groups = {row["group"] for row in book.rows}
+    parts = list(what) or [part for part, needed in PARTS.items() if set(needed) <= groups]
+    return shlex.join([*words, "--what", ",".join(parts), "--resume", "--out", str(out)])
+
+
+def readings(book: Book) -> list[str]:
+    """Readings of the rows: one, unless files were put together by hand."""
+    return sorted({str(row.get("reading")) for row in book.rows})
+
+
+def facts(book: Book, out: Path) -> dict[str, str]:
+    """The head of the report."""
+    table = [row for row in book.rows if row["group"] == "table"]
+    rows = table or list(book.rows)
+    trials = sorted({row["trial"] for row in rows})
+    splits = sorted({row["split"] for row in rows})
+    log = out / COMMANDS
+    given = log.read_text(encoding="utf-8").split("\n") if log.is_file() else []
+    return {
+        "command": " · ".join(line for line in given if line) or command(book, out.name),
+        "reading": ", ".join(readings(book)),
+        "tasks": ", ".join(task.title for task in book.tasks()),
+        "methods": ", ".join(book.titles[m] for m in book.methods()),
+        "orders": f"{len(trials)} of each stream (seeds {trials[0]} to {trials[-1]}), the same for every method",
+        "splits": f"{len(splits)} (seeds {', '.join(map(str, splits))})"
+        + ("; split 0 is the published one where the files have it" if 0 in splits else ""),
+        "data": _checksums(book),
+        "run with": "; ".join(sorted({_versions(row) for row in book.rows})),
+        "results": f"{len(book.rows)} runs in results.jsonl" + "".join(f"; {p}" for p in book.problems),
+        **{f"report {key}": value for key, value in circumstances().items()},
+    }
+
+
+def _checksums(book: Book) -> str:
+    found: dict[str, set[str]] = {}
+    for row in book.rows:
+        if row["task"] in TASKS and "data" in row:
+            found.setdefault(TASKS[row["task"]].family, set()).add(row["data"])
+    mixed = " (rows of different data are mixed here)" if any(len(sums) > 1 for sums in found.values()) else ""
+    return ", ".join(f"{FAMILIES[name]} {'/'.join(sorted(sums))}" for name, sums in found.items()) + mixed
+
+
+def _versions(row: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in row.get("versions", {}).items())
+
+
+def options(book: Book, family: str) -> Sheet | None:
+    """Every option of every method, as used for a family's table."""
+    tasks = [task for task in book.tasks() if task.family == family]
+    columns: dict[str, dict[str, str]] = {}
+    for method in book.methods():
+        rows = book.cell("table", tasks[0].name, method) if tasks else []
+        if rows:
+            columns[method] = _options(method, rows[0])
+    if not columns:
+        return None
+    names = dict.fromkeys(name for found in columns.values() for name in found)
+    rows_ = [values([name, *(found.get(name, "–") for found in columns.values())]) for name in names]
+    header = ["option", *(book.titles[m] for m in columns)]
+    note = "Options that a method has no use for (an aligner's, for methods without one) are shown all the same."
+    return Sheet(f"options-{family}", f"All options, {FAMILIES[family]}", header, rows_, note, folded=True)
+
+
+def _options(method: str, row: dict[str, Any]) -> dict[str, str]:
+    """The reading's answers with the row's own, then the classifier's remaining parameters."""
+    known = {field.name for field in fields(Reading)}
+    given = {k: tuple(v) if isinstance(v, list) else v for k, v in row["options"].items()}
+    answers = vars(resolve(row["reading"], method, **{k: v for k, v in given.items() if k in known}))
+    rest = OnlineTransferClassifier().get_params() | given
+    others = {k: v for k, v in rest.items() if k not in known and v is not None and k not in ("method", "reading")}
+    return {k: _word(v) for k, v in (dict(answers) | others).items() if k != "horizon"}
+
+
+def _word(value: object) -> str:
+    if value is None:
+        return "the method's own"
+    return "+".join(map(str, value)) if isinstance(value, tuple) else f"{value}"
