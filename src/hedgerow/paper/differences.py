@@ -143,7 +143,7 @@ def causes(book: Book) -> Sheet | None:
         assert paper is not None
         moves = "; ".join(f"{switch.variant} {signed(switch.miss)}" for switch in found[1:4])
         first = [task.title, book.titles[method], signed(cell.mean - paper[0])]
-        rows.append(values([*first, f"{found[0].variant} {signed(found[0].miss)}", moves]))
+        rows.append(values([*first, f"{found[0].variant} {signed(found[0].miss)}", Value(moves, mark="words")]))
         shared = {"task": task.name, "method": method, "difference": round(cell.mean - paper[0], 4)}
         records += [shared | {"switch": s.variant, "difference_with_switch": round(s.miss, 4)} for s in found]
     header = ["task", "method", "difference", "closest switch", "next"]

@@ -56,7 +56,6 @@ def discrepancy(book: Book, theme: Theme = "light") -> Figure:
                 axes.fill_between(at, ratios.min(axis=0), ratios.max(axis=0), color=colour_of(j, colours), **SPREAD)
                 draw_line(axes, at, np.exp(np.log(ratios).mean(axis=0)), j, colour_of(j, colours))
                 axes.set_xlim(0, at[-1])
-        axes.set_ylim(top=2)
 
     tasks = [task for task in book.tasks() if any(_followed(book, m, task) for m in methods)]
     return _panels(book, tasks, methods, draw, "instances of the stream", "discrepancy / its start", theme)
@@ -115,7 +114,7 @@ def refresh(book: Book, theme: Theme = "light") -> Figure:
             axes.axvline(0, color=colours["text"], linewidth=1)
             axes.set(title=title, xlabel="points gained by updating A")
             axes.set_yticks(range(len(tasks)), [task.title for task in tasks])
-        shared.invert_yaxis()
+        shared.set_ylim(len(tasks) - 0.4, -0.6)
         _legend(figure, figure.axes[0].get_legend_handles_labels(), 3)
         return figure
 
@@ -147,7 +146,7 @@ def agreement(book: Book, theme: Theme = "light") -> Figure:
             axes.tick_params(labelleft=(i - 1) % width == 0)
             if i > len(methods) - width:
                 axes.set_xlabel("mistakes, %")
-        shared.invert_yaxis()
+        shared.set_ylim(len(tasks) - 0.4, -0.6)
         handles = dict(zip(*reversed(shared.get_legend_handles_labels()), strict=True))
         _legend(figure, (list(handles.values()), list(handles)), 2)
         return figure
@@ -179,6 +178,7 @@ def _swept(axes: Axes, book: Book, group: str, task: Task, method: str, j: int, 
     x = np.array(sorted(found))
     mean, sd = np.array([np.mean(found[v]) for v in x]), np.array([np.std(found[v]) for v in x])
     colour = colour_of(j, colours)
+    axes.xaxis.set_major_formatter("{x:g}")
     axes.fill_between(x, mean - sd, mean + sd, color=colour, **SPREAD)
     axes.plot(x, mean, color=colour, markersize=5, linewidth=1.8, **marks_of(j))
     return float(mean[-1]) if len(mean) else 0.0

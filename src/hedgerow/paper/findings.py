@@ -100,12 +100,18 @@ def inputs(book: Book) -> list[str]:
             before = _leads(book, "table", "", tasks, baselines)
             if len(same) and len(before):
                 out.append(
-                    f"{title}, {variant}: {book.titles['oddm']} leads the best baseline of each task by "
-                    f"{signed(float(same.mean()))} points on average and on {int((same > 0).sum())} of {len(same)} "
-                    f"tasks; with the table's own scalings it is {signed(float(before.mean()))} points and "
-                    f"{int((before > 0).sum())} tasks."
+                    f"{title}, {variant}: {book.titles['oddm']} {_lead(same)}; with the table's own scalings it "
+                    f"{_lead(before)}."
                 )
     return out
+
+
+def _lead(points: Array) -> str:
+    mean = float(points.mean())
+    return (
+        f"{'leads' if mean > 0 else 'trails'} the best baseline of each task by {abs(mean):.2f} points on average "
+        f"and beats it on {int((points > 0).sum())} of {len(points)} tasks"
+    )
 
 
 def _leads(book: Book, group: str, variant: str, tasks: Sequence[Task], baselines: Sequence[str]) -> Array:

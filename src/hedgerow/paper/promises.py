@@ -10,7 +10,7 @@ import numpy as np
 from hedgerow.evaluate.plots import Theme, colour_of, draw_line, label_ends, style
 from hedgerow.paper.book import Book
 from hedgerow.paper.counterexamples import Example, learned_experts, loud_expert, split_vote
-from hedgerow.paper.sheets import Sheet, values
+from hedgerow.paper.sheets import Sheet, Value, values
 from hedgerow.paper.tasks import TASKS
 from hedgerow.paper.theory import CLAIMS, Verdict, verdicts
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 RATIO, BEST, LEARNED_RATIO = 4.0, 25, 100.0  # the counter-examples that are drawn
 CLAIM_TITLES = {
     "theorem": "the Theorem, on mistakes",
-    "theorem, loss": "the Theorem's bound, on the weighted loss",
+    "theorem, loss": "the Theorem's bound, on the weighted loss, with another beta than it asks for",
     "step": "Hedge's bound for the beta used, on mistakes",
     "hedge": "Hedge's bound for the beta used, on the weighted loss",
     "vote": "weighted vote",
@@ -58,23 +58,25 @@ def table(book: Book) -> Sheet:
 
 
 def summary(book: Book) -> Sheet:
-    """Each claim over all runs: how often it was broken, and how near it came."""
+    """Each claim against each method: in how many runs it was broken, and how near it came."""
     groups: dict[tuple[str, str, str], list[Verdict]] = {}
     for v in verdicts(book.rows):
         groups.setdefault((v.claim, v.method, v.variant), []).append(v)
-    keys = sorted(groups, key=lambda key: (list(CLAIMS).index(key[0]), book.styles()[key[1]], key[2]))
+    columns = sorted({key[1:] for key in groups}, key=lambda key: (key[1] != "", book.styles()[key[0]], key[1]))
     rows = []
-    for claim, method, variant in keys:
-        found = groups[claim, method, variant]
-        broken, runs = sum(v.violations for v in found), sum(v.runs for v in found)
-        kept = f"{np.mean([v.value for v in found]):.1f} ≤ {np.mean([v.bound for v in found]):.1f}"
-        name = book.titles[method] + (f", {variant}" if variant else "")
-        rows.append(
-            values([CLAIM_TITLES[claim], name, CLAIMS[claim].formula, "yes" if CLAIMS[claim].proved else "no",
-                    kept if not broken else "not kept", f"{max(v.nearest for v in found):.2f}", f"{broken}/{runs}"])
-        )  # fmt: skip
-    header = ["claim", "method", "bound", "proved", "means over tasks", "nearest", "broken runs"]
-    note = "N experts, of which the best makes M_min mistakes; L is a loss. Nearest: largest quotient of both sides."
+    for claim in (claim for claim in CLAIMS if any(key[0] == claim for key in groups)):
+        cells = [Value(CLAIM_TITLES[claim], CLAIMS[claim].formula), Value("yes" if CLAIMS[claim].proved else "no")]
+        for column in columns:
+            found = groups.get((claim, *column), [])
+            broken, runs = sum(v.violations for v in found), sum(v.runs for v in found)
+            near = max((v.nearest for v in found), default=0.0)
+            cells.append(Value(f"{broken} of {runs}", f"{near:.2f}", "far" if broken else "") if found else Value("–"))
+        rows.append(cells)
+    header = ["claim", "proved", *(book.titles[m] + (f", {variant}" if variant else "") for m, variant in columns)]
+    note = (
+        "Runs that broke the claim; below, how near one came: the largest quotient of both sides, above 1 is broken "
+        "(†). M_min: mistakes of the best of N experts; L: a loss. Formulas are the bounds."
+    )
     return Sheet("claims", "What is promised and what happened", header, rows, note)
 
 
@@ -88,7 +90,8 @@ def sentences(book: Book) -> list[str]:
         runs, broken = sum(v.runs for v in found), sum(v.violations for v in found)
         where = sorted({TASKS[v.task].title for v in found if not v.holds and v.task in TASKS})
         kept = f"broken in {broken} of {runs} runs ({', '.join(where)})" if broken else f"kept in all {runs} runs"
-        out.append(f"{CLAIM_TITLES[claim]} ({'proved' if CLAIMS[claim].proved else 'not proved'}): {kept}.")
+        title = CLAIM_TITLES[claim][0].upper() + CLAIM_TITLES[claim][1:]
+        out.append(f"{title} ({'proved' if CLAIMS[claim].proved else 'not proved'}): {kept}.")
     example = loud_expert(RATIO, BEST)
     out.append(
         f"The Theorem is false: with one expert whose scores are {RATIO:g} times as large as those of the best, summed "

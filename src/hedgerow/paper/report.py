@@ -47,5 +47,5 @@ class _Contents:
     sections: Sequence[Section]
 
     def html(self) -> str:
-        links = "".join(f'<a href="#{section.anchor}">{escape(section.title)}</a>' for section in self.sections)
+        links = " ".join(f'<a href="#{section.anchor}">{escape(section.title)}</a>' for section in self.sections)
         return f"<nav>{links}</nav>"

@@ -81,7 +81,8 @@ def _differences(w: Writer) -> list[Part]:
     marked = differences.sentences(w.book)
     parts: list[Part] = []
     if marked:
-        parts += [Text(f"{len(marked)} cells differ from the published mean by more than both deviations together.")]
+        cells = "1 cell differs" if len(marked) == 1 else f"{len(marked)} cells differ"
+        parts += [Text(f"{cells} from the published mean by more than both deviations together.")]
         parts += [Findings(marked)]
     else:
         parts += [Text("No cell differs from the published mean by more than both deviations together.")]
