@@ -70,7 +70,7 @@ def naive_jda(source, codes, target, dim, lam, rounds, empty="source"):
     ns, K, pseudo, history = len(source), len(np.unique(codes)), None, []
     for _ in range(rounds):
         M = mmd_matrix(codes, pseudo, len(target), K, 1.0, empty)
-        values, A, P = oracle(X, M, lam, dim)
+        values, A, _P = oracle(X, M, lam, dim)
         A = A / np.linalg.norm(A, axis=0)
         Z = unit_rows(X @ A)
         distances = ((Z[ns:, None] - Z[None, :ns]) ** 2).sum(axis=2)
@@ -165,7 +165,7 @@ def test_stopping_when_the_labels_repeat_is_exact(seed):
     assert changed[0] == 20
     if changed[-1] == 0:
         assert len(changed) < 12 or changed[:-1].count(0) == 0
-        A, values, _ = naive_jda(source, codes, target, 3, 1.0, 12)
+        _A, values, _ = naive_jda(source, codes, target, 3, 1.0, 12)
         np.testing.assert_allclose(short.info.eigenvalues, values, rtol=1e-9)
         longer = JDA(dim=3, rounds=50).fit(source, codes, target)
         np.testing.assert_array_equal(longer.projection.A, short.projection.A)
@@ -194,7 +194,9 @@ def test_kernels_are_the_dense_formula(kernel, seed):
     np.testing.assert_allclose(Z, K @ A * signs, atol=1e-6)
 
 
-@pytest.mark.parametrize("aligner", [TCA(dim=3), JDA(dim=3), BDA(dim=3), JDA(dim=3, kernel="rbf"), TCA(dim=3, kernel="rbf")])
+@pytest.mark.parametrize(
+    "aligner", [TCA(dim=3), JDA(dim=3), BDA(dim=3), JDA(dim=3, kernel="rbf"), TCA(dim=3, kernel="rbf")]
+)
 def test_a_row_is_projected_alone_as_it_was_in_the_sample(aligner):
     source, codes, target = domains(2, (30, 20, 6))
     projection = aligner.fit(source, codes, target).projection
@@ -261,7 +263,7 @@ def test_the_weight_of_the_overall_gap_is_the_number_of_classes_that_the_source_
 
 
 def test_all_rows_the_same():
-    with pytest.raises(InputError, match="no direction to keep.*identity"):
+    with pytest.raises(InputError, match=r"no direction to keep.*identity"):
         JDA().fit(np.ones((4, 3)), np.arange(4) % 2, np.ones((2, 3)))
 
 

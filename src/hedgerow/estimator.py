@@ -196,7 +196,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             if d.y is None:
                 raise InputError(f"source {d.name!r} has no labels; pass it as warm-up, or give its labels")
         names = next((d.feature_names for d in domains if d.feature_names is not None), None)
-        dtype = self.dtype or np.result_type(*(d.X.dtype for d in domains))
+        dtype = self._given_dtype() or np.result_type(*(d.X.dtype for d in domains))
         matrices = [cast(d.X, dtype) for d in domains]
         for d, X in zip(domains, matrices, strict=True):
             check_finite(X, f"domain {d.name!r}")
@@ -263,8 +263,6 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         )  # fmt: skip
         if not self.mu >= 0:
             raise InputError(f"mu={self.mu!r}: the strength of the refresh cannot be negative")
-        if self.dtype not in (None, "float32", "float64"):
-            raise InputError(f"dtype={self.dtype!r}: use 'float32', 'float64' or None")
         return recipe, Options(
             reading, self.aligner, int(self.dim), int(self.rounds), self.C, self.mu, self.beta, self.horizon,
             self.head, self.mixer, self.loss, self.eta,
@@ -480,9 +478,14 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
                 self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False,
                 ensure_min_samples=1 if reset else 0,
             )  # fmt: skip
-        X = cast(X, self.dtype if reset else self.learner_.state["W"].dtype)
+        X = cast(X, self._given_dtype() if reset else self.learner_.state["W"].dtype)
         check_finite(X, "X")
         return X
+
+    def _given_dtype(self) -> str | None:
+        if self.dtype not in (None, "float32", "float64"):
+            raise InputError(f"dtype={self.dtype!r}: use 'float32', 'float64' or None")
+        return self.dtype
 
     def _row(self, x: Any) -> Matrix:
         """One instance as a 1 x m matrix, checked without scikit-learn's overhead."""

@@ -27,11 +27,11 @@ def as_labels(y: object, what: str, length: int | None = None) -> Array:
         labels = y.reshape(-1) if y.ndim == 2 and y.shape[1] == 1 else y
     else:
         items = list(y) if isinstance(y, Sequence) or hasattr(y, "__iter__") else [y]
-        plain = all(isinstance(item, str | bytes | bool | int | float | np.generic) for item in items)
+        simple = all(isinstance(item, str | bytes | bool | int | float | np.generic) for item in items)
         kinds = {str if isinstance(item, str) else bytes if isinstance(item, bytes) else float for item in items}
         labels = np.empty(len(items), dtype=object)
         labels[:] = items
-        if plain and len(kinds) == 1:
+        if simple and len(kinds) == 1:
             labels = np.array(items)
     if labels.ndim != 1:
         raise InputError(f"{what}: expected one label an instance, got an array of shape {labels.shape}")
@@ -107,16 +107,16 @@ class Codes:
 
     def __init__(self, classes: Array) -> None:
         self.classes = classes
-        self._index: dict[Any, int] = {_key(label): i for i, label in enumerate(classes)}
+        self._index: dict[Any, int] = {plain(label): i for i, label in enumerate(classes)}
         if len(self._index) != len(classes):
-            raise InputError(f"classes: the same label stands there twice: {list(classes)}")
+            raise InputError(f"classes: the same label stands there twice: {classes.tolist()}")
 
     def of(self, labels: Array) -> Array:
         """Codes of the labels: MISSING for none given, NEW for one that is not in the table."""
         missing = is_missing(labels)
         index, new = self._index, self.NEW
         try:
-            codes = np.fromiter((index.get(_key(label), new) for label in labels), dtype=np.int64, count=len(labels))
+            codes = np.fromiter((index.get(plain(label), new) for label in labels), dtype=np.int64, count=len(labels))
         except TypeError as error:
             raise _unhashable(error) from None
         codes[missing] = MISSING
@@ -134,8 +134,8 @@ class Codes:
         for label in labels:
             if _kind(label) is not _kind(first):
                 raise InputError(
-                    f"label {label!r} is of type {type(label).__name__}, the classes so far are of type "
-                    f"{type(first).__name__}; convert it before it is learned"
+                    f"label {plain(label)!r} is of type {type(plain(label)).__name__}, the classes so far are of type "
+                    f"{type(plain(first)).__name__}; convert it before it is learned"
                 )
         if not len(self.classes):
             return Codes(as_labels(labels, "labels"))
@@ -147,5 +147,6 @@ class Codes:
         return Codes(grown)
 
 
-def _key(label: Any) -> Any:
+def plain(label: Any) -> Any:
+    """A label as Python's own text or number, where NumPy has wrapped it."""
     return label.item() if isinstance(label, np.generic) else label

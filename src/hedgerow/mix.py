@@ -175,6 +175,8 @@ class LossBased(Mixer):
     def __post_init__(self) -> None:
         if self.loss not in LOSSES:
             raise unknown("loss", self.loss, LOSSES)
+        if not self.eta > 0:
+            raise InputError(f"eta={self.eta}: the learning rate must be positive")
         if self.combination not in COMBINE:
             raise unknown("combine", self.combination, COMBINE)
 
