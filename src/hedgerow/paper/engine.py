@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from hedgerow.errors import DataMissing, InputError
@@ -17,6 +21,8 @@ from hedgerow.paper.run import run_unit
 from hedgerow.paper.tasks import Task, prepare
 
 CHUNK = 5  # orders a worker takes at once: enough to share one fit, few enough to keep all workers busy
+
+ORPHAN_CHECK = 0.5  # seconds between two looks whether the owner is still there
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,8 @@ def run(
     total, done, start = sum(len(trials) for _, trials in chunks), 0, time.perf_counter()
     progress(Progress(0, total, 0.0))
     with parallel_config(backend="loky", n_jobs=jobs, inner_max_num_threads=1):
-        work = (delayed(_work)(unit, trials, str(directory), data_dir, tuple(plugins)) for unit, trials in chunks)
+        fixed = str(directory), data_dir, tuple(plugins), os.getpid()
+        work = (delayed(_work)(unit, trials, *fixed) for unit, trials in chunks)
         for finished in Parallel(return_as="generator_unordered")(work):
             done += finished
             progress(Progress(done, total, time.perf_counter() - start))
@@ -106,12 +113,27 @@ def _chunks(unit: Unit, there: set[tuple[object, ...]]) -> list[tuple[Unit, list
     return [(unit, todo[i : i + CHUNK]) for i in range(0, len(todo), CHUNK)]
 
 
-def _work(unit: Unit, trials: list[int], out: str, data_dir: str | None, plugins: tuple[str, ...]) -> int:
+def _work(unit: Unit, trials: list[int], out: str, data_dir: str | None, plugins: tuple[str, ...], owner: int) -> int:
     from threadpoolctl import threadpool_limits
 
+    if os.getpid() != owner:
+        _belong_to(owner)
     for plugin in plugins:
         load_plugin(plugin)
     with threadpool_limits(1):  # the same sums, in the same order, for any number of jobs
         for row in run_unit(unit, trials, AlignmentCache(Path(out) / "cache"), data_dir):
             results.append(out, row)
     return len(trials)
+
+
+@cache
+def _belong_to(owner: int) -> None:
+    """A worker leaves Ctrl-C to its owner, and ends soon after it: a killed run leaves nobody behind who writes on."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch() -> None:
+        while os.getppid() == owner:
+            time.sleep(ORPHAN_CHECK)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
