@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from hedgerow.errors import DataMissing, InputError
+from hedgerow.errors import DataMissing, HedgerowError, InputError
 from hedgerow.paper import results
 from hedgerow.paper.cache import AlignmentCache
 from hedgerow.paper.experiments import Unit
@@ -120,9 +120,15 @@ def _work(unit: Unit, trials: list[int], out: str, data_dir: str | None, plugins
         _belong_to(owner)
     for plugin in plugins:
         load_plugin(plugin)
-    with threadpool_limits(1):  # the same sums, in the same order, for any number of jobs
-        for row in run_unit(unit, trials, AlignmentCache(Path(out) / "cache"), data_dir):
-            results.append(out, row)
+    try:
+        with threadpool_limits(1):  # the same sums, in the same order, for any number of jobs
+            for row in run_unit(unit, trials, AlignmentCache(Path(out) / "cache"), data_dir):
+                results.append(out, row)
+    except HedgerowError as error:
+        raise InputError(f"{unit}: {error}") from error
+    except Exception as error:
+        error.add_note(f"while running {unit}")
+        raise
     return len(trials)
 
 

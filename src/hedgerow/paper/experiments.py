@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hedgerow.errors import unknown
+from hedgerow.methods import METHODS
 from hedgerow.paper.tasks import FAMILY_SETTINGS, Task, settings
-from hedgerow.readings import ALIGNED, READINGS, resolve
+from hedgerow.readings import READINGS, resolve
 
 # the parts of the report, and the group of runs that each one folds over
 PARTS = {
@@ -44,6 +45,10 @@ class Unit:
     reading: str
     orders: int
     options: dict[str, Any] = field(default_factory=dict, hash=False)
+
+    def __str__(self) -> str:
+        variant = f" ({self.variant})" if self.variant else ""
+        return f"{self.method}{variant} on {self.task.title}"
 
     def key(self, trial: int) -> tuple[str, str, str, str, int, int]:
         """What makes a row of the results unique."""
@@ -95,10 +100,11 @@ def _variants(
         yield from ((method, "", {}) for method in methods)
     elif group == "sensitivity-C":
         yield from ((method, f"C={C:g}", {"C": C}) for method in methods for C in C_VALUES)
-    elif group == "sensitivity-Tw" and "oddm" in methods:
+    elif group == "sensitivity-Tw":
         # one refresh a label is the slow end: fewer orders there
-        for Tw in TW_VALUES:
-            yield "oddm", f"Tw={Tw}", {"refresh_every": Tw, "orders": 1 if Tw < 5 else SIDE_ORDERS}
+        for method in (method for method in methods if METHODS[method].refresh):
+            for Tw in TW_VALUES:
+                yield method, f"Tw={Tw}", {"refresh_every": Tw, "orders": 1 if Tw < 5 else SIDE_ORDERS}
     elif group == "ablation":
         for method in methods:
             yield from _ablation(task, method, reading)
@@ -137,18 +143,19 @@ def _ablation(task: Task, method: str, reading: str) -> Iterator[tuple[str, str,
         *({"preprocess": steps} for steps in INPUTS if steps != tuple(base["preprocess"])),
         {"split": 1},
     ]
-    if method != "pa" and method != "paio":
+    recipe = METHODS[method]
+    if recipe.mixer != "single":
         switches.append({"combine": "vote"})
-    if method == "pa":
+    if not recipe.frozen and recipe.online == "zero":
         switches = [s for s in switches if "source_pass" not in s]
-    if method in ALIGNED:
+    if recipe.aligner != "identity":
         switches += [
             {"projected": "plain" if base["projected"] == "unit" else "unit"},
             {"beta_rule": "ln 2n" if base["beta_rule"] == "ln 2" else "ln 2"},
             {"lam": other_lam},
             {"eigenvectors": "S" if base["eigenvectors"] == "unit" else "unit"},
         ]
-    if method == "oddm":
+    if recipe.refresh:
         switches += [
             {"target_mean": "stream" if base["target_mean"] == "warmup" else "warmup"},
             *({"unseen": rule} for rule in ("zero", "skip", "shrink") if rule != base["unseen"]),

@@ -74,19 +74,22 @@ def sensitivity_C(book: Book, theme: Theme = "light") -> Figure:
 
 
 def sensitivity_Tw(book: Book, theme: Theme = "light") -> Figure:
-    """Mistake rate against the labels between two updates of A: a panel a family, a line a task, names at the ends."""
+    """Mistake rate against the labels between two updates of A: a panel a method and family, a line a task."""
     group = "sensitivity-Tw"
     families = [name for name in FAMILIES if any(task.family == name for task in book.tasks(group))]
+    panels = [(method, family) for method in book.methods(group) for family in families]
     with style(theme) as colours:
-        figure = _figure((1.6 + 4.2 * len(families), 3.8))
-        for i, family in enumerate(families, start=1):
-            axes = figure.add_subplot(1, len(families), i)
+        width, lines = len(families), len(book.methods(group))
+        figure = _figure((1.6 + 4.2 * width, 3.6 * lines + 0.2))
+        for i, (method, family) in enumerate(panels, start=1):
+            axes = figure.add_subplot(lines, width, i)
             axes.set_xscale("log")
             ends = []
             for j, task in enumerate(task for task in book.tasks(group) if task.family == family):
-                last = _swept(axes, book, group, task, "oddm", j, colours)
+                last = _swept(axes, book, group, task, method, j, colours)
                 ends.append((last, task.title, colour_of(j, colours)))
-            axes.set(title=FAMILIES[family], xlabel="labels between two updates, $T_w$", ylabel="mistakes, %")
+            title = f"{book.titles[method]}, {FAMILIES[family]}"
+            axes.set(title=title, xlabel="labels between two updates, $T_w$", ylabel="mistakes, %")
             axes.set_ylim(bottom=0)
             label_ends(axes, ends)
         return figure

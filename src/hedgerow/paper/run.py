@@ -54,7 +54,7 @@ def _row(unit: Unit, trial: int, prepared: Prepared, clf: OnlineTransferClassifi
     X, y = prepared.stream.X[order], np.asarray(prepared.stream.y)[order]
     curves = unit.group == "table"
     at = np.unique(np.linspace(0, len(y), CHECKPOINTS + 1).astype(int))[1:] if curves else np.array([len(y)])
-    follow = curves and METHODS[unit.method].aligner != "identity" and trial < DISCREPANCY_ORDERS
+    follow = curves and trial < DISCREPANCY_ORDERS and _has_linear_map(clf)
     true_gaps = _true_gaps(clf, X, y) if follow else []
     distances = [_distance(clf, true_gaps)] if follow else []
     curve, seconds, start = [], 0.0, 0
@@ -98,6 +98,11 @@ def _row(unit: Unit, trial: int, prepared: Prepared, clf: OnlineTransferClassifi
     }
 
 
+def _has_linear_map(clf: OnlineTransferClassifier) -> bool:
+    """Whether there is an A whose objective can be followed; a kernel space has none, nor has a map of the source."""
+    return "A" in clf.learner_.state and not clf.learner_.plan.gammas
+
+
 def _true_gaps(clf: OnlineTransferClassifier, X: Array, y: Array) -> list[Array]:
     """Gaps of each source to the whole stream with its true labels: for measuring only, the learner never sees them."""
     learner = clf.learner_
@@ -109,7 +114,7 @@ def _true_gaps(clf: OnlineTransferClassifier, X: Array, y: Array) -> list[Array]
 def _distance(clf: OnlineTransferClassifier, gaps: list[Array]) -> float:
     """The aggregate MMD distance of the objective for A, averaged over the sources."""
     A = clf.learner_.state["A"]
-    return float(np.mean([discrepancy(A[i], G) for i, G in enumerate(gaps)]))
+    return float(np.mean([discrepancy(A[i if len(A) > 1 else 0], G) for i, G in enumerate(gaps)]))
 
 
 @lru_cache(maxsize=1)

@@ -148,8 +148,8 @@ def _sensitivity(w: Writer) -> list[Part]:
             w.picture(
                 "sensitivity-Tw",
                 lambda theme: figures.sensitivity_Tw(w.book, theme),
-                "Mistake rate of HomOTL-ODDM against the number of labels between two updates.",
-                "HomOTL-ODDM: means over the orders, bands of one standard deviation (the paper's Fig. 5).",
+                "Mistake rate against the number of labels between two updates of A.",
+                "Means over the orders, bands of one standard deviation (the paper's Fig. 5).",
             ),
             w.sheet(tables.sensitivity(w.book, "sensitivity-Tw", "T_w", figures.value_of)),
         ]

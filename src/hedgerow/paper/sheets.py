@@ -109,7 +109,9 @@ class Sheet:
         return (
             "\\begin{table}\n\\centering\n\\caption{" + _tex(self.title) + "}\n"
             "\\begin{tabular}{l" + "r" * (len(self.header) - 1) + "}\n"
-            f"\\toprule\n{head} \\\\\n\\midrule\n{body}\n\\bottomrule\n\\end{{tabular}}\n\\end{{table}}\n"
+            f"\\toprule\n{head} \\\\\n\\midrule\n{body}\n\\bottomrule\n\\end{{tabular}}\n"
+            + (f"\\par\\smallskip\\footnotesize {_tex(self.note)}\n" if self.note else "")
+            + "\\end{table}\n"
         )
 
     def save(self, directory: Path) -> None:

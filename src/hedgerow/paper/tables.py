@@ -71,9 +71,9 @@ def _mistakes_note(book: Book, cells: dict[tuple[str, str], Cell]) -> str:
     if splits > 1:
         spread = f"mean ± deviation over {over} within a split ± deviation of the means of {splits} splits"
     return (
-        f"Upper line: ours, {spread}. Lower line: as published, 20 orders; its average is of the same tasks. Shaded "
-        "green: the lowest of the row. †, shaded amber: differs from the published mean by more than both deviations "
-        "together; see Differences."
+        f"First ours, {spread}; then, below or in brackets, as published (20 orders; the average is of the same "
+        "tasks). Shaded green: the lowest of the row. †, shaded amber: differs from the published mean by more than "
+        "both deviations together; see Differences."
     )
 
 
