@@ -170,8 +170,10 @@ def test_float32_is_kept_end_to_end(method, aligner, steps, given_as):
     task = make_task(2, dtype="float32" if given_as == "data" else "float64", new_classes=1)
     clf = fitted(task, method, dtype="float32" if given_as == "option" else None, preprocess=steps, aligner=aligner)
     twin = copy.deepcopy(clf)
-    trace = clf.learner_.run(task.X[:5].astype(np.float32), np.full(5, -1))
-    assert trace.scores.dtype in (np.float32, np.float64)
+    halved = task.X.astype(np.float32)
+    np.testing.assert_array_equal(clf.learner_.scores(halved), clf.learner_.scores(halved.copy(order="F")))
+    np.testing.assert_array_equal(clf.decision_function(halved.astype(np.float64)), clf.decision_function(halved))
+    np.testing.assert_array_equal(clf.decision_function(task.X.astype(np.float64)), clf.decision_function(halved))
     np.testing.assert_array_equal(
         one_by_one(twin, task.X.astype(np.float64), task.y), clf.predict_then_learn(task.X, task.y)
     )
@@ -219,6 +221,20 @@ def test_the_callers_arrays_are_never_changed(method):
     clf.predict(np.asfortranarray(X)[::2])
     for array, original in zip(arrays, copies, strict=True):
         np.testing.assert_array_equal(array, original)
+
+
+@pytest.mark.parametrize("mixer", ["hedge", "loss", "log-loss"])
+def test_a_new_class_costs_every_expert_what_one_that_nobody_knew_costs(mixer):
+    task = make_task(9)
+    clf = fitted(task, "oddm", mixer=mixer).partial_fit(task.X[:20], task.y[:20])
+    F, before = clf.learner_.expert_scores(task.X[20:21]), clf.learner_.state["expert_loss"].copy()
+    scores = clf.learner_.scores(task.X[20:21])
+    clf.learn_one(task.X[20], "new")
+    loss = clf.learner_.plan.mixer.losses(F, np.array([3]))[0]
+    np.testing.assert_allclose(clf.learner_.state["expert_loss"] - before, loss, atol=1e-12)
+    twin = fitted(task, "oddm", mixer=mixer).partial_fit(task.X[:20], task.y[:20]).learner_
+    twin.grow(4)
+    np.testing.assert_allclose(twin.run(task.X[20:21], np.array([3]), known=3).scores, scores, atol=1e-12)
 
 
 def test_mistakes_are_counted_when_the_label_is_learned():

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import csv
-import os
 import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from command import COMMAND, Run, environment
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
-COMMAND = [sys.executable, "-W", "error", "-m", "hedgerow"]
 NAMES = ["width", "height", "weight", "age", "price"]
-
-
-def environment(**extra: str) -> dict[str, str]:
-    quiet = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")}
-    return {**quiet, **extra}
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import COMMAND, Run, environment
+from command import COMMAND, Run, environment
 
 from hedgerow import OnlineTransferClassifier
 from hedgerow.data import read

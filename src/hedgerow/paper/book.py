@@ -106,10 +106,9 @@ class Book:
         return [task for task in TASKS.values() if task.name in found]
 
     def methods(self, group: str = "table") -> list[str]:
-        """Methods with rows in a group: the paper's in its order, then the others."""
-        found = dict.fromkeys(key[2] for key in self._index if key[0] == group)
-        rank = {name: i for i, name in enumerate((*published.METHODS, *METHODS))}
-        return sorted(found, key=lambda name: (rank.get(name, len(rank)), name))
+        """Methods with rows in a group: the paper's in its order, then the others by name."""
+        found = {key[2] for key in self._index if key[0] == group}
+        return [name for name in self.styles() if name in found]
 
     def variants(self, group: str, method: str | None = None) -> list[str]:
         """Variants in a group, in the order of the experiments where they are known."""
@@ -123,9 +122,8 @@ class Book:
 
     def styles(self) -> dict[str, int]:
         """A number for each method, for its colour, line and marker: the same in every figure."""
-        every = [*published.METHODS, *(name for name in METHODS if name not in published.METHODS)]
-        others = sorted({row["method"] for row in self.rows} - set(every))
-        return {name: i for i, name in enumerate((*every, *others))}
+        others = sorted({row["method"] for row in self.rows} - set(published.METHODS))
+        return {name: i for i, name in enumerate((*published.METHODS, *others))}
 
     def change(self, task: str, method: str, group: str, variant: str) -> float:
         """Points by which a variant changes the table's mean, over the orders that both have; NaN without any."""

@@ -85,7 +85,7 @@ def units(
         for task in tasks:
             for split in range(splits if group == "table" else 1):
                 for method, variant, options in _variants(group, task, methods, reading):
-                    orders = trials if group == "table" else min(trials, options.pop("orders", SIDE_ORDERS))
+                    orders = trials if group in ("table", "mixers") else min(trials, options.pop("orders", SIDE_ORDERS))
                     at = options.pop("split", split)
                     full = settings(task, reading, method) | options
                     out.append(Unit(group, task, method, variant, at, reading, orders, full))

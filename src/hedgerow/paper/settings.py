@@ -10,6 +10,7 @@ from typing import Any
 
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.evaluate.report import circumstances
+from hedgerow.methods import METHODS
 from hedgerow.paper.book import Book
 from hedgerow.paper.experiments import PARTS
 from hedgerow.paper.findings import FAMILIES
@@ -27,7 +28,7 @@ def command(book: Book, out: str | Path, what: Sequence[str] = ()) -> str:
     if len(book.tasks()) < len(TASKS):
         words += ["--tasks", ",".join(task.name for task in book.tasks() or book.any_tasks())]
     methods = {row["method"] for row in book.rows}
-    if methods != set(book.styles()):
+    if methods != set(METHODS):
         words += ["--methods", ",".join(name for name in book.styles() if name in methods)]
     trials = max((row["trial"] + 1 for row in book.rows if row["group"] == "table"), default=TRIALS)
     splits = max((row["split"] + 1 for row in book.rows if row["group"] == "table"), default=1)
