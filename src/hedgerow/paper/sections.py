@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,15 +31,14 @@ class Writer:
         sheet.save(self.out / "tables")
         return sheet
 
-    def picture(self, name: str, draw: Callable[[plots.Theme], Figure], alt: str, caption: str) -> Picture:
+    def picture(self, name: str, figure: Figure, alt: str, caption: str) -> Picture:
         """A figure, saved as PNG and SVG."""
         folder = self.out / "figures"
         folder.mkdir(parents=True, exist_ok=True)
-        light = draw("light")
-        light.savefig(folder / f"{name}.png", dpi=DPI, bbox_inches="tight")
-        text = plots.svg(light)
+        figure.savefig(folder / f"{name}.png", dpi=DPI, bbox_inches="tight")
+        text = plots.svg(figure)
         write(folder / f"{name}.svg", text)
-        return Picture(text, plots.svg(draw("dark")), alt, caption)
+        return Picture(text, plots.darkened(text), alt, caption)
 
     def missing(self, part: str, what: str) -> Missing:
         """A part without rows."""
@@ -68,7 +67,7 @@ def _table(w: Writer) -> list[Part]:
         parts += [
             w.picture(
                 "agreement",
-                lambda theme: figures.agreement(w.book, theme),
+                figures.agreement(w.book),
                 "Our mean mistake rates and the published ones, a panel for each method.",
                 "Filled circles: ours; open squares: as published; lines are one standard deviation over the orders.",
             ),
@@ -108,7 +107,7 @@ def _stream(w: Writer) -> list[Part]:
     parts: list[Part] = [
         w.picture(
             "curves",
-            lambda theme: figures.curves(w.book, theme),
+            figures.curves(w.book),
             "Running mistake rate of all methods along the stream, a panel for each task.",
             "Mistakes so far in per cent of the instances so far: means over the orders, bands of one standard "
             "deviation (the paper's Fig. 2, for all tasks).",
@@ -118,7 +117,7 @@ def _stream(w: Writer) -> list[Part]:
         parts.append(
             w.picture(
                 "discrepancy",
-                lambda theme: figures.discrepancy(w.book, theme),
+                figures.discrepancy(w.book),
                 "Discrepancy between target and sources along the stream, relative to its start, on a log scale.",
                 "The aggregate MMD distance of the objective for A, with the true labels of the whole stream (which no "
                 "method sees), relative to its start and averaged over the sources: geometric means over the first "
@@ -135,7 +134,7 @@ def _sensitivity(w: Writer) -> list[Part]:
         parts += [
             w.picture(
                 "sensitivity-C",
-                lambda theme: figures.sensitivity_C(w.book, theme),
+                figures.sensitivity_C(w.book),
                 "Mistake rate of all methods against C, a panel for each task.",
                 "Means over the orders, bands of one standard deviation (the paper's Fig. 4, for all tasks).",
             ),
@@ -147,7 +146,7 @@ def _sensitivity(w: Writer) -> list[Part]:
         parts += [
             w.picture(
                 "sensitivity-Tw",
-                lambda theme: figures.sensitivity_Tw(w.book, theme),
+                figures.sensitivity_Tw(w.book),
                 "Mistake rate against the number of labels between two updates of A.",
                 "Means over the orders, bands of one standard deviation (the paper's Fig. 5).",
             ),
@@ -165,7 +164,7 @@ def _refresh(w: Writer) -> list[Part]:
         Findings(findings.refresh(w.book)),
         w.picture(
             "refresh",
-            lambda theme: figures.refresh(w.book, theme),
+            figures.refresh(w.book),
             "Points gained by updating A, for each task and rule for classes not seen yet.",
             "Mistake rate without any update minus the rate with it: right of the line, updating helps.",
         ),
@@ -185,7 +184,7 @@ def _theory(w: Writer) -> list[Part]:
     parts.append(
         w.picture(
             "counter-example",
-            promises.figure,
+            promises.figure(),
             "Mistakes along three streams that break the Theorem, beside its bound.",
             "Streams on which the Theorem is false. 'scores' is the paper's way to combine experts; the others have "
             "guarantees of their own.",
@@ -206,7 +205,7 @@ def _statistics(w: Writer) -> list[Part]:
         parts += [
             w.picture(
                 "critical-difference",
-                lambda theme: diagram.critical_difference(ranking, w.book.titles, w.book.styles(), theme),
+                diagram.critical_difference(ranking, w.book.titles, w.book.styles()),
                 "Mean ranks of the methods on a line, with bars over those that Nemenyi's test cannot tell apart.",
                 "Mean ranks over the tasks, the best on the left; a bar joins methods that Nemenyi's test cannot tell "
                 "apart.",
