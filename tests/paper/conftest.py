@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command import COMMAND, environment
 
-COMMAND = [sys.executable, "-W", "error", "-m", "hedgerow"]
 PLUGIN = """
 from hedgerow.methods import Recipe, register_method
 
@@ -21,11 +19,6 @@ register_method("mine", Recipe("My own method", "shared", "identity", "each", "p
 Start = Callable[..., subprocess.Popen[str]]
 
 
-def environment() -> dict[str, str]:
-    hidden = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "HEDGEROW_DATA")
-    return {key: value for key, value in os.environ.items() if key not in hidden} | {"OPENBLAS_NUM_THREADS": "1"}
-
-
 @pytest.fixture(scope="session")
 def start() -> Start:
     """A command in a process group of its own, as a terminal would start it."""
@@ -33,7 +26,7 @@ def start() -> Start:
     def begin(*arguments: object) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [*COMMAND, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env=environment(), start_new_session=True,
+            env=environment(OPENBLAS_NUM_THREADS="1"), start_new_session=True,
         )  # fmt: skip
 
     return begin

@@ -28,7 +28,8 @@ from .conftest import Start
 
 Small = tuple[Path, "subprocess.CompletedProcess[str]"]
 TIMES = ("seconds_offline", "seconds_online")
-INTERRUPTIBLE = ("--tasks", "dslr", "--methods", "pa,homotl-2", "--what", "table", "--trials", 60, "--jobs", 2)
+ORDERS = 25
+INTERRUPTIBLE = ("--tasks", "dslr", "--methods", "pa,homotl-2", "--what", "table", "--trials", ORDERS, "--jobs", 2)
 
 
 def quiet(*_: object) -> None:
@@ -119,16 +120,16 @@ def test_results_are_not_overwritten_or_mixed(small: Small, data_dir: Path) -> N
         plan(Job("dslr", reading="authors", data_dir=str(data_dir), out=small[0], resume=True), quiet)
 
 
-def test_a_corrupt_line_is_named_and_left_out(small: Small, tmp_path: Path, start: Start) -> None:
-    lines = (small[0] / "results.jsonl").read_text(encoding="utf-8").splitlines()
+def test_a_corrupt_line_is_named_and_left_out(small: Small, tmp_path: Path) -> None:
+    lines = [line for line in (small[0] / "results.jsonl").read_text(encoding="utf-8").splitlines() if '"pa' in line]
     torn = [*lines[:3], lines[3][:40], *lines[3:], json.dumps({"group": "table"}), "7"]
     (tmp_path / "results.jsonl").write_text("\n".join(torn), encoding="utf-8")
-    process = start("paper", "report", tmp_path)
-    stdout, stderr = process.communicate(timeout=120)
-    assert process.returncode == 0, stderr
-    numbers = [4, len(torn) - 1, len(torn)]
-    assert [int(n) for n in re.findall(r"results.jsonl, line (\d+): not a result", stderr)] == numbers
-    assert f"{len(lines)} runs in results.jsonl" in Path(stdout.strip()).read_text(encoding="utf-8")
+    said: list[str] = []
+    page = report(tmp_path, said.append).read_text(encoding="utf-8")
+    numbers = re.findall(r"results.jsonl, line (\d+): not a result", "\n".join(said))
+    assert numbers == ["4", str(len(torn) - 1), str(len(torn))]
+    assert f"{len(lines)} runs in results.jsonl" in page
+    assert "line 4: not a result" in page
 
 
 def test_a_folder_without_results_says_so(tmp_path: Path) -> None:
@@ -194,7 +195,7 @@ def test_ctrl_c_says_how_to_go_on(start: Start, data_dir: Path, tmp_path: Path) 
     assert process.returncode == 130, stderr
     assert "Traceback" not in stderr
     kept = len(results.read(tmp_path / "out").rows)
-    assert 5 <= kept < 120
+    assert 5 <= kept < 2 * ORDERS
     assert f"interrupted: {kept} finished runs are kept" in stderr
     command = shlex.split(stderr.strip().splitlines()[-1])
     assert command[:2] == ["hedgerow", "paper"]
@@ -202,8 +203,8 @@ def test_ctrl_c_says_how_to_go_on(start: Start, data_dir: Path, tmp_path: Path) 
     again = start(*command[1:])
     stdout, stderr = again.communicate(timeout=120)
     assert again.returncode == 0, stderr
-    assert f"{120 - kept} runs done, {kept} were there already" in stderr
-    assert len(results.read(tmp_path / "out").keys()) == 120
+    assert f"{2 * ORDERS - kept} runs done, {kept} were there already" in stderr
+    assert len(results.read(tmp_path / "out").keys()) == 2 * ORDERS
     assert stdout.strip().endswith("report.html")
 
 
@@ -218,6 +219,6 @@ def test_a_killed_run_loses_at_most_the_rows_it_was_in(start: Start, data_dir: P
     assert len(found.rows) >= 5
     time.sleep(2 * engine.ORPHAN_CHECK)
     assert file.read_bytes() == left  # nobody writes on
-    work = units(["table"], [TASKS["dslr"]], ["pa", "homotl-2"], "table", 60, 1)
-    assert engine.run(work, tmp_path, jobs=1, data_dir=str(data_dir), resume=True) == 120 - len(found.rows)
-    assert len(results.read(tmp_path).rows) == 120
+    work = units(["table"], [TASKS["dslr"]], ["pa", "homotl-2"], "table", ORDERS, 1)
+    assert engine.run(work, tmp_path, jobs=1, data_dir=str(data_dir), resume=True) == 2 * ORDERS - len(found.rows)
+    assert len(results.read(tmp_path).rows) == 2 * ORDERS

@@ -42,7 +42,7 @@ class Writer:
 
     def missing(self, part: str, what: str) -> Missing:
         """A part without rows."""
-        return Missing(what, settings.command(self.book, self.out.name, [part]))
+        return Missing(what, settings.command(self.book, self.out, [part]))
 
 
 def sections(w: Writer) -> Iterator[Section]:

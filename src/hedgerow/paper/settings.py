@@ -10,7 +10,7 @@ from typing import Any
 
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.evaluate.report import circumstances
-from hedgerow.methods import METHODS
+from hedgerow.methods import METHODS, RECIPES
 from hedgerow.paper.book import Book
 from hedgerow.paper.experiments import PARTS
 from hedgerow.paper.findings import FAMILIES
@@ -30,6 +30,7 @@ def command(book: Book, out: str | Path, what: Sequence[str] = ()) -> str:
     methods = {row["method"] for row in book.rows}
     if methods != set(METHODS):
         words += ["--methods", ",".join(name for name in book.styles() if name in methods)]
+    words += ["--plugin", "FILE.py"] if methods - set(RECIPES) else []
     trials = max((row["trial"] + 1 for row in book.rows if row["group"] == "table"), default=TRIALS)
     splits = max((row["split"] + 1 for row in book.rows if row["group"] == "table"), default=1)
     words += ["--trials", str(trials)] if trials != TRIALS else []
@@ -55,7 +56,7 @@ def facts(book: Book, out: Path) -> dict[str, str]:
     log = out / COMMANDS
     given = log.read_text(encoding="utf-8").split("\n") if log.is_file() else []
     return {
-        "command": " · ".join(line for line in given if line) or command(book, out.name),
+        "command": " · ".join(line for line in given if line) or command(book, out),
         "reading": ", ".join(readings(book)),
         "tasks": ", ".join(task.title for task in book.tasks()),
         "methods": ", ".join(book.titles[m] for m in book.methods()),

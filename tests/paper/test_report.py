@@ -1,0 +1,183 @@
+"""The report is a pure fold: rows made up by hand, and what must follow from them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hedgerow.paper import comparisons, differences, figures, findings, settings, tables
+from hedgerow.paper.book import Book, fold
+from hedgerow.paper.experiments import C_VALUES, TW_VALUES
+from hedgerow.paper.published import METHODS, TABLE
+from hedgerow.paper.report import report
+from hedgerow.paper.results import Results
+from hedgerow.paper.sheets import signed
+from hedgerow.paper.tasks import TASKS
+
+from .conftest import made_row
+
+Row = dict[str, Any]
+SOME = {name: TASKS[name] for name in ("PIE1", "PIE5", "dslr", "webcam")}
+
+
+def book_of(rows: list[Row]) -> Book:
+    return Book.of(Results(rows, []))
+
+
+def published_rows(task: str = "dslr", shift: float = 0.0, orders: int = 4, **more: Any) -> list[Row]:
+    """Rows whose means are the published ones plus a shift in points, with little spread."""
+    return [
+        made_row("table", task, m, trial=k, mistakes=round(10 * (TABLE[task][m][0] + shift)) + k % 2, **more)
+        for m in METHODS
+        for k in range(orders)
+    ]
+
+
+def test_a_cell_that_agrees_is_not_marked_and_one_far_away_is() -> None:
+    book = book_of(published_rows() + published_rows("webcam", shift=20))
+    rows = tables.mistakes(book).rows
+    assert not any("far" in value.mark for value in rows[0])
+    assert all("far" in value.mark for value in rows[1][1:])
+    assert [task.name for task, _, _ in differences.far_cells(book)] == ["webcam"] * len(METHODS)
+
+
+def test_the_average_is_of_the_tasks_that_were_run() -> None:
+    average = tables.mistakes(book_of(published_rows() + published_rows("webcam"))).rows[-1]
+    assert average[1].below == f"{(52.64 + 43.54) / 2:.2f}"
+
+
+def test_spread_over_splits_stands_beside_that_over_orders() -> None:
+    rows = [
+        made_row("table", "dslr", "pa", trial=k, split=split, mistakes=500 + 10 * k + 100 * split)
+        for split in (0, 1)
+        for k in range(3)
+    ]
+    cell = fold(rows)
+    assert (cell.mean, cell.splits, round(cell.sd, 6), round(cell.between, 3)) == (56.0, 2, 1.0, 7.071)
+    assert str(cell) == "56.00 ± 1.00 ± 7.07"
+    assert "of 2 splits" in tables.mistakes(book_of(rows)).note
+
+
+def test_a_marked_cell_is_explained_by_the_switch_that_brings_it_closest() -> None:
+    rows = published_rows(shift=10)
+    for variant, change in (("source_pass=last", -100), ("tau=printed", 30), ("combine=vote", -40)):
+        for row in [row for row in rows if row["group"] == "table" and row["method"] == "homotlms"]:
+            rows.append(row | {"group": "ablation", "variant": variant, "mistakes": row["mistakes"] + change})
+    book = book_of(rows)
+    said = next(line for line in differences.sentences(book) if line.startswith("HomOTLMS"))
+    miss = signed(fold(book.cell("table", "dslr", "homotlms")).mean - TABLE["dslr"]["homotlms"][0] - 10)
+    assert miss in ("+0.05", "+0.10")  # spread and rounding of the made-up rows
+    assert "Of 3 single switches, the last instead of the averaged source classifier brings it closest: " in said
+    assert f"({miss}), inside the deviations" in said
+    assert book.change("dslr", "homotlms", "ablation", "tau=printed") == pytest.approx(3.0)
+    causes = differences.causes(book)
+    assert causes is not None
+    assert causes.rows[0][3].text == f"source_pass=last {miss}"
+
+
+def test_a_cell_that_no_switch_explains_says_so() -> None:
+    rows = published_rows(shift=10)
+    rows += [row | {"group": "ablation", "variant": "tau=printed", "mistakes": 999} for row in rows]
+    said = differences.sentences(book_of(rows))
+    assert all("None of the 1 single switches brings it closer." in line for line in said)
+    assert "The definition for several classes is not known." in next(s for s in said if s.startswith("HomOTL-II"))
+
+
+def test_the_closest_definition_is_found_and_its_miss_is_stated() -> None:
+    rows = [
+        made_row("definitions", task, "homotl-1", variant, mistakes=round(10 * (TABLE[task]["homotl-1"][0] + miss)))
+        for task, factor in (("dslr", 1), ("PIE1", -2))
+        for variant, miss in (("far", 9.0), ("near", 2.0 * factor))
+    ]
+    said = differences.closest_definition(book_of(rows), "homotl-1")
+    assert said is not None
+    assert "of 2 definitions, 'near' is closest over 2 tasks" in said
+    assert "by 3.0" in said
+    assert "most on PIE1 (−3.98)" in said or "most on PIE1 (−4.0" in said
+
+
+def refresh_rows(fixed: int, zero: int, centred_fixed: int, centred_zero: int) -> list[Row]:
+    rows = []
+    for label, none, update in (("", fixed, zero), ("centred ", centred_fixed, centred_zero)):
+        rows.append(made_row("refresh", "dslr", "oddm-fixed", f"{label}fixed", mistakes=none))
+        rules = ("zero", "skip", "shrink")
+        rows += [made_row("refresh", "dslr", "oddm", f"{label}{rule}", mistakes=update) for rule in rules]
+    return rows
+
+
+def test_sentences_on_the_refresh_follow_the_numbers() -> None:
+    helps = findings.refresh(book_of(refresh_rows(300, 200, 180, 160)))
+    assert "helps on 1 of 1 tasks and harms on 0; on average it lowers the rate by 10.00 points" in helps[0]
+    assert "of the 10.00 points that the published update gains, 80% are gone" in helps[-1]
+    assert "centring alone gains 12.00 points, more than the update" in helps[-1]
+    harms = findings.refresh(book_of(refresh_rows(200, 300, 200, 200)))
+    assert "helps on 0 of 1 tasks and harms on 1; on average it raises the rate by 10.00 points" in harms[0]
+    assert "gains nothing on average" in harms[-1]
+
+
+def test_sentences_on_inputs_follow_the_numbers() -> None:
+    rows = [made_row("table", "dslr", m, mistakes=v) for m, v in (("pa", 300), ("oddm", 200))]
+    rows += [made_row("inputs", "dslr", m, "centred", mistakes=v) for m, v in (("pa", 150), ("oddm", 200))]
+    (said,) = findings.inputs(book_of(rows))
+    assert "trails the best baseline of each task by 5.00 points on average and beats it on 0 of 1" in said
+    assert "it leads the best baseline of each task by 10.00 points" in said
+
+
+def test_orders_of_one_split_are_not_sold_as_more() -> None:
+    said = comparisons.sentences(book_of(published_rows()), None)
+    assert "It says nothing about another split" in said[0]
+    assert "cannot fall below 0.05" in said[1]
+
+
+def test_the_command_for_a_part_fits_what_was_run() -> None:
+    book = book_of(published_rows(orders=3))
+    command = settings.command(book, "my out", ["ablation"])
+    assert command == "hedgerow paper --tasks dslr --trials 3 --what ablation --resume --out 'my out'"
+    own = book_of([made_row("table", "dslr", "mine", title="Mine")])
+    assert "--methods mine --plugin FILE.py" in settings.command(own, "out", ["table"])
+    assert own.titles == {"mine": "Mine"}
+
+
+def every_group() -> list[Row]:
+    rows = refresh_rows(300, 200, 180, 160)
+    for name, task in SOME.items():
+        rows += published_rows(name, shift=3.0, orders=3)
+        for method in METHODS:
+            rows += [made_row("sensitivity-C", name, method, f"C={C:g}") for C in C_VALUES]
+            rows.append(made_row("ablation", name, method, "tau=printed"))
+            rows.append(made_row("inputs", name, method, "centred"))
+            if task.family == "office-caltech":
+                rows.append(made_row("inputs", name, method, "zscore+unit"))
+        rows += [made_row("sensitivity-Tw", name, "oddm", f"Tw={Tw}") for Tw in TW_VALUES]
+        rows += [made_row("definitions", name, m, "scores, last") for m in differences.HOMOTL]
+        rows.append(made_row("mixers", name, "oddm", "vote", options={"combine": "vote"}))
+    return rows
+
+
+def test_all_parts_of_the_report(tmp_path: Path) -> None:
+    rows = every_group()
+    (tmp_path / "results.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    page = report(tmp_path).read_text(encoding="utf-8")
+    assert 'class="missing"' not in page
+    drawn = {path.stem for path in (tmp_path / "figures").glob("*.png")}
+    assert drawn == {path.stem for path in (tmp_path / "figures").glob("*.svg")}
+    assert drawn >= {"curves", "sensitivity-C", "sensitivity-Tw", "refresh", "discrepancy", "critical-difference"}
+    with (tmp_path / "tables" / "mistakes.csv").open(encoding="utf-8") as file:
+        found = list(csv.DictReader(file))
+    assert len(found) == len(SOME) * len(METHODS)
+    assert {row["published_mean"] for row in found if row["task"] == "PIE1"} == {
+        f"{TABLE['PIE1'][m][0]}" for m in METHODS
+    }
+    figure = figures.curves(book_of(rows))
+    assert [axes.get_title(loc="left") for axes in figure.axes] == [task.title for task in SOME.values()]
+
+
+def test_a_part_alone_makes_a_report_too(tmp_path: Path) -> None:
+    (tmp_path / "results.jsonl").write_text("\n".join(map(json.dumps, refresh_rows(3, 2, 2, 1))), encoding="utf-8")
+    page = report(tmp_path).read_text(encoding="utf-8")
+    assert "Effect of the refresh" in page
+    assert "Table of mistakes" not in page
