@@ -125,6 +125,16 @@ def test_the_labels_of_unlabelled_rows_are_never_looked_at(method, garbage):
     assert all(a is b for a, b in zip(labels, copy_of_labels, strict=True))
 
 
+def test_sample_domain_through_a_pipeline_and_a_search():
+    X, y, domain = table()
+    plain = OnlineTransferClassifier("oddm").fit(X, y, sample_domain=domain)
+    pipe = make_pipeline(OnlineTransferClassifier("oddm"))
+    pipe.fit(X, y, onlinetransferclassifier__sample_domain=domain)
+    np.testing.assert_array_equal(pipe.predict(X), plain.predict(X))
+    grid = GridSearchCV(OnlineTransferClassifier("oddm"), {"dim": [1, 3]}, cv=2).fit(X, y, sample_domain=domain)
+    assert grid.best_estimator_.source_names_ == ["0", "1"]
+
+
 def test_any_negative_number_marks_the_target_and_any_other_a_source():
     X, y, domain = table()
     a = OnlineTransferClassifier("oddm").fit(X, y, sample_domain=domain)

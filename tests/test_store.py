@@ -151,6 +151,8 @@ def test_saving_replaces_the_file_whole(tmp_path):
     clf.save(tmp_path / "m.safetensors")
     clf.partial_fit(task.X, task.y).save(tmp_path / "m.safetensors")
     assert [p.name for p in tmp_path.iterdir()] == ["m.safetensors"]
+    (tmp_path / "other").touch()
+    assert (tmp_path / "m.safetensors").stat().st_mode == (tmp_path / "other").stat().st_mode
     assert OnlineTransferClassifier.load(tmp_path / "m.safetensors").seen_ == len(task.y)
 
 

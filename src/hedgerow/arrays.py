@@ -67,8 +67,9 @@ def check_finite(X: Matrix, what: str) -> None:
     """Refuse NaN, infinity and numbers whose squares overflow; name the first by row and column."""
     values = X.data if is_sparse(X) else X
     largest = np.sqrt(np.finfo(values.dtype).max) / 2**20  # room for the squared length of a row
+    flat = values.ravel(order="K")
     with np.errstate(over="ignore", invalid="ignore"):
-        if values.size == 0 or (np.abs(values) <= largest).all():
+        if np.vdot(flat, flat) <= largest**2 or (np.abs(flat) <= largest).all():
             return
     cells = X.tocoo() if is_sparse(X) else None
     data = X if cells is None else cells.data

@@ -46,7 +46,7 @@ class Mixer(ABC):
 
     @abstractmethod
     def losses(self, F: Array, y: Array) -> Array:
-        """Loss of each expert (B x N, in [0, 1]); zero where the label is missing (y < 0).
+        """Loss of each expert (B x N, never negative); zero where the label is missing (y < 0).
 
         A label y >= K is one that no expert could have named.
         """

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
@@ -16,14 +16,17 @@ from hedgerow.arrays import Array
 from hedgerow.errors import InputError
 from hedgerow.learner import Expert, Learner, Plan, Refresh
 from hedgerow.mix import Hedge, LogLoss, LossBased, Mixer, Single
+from hedgerow.online import OnlineLearner, State
+from hedgerow.ridge.learner import RidgeLearner, RidgePlan
+from hedgerow.ridge.space import Settings
 
 SCHEMA = 1
 MIXERS: dict[str, type[Mixer]] = {"Hedge": Hedge, "LossBased": LossBased, "LogLoss": LogLoss, "Single": Single}
 
 
-def save(path: str | os.PathLike[str], learner: Learner, classes: Array, extra: dict[str, Any]) -> None:
+def save(path: str | os.PathLike[str], learner: OnlineLearner, classes: Array, extra: dict[str, Any]) -> None:
     """Write a model; the file appears whole or not at all."""
-    from safetensors.numpy import save_file
+    from safetensors.numpy import save as serialised
 
     header = {
         "format": "hedgerow",
@@ -37,19 +40,19 @@ def save(path: str | os.PathLike[str], learner: Learner, classes: Array, extra: 
     if not target.parent.is_dir():
         raise InputError(f"cannot save to {target}: the folder {target.parent} does not exist")
     arrays = {name: np.ascontiguousarray(array) for name, array in learner.state.items()}
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    os.close(handle)
+    temporary = target.with_name(f".{target.name}.{uuid4().hex}")
     try:
-        save_file(arrays, temporary, metadata={"hedgerow": text})
-        with open(temporary, "rb") as written:
-            os.fsync(written.fileno())
+        with open(temporary, "wb") as file:
+            file.write(serialised(arrays, metadata={"hedgerow": text}))
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(temporary, target)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
-def load(path: str | os.PathLike[str]) -> tuple[Learner, Array, dict[str, Any]]:
+def load(path: str | os.PathLike[str]) -> tuple[OnlineLearner, Array, dict[str, Any]]:
     """Read what `save` wrote: learner, classes, and the header."""
     from safetensors import SafetensorError, safe_open
 
@@ -65,18 +68,29 @@ def load(path: str | os.PathLike[str]) -> tuple[Learner, Array, dict[str, Any]]:
             state = {name: np.array(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118 (not a mapping)
     except SafetensorError as error:
         raise InputError(f"{path} is not a model file, or is damaged ({error})") from error
-    return Learner(plan_from_json(header["plan"]), state), labels_from_json(header["classes"]), header
+    return learner_of(plan_from_json(header["plan"]), state), labels_from_json(header["classes"]), header
 
 
-def plan_to_json(plan: Plan) -> dict[str, Any]:
+def learner_of(plan: Plan | RidgePlan, state: State) -> OnlineLearner:
+    """The learner that a plan is for."""
+    return RidgeLearner(plan, state) if isinstance(plan, RidgePlan) else Learner(plan, state)
+
+
+def plan_to_json(plan: Plan | RidgePlan) -> dict[str, Any]:
     """A plan as plain lists and numbers."""
     out = asdict(plan)
+    if isinstance(plan, RidgePlan):
+        return {"ridge": out}
     out["mixer"] = {"kind": type(plan.mixer).__name__, **_options(plan.mixer)}
     return out
 
 
-def plan_from_json(data: dict[str, Any]) -> Plan:
+def plan_from_json(data: dict[str, Any]) -> Plan | RidgePlan:
     """The inverse of `plan_to_json`."""
+    if "ridge" in data:
+        ridge = data["ridge"]
+        spaces = tuple(Settings(**settings) for settings in ridge["spaces"])
+        return RidgePlan(tuple(ridge["steps"]), spaces, tuple(ridge["heads"]))
     mixer = dict(data["mixer"])
     kind = mixer.pop("kind")
     if kind not in MIXERS:
@@ -129,7 +143,7 @@ def _tuples(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON cannot write: a NumPy number becomes a plain one, an array or a set of options a list."""
+    """What JSON cannot write: a NumPy number becomes a plain one, an array a list."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     raise InputError(
