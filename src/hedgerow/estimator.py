@@ -22,9 +22,9 @@ from hedgerow.arrays import Array, Matrix, cast, check_finite, is_sparse
 from hedgerow.domains import Domain
 from hedgerow.errors import InputError
 from hedgerow.labels import Codes, as_labels, classes_of, is_missing, plain
-from hedgerow.learner import Learner
 from hedgerow.methods import METHODS, Recipe
 from hedgerow.offline import AlignFit, Options, Source, build, fit_aligner
+from hedgerow.online import OnlineLearner
 from hedgerow.preprocess import parse
 from hedgerow.readings import resolve
 
@@ -56,7 +56,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     classes : the labels that can occur. If given, another label is refused; if None, a class first met in the stream
         is learned, and stands last in `classes_`.
     dtype : "float64", "float32" or None (as the data comes).
-    random_state : seed for parts that draw at random (none of the paper's do).
+    random_state : seed for parts that draw at random (landmarks; nothing in the paper's methods). None is 0.
     tau, target_mean, projected, beta_rule, inverse, guarantee : the remaining places where paper and code differ.
     head : update rule of the classifiers: pa1, pa, pa2, perceptron, or a registered one.
     mixer : "hedge", "loss", "log-loss" in place of the method's own; `loss` and `eta` are those of the loss-based one.
@@ -79,7 +79,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     1
     """
 
-    learner_: Learner
+    learner_: OnlineLearner
     classes_: Array
 
     def __init__(
@@ -244,17 +244,18 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.source_names_ = [part.name for part in parts]
         self._install(built.learner, codes)
 
-    def _install(self, learner: Learner, codes: Codes) -> None:
+    def _install(self, learner: OnlineLearner, codes: Codes) -> None:
         self.learner_, self._codes, self.classes_ = learner, codes, codes.classes
-        self.expert_names_ = [expert.name for expert in learner.plan.experts]
-        self.dim_ = int(learner.state["W"].shape[2])
+        self.expert_names_ = learner.expert_names
+        self.dim_ = learner.dim
 
     def _composition(self) -> tuple[Recipe, Options]:
         """The recipe and its options, every name and number checked before anything is computed."""
         recipe = METHODS[self.method]
         for name in ("dim", "rounds", "C", "mu", "eta", "lam", "refresh_every", "beta", "horizon"):
             _check_number(name, getattr(self, name), whole=name in ("dim", "rounds", "refresh_every"))
-        steps = None if self.preprocess is None else parse(self.preprocess)
+        own = recipe.steps if self.reading == "general" else None
+        steps = own if self.preprocess is None else parse(self.preprocess)
         reading = resolve(
             self.reading, self.method, lam=self.lam, refresh_every=self.refresh_every, unseen=self.unseen,
             eigenvectors=self.eigenvectors, source_pass=self.source_pass, combine=self.combine, preprocess=steps,
@@ -265,7 +266,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             raise InputError(f"mu={self.mu!r}: the strength of the refresh cannot be negative")
         return recipe, Options(
             reading, self.aligner, int(self.dim), int(self.rounds), self.C, self.mu, self.beta, self.horizon,
-            self.head, self.mixer, self.loss, self.eta,
+            self.head, self.mixer, self.loss, self.eta, int(self.random_state or 0),
         )  # fmt: skip
 
     def _known(self, codes: Codes, labels: Array, where: str) -> Array:
@@ -292,7 +293,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     def predict_proba(self, X: Matrix) -> Array:
         """A probability a class: the softmax of the scores, or the shares where they are on the simplex already."""
         scores = self._scores(X)
-        return self.learner_.plan.mixer.probabilities(scores)
+        return self.learner_.probabilities(scores)
 
     def predict_one(self, x: Any) -> Any:
         """The most likely class of one instance: a 1-d array, or a mapping from feature names to values."""
@@ -305,7 +306,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         """Class -> probability for one instance."""
         row = self._row(x)
         self._need_a_class()
-        p = self.learner_.plan.mixer.probabilities(self.learner_.scores(row))[0]
+        p = self.learner_.probabilities(self.learner_.scores(row))[0]
         return {plain(label): float(v) for label, v in zip(self.classes_, p, strict=True)}
 
     def _scores(self, X: Matrix) -> Array:
@@ -405,7 +406,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     @property
     def mistakes_(self) -> int:
         """Mistakes so far, each counted when its label was learned."""
-        return int(self.learner_.state["mistakes"][0])
+        return self.learner_.mistakes
 
     @property
     def seen_(self) -> int:
@@ -415,7 +416,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     @property
     def hedge_loss_(self) -> float:
         """sum_t p_t . loss_t, what the mixer's weights suffered so far; this is what Hedge's bound is about."""
-        return float(self.learner_.state["mixture_loss"][0])
+        return self.learner_.mixture_loss
 
     @property
     def bound_(self) -> float:
@@ -425,7 +426,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     @property
     def guarantee_(self) -> str:
         """What `bound_` bounds."""
-        return self.learner_.plan.mixer.guarantee
+        return self.learner_.guarantee
 
     # -- files --------------------------------------------------------------------------------------------------
 
@@ -478,7 +479,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
                 self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False,
                 ensure_min_samples=1 if reset else 0,
             )  # fmt: skip
-        X = cast(X, self._given_dtype() if reset else self.learner_.state["W"].dtype)
+        X = cast(X, self._given_dtype() if reset else self.learner_.dtype)
         check_finite(X, "X")
         return X
 
@@ -493,7 +494,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         m = self.n_features_in_
         if isinstance(x, Mapping):
             x = self._from_names(x)
-        dtype = self.learner_.state["W"].dtype
+        dtype = self.learner_.dtype
         if is_sparse(x):
             row = cast(x.reshape((1, -1)) if x.ndim == 1 else x, dtype).tocsr()
         else:

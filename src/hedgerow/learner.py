@@ -5,15 +5,14 @@
     F   = sum_e p_e advice(f_e)        the mixer weighs them; predict argmax F
     after the label: losses -> weights, labels -> heads, x -> moments, every T_w labels: A_i <- refreshed A_i
 
-`Plan` is what never changes along the stream, `State` (a flat dict of named arrays) is all that does. Mutation happens
-in `Learner.run` and nowhere else.
+`Plan` is what never changes along the stream; the state, and how a stream is cut into blocks, are in `online.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
@@ -22,11 +21,9 @@ from hedgerow.align.base import rbf_rows
 from hedgerow.arrays import Array, Matrix, dense
 from hedgerow.heads import make_head
 from hedgerow.mix import Mixer
-from hedgerow.moments import KAPPA, Moments, class_sums, discrepancy, gap
+from hedgerow.moments import KAPPA, Moments, gap
+from hedgerow.online import BLOCK, OnlineLearner, State, Trace, pad_axis
 from hedgerow.preprocess import Preprocess, unit
-
-State = dict[str, Array]
-BLOCK = 256  # rows projected at once where no refresh falls earlier
 
 
 @dataclass(frozen=True)
@@ -63,42 +60,20 @@ class Plan:
     refresh: Refresh | None = None
 
 
-@dataclass(frozen=True)
-class Trace:
-    """What happened on a block, for people, plots and tests: a row an instance."""
+class Learner(OnlineLearner):
+    """Linear heads in aligned spaces, weighed by a mixer, with or without a refresh of the spaces."""
 
-    scores: Array
-    weights: Array
-    expert_predictions: Array
-
-    @property
-    def predictions(self) -> Array:
-        """argmax of the combined scores: the prediction made before the label."""
-        return np.asarray(self.scores.argmax(axis=1))
-
-
-class Learner:
-    """A plan and its state. Rows come raw; labels are codes 0..K-1, or -1 for an instance that is only predicted."""
+    plan: Plan
 
     def __init__(self, plan: Plan, state: State) -> None:
         self.plan, self.state = plan, state
         self.pre = Preprocess.of_arrays(plan.steps, state)
         self.head = make_head(plan.rule, plan.C)
 
-    def __reduce__(self) -> tuple[type[Learner], tuple[Plan, State]]:
-        return Learner, (self.plan, self.state)  # `pre` shares its arrays with the state, also after a copy
-
-    # -- what is known ------------------------------------------------------------------------------------------
-
     @property
-    def n_classes(self) -> int:
-        """K, the classes met so far."""
-        return int(self.state["W"].shape[1])
-
-    @property
-    def seen(self) -> int:
-        """Labels learned so far."""
-        return int(self.state["seen"][0])
+    def expert_names(self) -> list[str]:
+        """Frozen source heads first, then the online ones."""
+        return [expert.name for expert in self.plan.experts]
 
     @property
     def weights(self) -> Array:
@@ -110,20 +85,39 @@ class Learner:
         """The mixer's guarantee for what was observed so far."""
         return self.plan.mixer.bound(self.state["expert_loss"], self.seen)
 
-    def source(self, i: int) -> Moments:
-        """Moments of source i, in the input space of its alignment."""
-        return Moments(*(self.state[f"source.{name}"][i] for name in MOMENTS))
+    @property
+    def guarantee(self) -> str:
+        """What the mixer's bound is about."""
+        return self.plan.mixer.guarantee
+
+    @property
+    def dim(self) -> int:
+        """d, the dimension of the spaces."""
+        return int(self.state["W"].shape[2])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """That of the heads' weights."""
+        return self.state["W"].dtype
+
+    @property
+    def period(self) -> int | None:
+        """T_w."""
+        return self.plan.refresh.every if self.plan.refresh else None
+
+    def probabilities(self, scores: Array) -> Array:
+        """As the mixer says."""
+        return self.plan.mixer.probabilities(scores)
 
     def discrepancies(self) -> Array:
         """sum_k |A^T g_k|^2 for each source, over the classes that both sides have shown; NaN in a kernel space."""
-        n, A = len(self.state["source.count"]), self.state.get("A")
         if self.plan.gammas:
-            return np.full(n, np.nan)
-        target = Moments.of_arrays(self.state, "target")
-        spaces = [None if A is None else A[i if len(A) == n else 0] for i in range(n)]
-        return np.array([discrepancy(a, gap(self.source(i), target, "skip")) for i, a in enumerate(spaces)])
+            return np.full(len(self.state["source.count"]), np.nan)
+        return super().discrepancies()
 
-    # -- predicting ---------------------------------------------------------------------------------------------
+    def _projection(self, source: int) -> Array | None:
+        A = self.state.get("A")
+        return None if A is None else A[source if len(A) > 1 else 0]
 
     def scores(self, X: Matrix) -> Array:
         """Combined scores (B x K) by the state as it is; nothing is remembered."""
@@ -154,39 +148,8 @@ class Learner:
 
     # -- learning -----------------------------------------------------------------------------------------------
 
-    def step(self, x: Array, y: int) -> Trace:
-        """Predict one instance, then learn its label."""
-        return self.run(x[None], np.array([y]))
-
-    def run(self, X: Matrix, y: Array, known: int | None = None) -> Trace:
-        """Predict and learn rows in order: block by block between refreshes, the same predictions as one by one.
-
-        `known` limits the prediction to the first classes: a label beyond was met here for the first time.
-        """
-        traces = [self._block(X[a:b], y[a:b], known) for a, b in self._blocks(y)]
-        if not traces:
-            n = len(self.plan.experts)
-            return Trace(np.empty((0, self.n_classes)), np.empty((0, n)), np.empty((0, n), dtype=np.int64))
-        if len(traces) == 1:
-            return traces[0]
-        return Trace(*(np.concatenate([getattr(t, f) for t in traces]) for f in Trace.__dataclass_fields__))
-
-    def _blocks(self, y: Array) -> Iterator[tuple[int, int]]:
-        """Row ranges that end at the next refresh, or after BLOCK rows."""
-        every = self.plan.refresh.every if self.plan.refresh else None
-        labels = self.seen + np.cumsum(y >= 0)
-        ends = set(range(BLOCK, len(y), BLOCK)) | {len(y)}
-        if every:
-            ends |= set((np.flatnonzero((labels % every == 0) & (y >= 0)) + 1).tolist())
-        start = 0
-        for end in sorted(ends):
-            if end > start:
-                yield start, end
-            start = end
-
-    def _block(self, X: Matrix, y: Array, known: int | None) -> Trace:
+    def _predict_and_learn(self, X: Matrix, y: Array, known: int | None) -> tuple[Trace, float]:
         state, plan = self.state, self.plan
-        X = self.pre.fold(X, y >= 0)
         Z = self._project(X)
         F = np.empty((X.shape[0], len(plan.experts), self.n_classes), dtype=Z.dtype)
         for e, expert in enumerate(plan.experts):
@@ -194,56 +157,27 @@ class Learner:
             F[:, e] = self.head.block(W, rows, y) if expert.learns else rows @ W.T
         F = F[:, :, :known]
         mixed = plan.mixer.run(state["expert_loss"], self.seen, F, y)
-        trace = Trace(mixed.scores, mixed.weights, F.argmax(axis=2))
-        labelled = y >= 0
         state["expert_loss"] += mixed.losses.sum(axis=0)
-        state["expert_mistakes"] += ((trace.expert_predictions != y[:, None]) & labelled[:, None]).sum(axis=0)
-        state["mistakes"] += int(((trace.predictions != y) & labelled).sum())
-        state["mixture_loss"] += float((mixed.weights * mixed.losses).sum())
-        state["seen"] += int(labelled.sum())
-        self._fold_target(X, y)
-        if plan.refresh and labelled.any() and self.seen % plan.refresh.every == 0:
-            self._refresh(plan.refresh)
-        return trace
+        trace = Trace(mixed.scores, mixed.weights, F.argmax(axis=2))
+        return trace, float((mixed.weights * mixed.losses).sum())
 
-    def _fold_target(self, X: Matrix, y: Array) -> None:
-        counts, totals = class_sums(X, y, self.n_classes)
-        self.state["target.class_counts"] += counts
-        self.state["target.class_totals"] += totals
-        self.state["target.count"] += counts.sum()
-        self.state["target.total"] += totals.sum(axis=0)
-
-    def _refresh(self, refresh: Refresh) -> None:
+    def _turn(self) -> None:
+        """The refresh: every space moves towards smaller gaps."""
+        refresh = self.plan.refresh
+        if refresh is None:
+            return
         A, n = self.state["A"], len(self.state["source.count"])
-        target = Moments.of_arrays(self.state, "target")
         sources = [self.source(i) for i in range(n)]
         if len(A) != n:  # one space for all: its source is the pool
             sources = [reduce(Moments.merge, sources)]
         for i, source in enumerate(sources):
-            G = gap(source, target, refresh.unseen, refresh.kappa)
+            G = gap(source, self.target, refresh.unseen, refresh.kappa)
             A[i] = refreshed(A[i], G, refresh.mu, refresh.inverse)
 
     def grow(self, n_classes: int) -> None:
         """Room for classes met for the first time: zero weights, no instances yet."""
-        extra = n_classes - self.n_classes
-        for name, axis in GROWING.items():
-            array = self.state[name]
-            width = [(0, extra if i == axis else 0) for i in range(array.ndim)]
-            self.state[name] = np.pad(array, width)
-
-    def copy(self) -> Learner:
-        """An independent learner with the same state."""
-        return Learner(self.plan, {name: array.copy() for name, array in self.state.items()})
-
-
-MOMENTS = ("count", "total", "class_counts", "class_totals")
-GROWING = {
-    "W": 1,
-    "target.class_counts": 0,
-    "target.class_totals": 0,
-    "source.class_counts": 1,
-    "source.class_totals": 1,
-}
+        pad_axis(self.state, "W", 1, n_classes - self.n_classes)
+        super().grow(n_classes)
 
 
 def _of(Z: Array, expert: Expert) -> Array:

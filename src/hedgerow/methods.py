@@ -27,7 +27,8 @@ class Recipe:
     spaces "shared": one for all sources pooled; "per-source": one for each. `frozen` says which source classifiers
     stay as experts ("each", "pooled" or ""), `online` where the online heads start ("zero" or "pooled"). In per-source
     spaces every space has its own frozen and its own online head. `log_experts` fixes the N in beta's ln N; None: by
-    the reading.
+    the reading. `ridge` names the spaces of our own learner (`hedgerow.ridge.learner`), `steps` the preprocessing
+    that a method brings along for the reading "general".
     """
 
     title: str
@@ -39,6 +40,8 @@ class Recipe:
     refresh: bool = False
     log_experts: str | None = None
     reference: str = ""
+    ridge: tuple[str, ...] = ()
+    steps: tuple[str, ...] | None = None
 
 
 METHODS: Registry[Recipe] = Registry("method")
@@ -62,6 +65,14 @@ RECIPES = {
     "oddm": Recipe(
         "HomOTL-ODDM", "per-source", "jda", "each", "zero", "hedge", refresh=True, reference="Du et al. 2020"
     ),
+}
+OWN_STEPS = ("auto", "centre", "unit")  # what fits the data, then each domain about its own mean
+RECIPES |= {
+    name: Recipe(title, "several", " + ".join(spaces), "", "sources", "bayes", ridge=spaces, steps=OWN_STEPS)
+    for name, title, spaces in (
+        ("hedgerow", "hedgerow", ("kernel", "white", "free", "pca")),
+        ("hedgerow-linear", "hedgerow (linear)", ("input", "white", "free", "pca")),
+    )
 }
 for _name, _recipe in RECIPES.items():
     register_method(_name, _recipe)

@@ -15,12 +15,14 @@ from hedgerow.align import ALIGNERS, Aligner, Alignment, Projection
 from hedgerow.arrays import Array, Matrix, dense, is_sparse
 from hedgerow.errors import InputError, unknown
 from hedgerow.heads import Head, make_head, train
-from hedgerow.learner import MOMENTS, Expert, Learner, Plan, Refresh, State
+from hedgerow.learner import Expert, Learner, Plan, Refresh
 from hedgerow.methods import ORIGINAL, Recipe
 from hedgerow.mix import Hedge, LogLoss, LossBased, Mixer, Single, horizon_beta
 from hedgerow.moments import Moments
+from hedgerow.online import MOMENTS, OnlineLearner, State
 from hedgerow.preprocess import Preprocess, unit
 from hedgerow.readings import Reading
+from hedgerow.ridge.learner import RidgeLearner, build_ridge
 
 MIXERS = ("hedge", "loss", "log-loss", "single")
 AlignFit = Callable[[Aligner, Matrix, Array, Matrix], Alignment]
@@ -42,6 +44,7 @@ class Options:
     mixer: str | None = None
     loss: str = "projection"
     eta: float = 0.5
+    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ class Source:
 class Built:
     """A learner ready for the stream, and how its spaces were found."""
 
-    learner: Learner
+    learner: OnlineLearner
     alignments: list[Alignment]
 
 
@@ -75,6 +78,8 @@ def build(
     pre = Preprocess(reading.preprocess)
     Xs, U = pre.start([s.X for s in sources], warmup)
     codes = [s.codes for s in sources]
+    if recipe.ridge:
+        return _build_ridge(recipe, options, pre, [s.name for s in sources], Xs, codes, U, K)
     head = make_head(head_rule(options), options.C)
     shared = recipe.spaces == "shared"
     groups = [list(range(len(sources)))] if shared else [[i] for i in range(len(sources))]
@@ -94,7 +99,8 @@ def build(
     experts, weights = _experts(recipe, names, Z or [empty], codes, together, K, head, reading)
 
     moments = [Moments.of(X, y, K) for X, y in zip(mapped, codes, strict=True)]
-    state = _state(moments, U, K, reading, weights) | pre.arrays()
+    state = _bookkeeping(moments, U, K, reading, len(experts)) | pre.arrays()
+    state |= {"W": np.stack(weights), "expert_loss": np.zeros(len(experts))}
     gammas = _add_projections(state, projections, refreshes, weights[0].dtype)
     plan = Plan(
         steps=pre.steps,
@@ -107,6 +113,22 @@ def build(
         refresh=Refresh(reading.refresh_every, options.mu, reading.unseen, reading.inverse) if refreshes else None,
     )
     return Built(Learner(plan, state), alignments)
+
+
+def _build_ridge(
+    recipe: Recipe,
+    options: Options,
+    pre: Preprocess,
+    names: list[str],
+    Xs: list[Matrix],
+    codes: list[Array],
+    U: Matrix,
+    K: int,
+) -> Built:
+    plan, state = build_ridge(recipe.ridge, list(zip(names, Xs, codes, strict=True)), U, pre, K, options.seed)
+    moments = [Moments.of(X, y, K) for X, y in zip(Xs, codes, strict=True)]
+    state |= _bookkeeping(moments, U, K, options.reading, len(plan.heads) + 1) | pre.arrays()
+    return Built(RidgeLearner(plan, state), [])
 
 
 def head_rule(options: Options) -> str:
@@ -219,15 +241,14 @@ def _experts(
     return experts, weights
 
 
-def _state(moments: list[Moments], U: Matrix, K: int, reading: Reading, weights: list[Array]) -> State:
+def _bookkeeping(moments: list[Moments], U: Matrix, K: int, reading: Reading, experts: int) -> State:
+    """What every learner keeps: moments of sources and target, counters."""
     kept = U if reading.target_mean == "warmup" else U[:0]
     state: State = Moments.of(kept, None, K).arrays("target")
     for name in MOMENTS:
         parts = [getattr(part, name) for part in moments or [Moments.empty(U.shape[1], K)]]
         state[f"source.{name}"] = np.stack(parts)[: len(moments)]
-    state["W"] = np.stack(weights)
-    state["expert_loss"] = np.zeros(len(weights))
-    state["expert_mistakes"] = np.zeros(len(weights), dtype=np.int64)
+    state["expert_mistakes"] = np.zeros(experts, dtype=np.int64)
     state["mixture_loss"] = np.zeros(1)
     for name in ("seen", "mistakes"):
         state[name] = np.zeros(1, dtype=np.int64)

@@ -7,6 +7,8 @@
 | `signed-sqrt` | sign(x) sqrt|x|                           | the instance                                    |
 | `zscore`      | (x - mean) / sd, per feature              | the domain; on the stream: what was learned     |
 | `centre`      | x - mean, per feature                     | the domain; on the stream: what was learned     |
+| `scale`       | x / sd within the sources, per feature    | the sources, once                               |
+| `auto`        | `signed-sqrt`, `unit` if nothing is below 0, else `scale` | the sources, once               |
 
 A source is scaled by its own statistics. The target starts with those of its unlabelled rows; each learned instance is
 folded in *after* it was used, so nothing looks ahead. Without unlabelled rows the average of the sources' statistics
@@ -76,7 +78,8 @@ def _scale_rows(X: Matrix, scale: Array) -> Matrix:
 
 
 INSTANCE_STEPS = {"row-minmax": row_minmax, "unit": unit, "signed-sqrt": signed_sqrt}
-DOMAIN_STEPS = ("zscore", "centre")
+DOMAIN_STEPS = ("zscore", "centre", "scale")
+AUTO = "auto"
 
 
 @dataclass
@@ -102,6 +105,14 @@ class Running:
         variance = np.mean([p.variance for p in parts], axis=0)
         return cls(np.ones(1), mean, np.zeros_like(mean), variance)
 
+    @classmethod
+    def frozen(cls, parts: Sequence[Running]) -> Running:
+        """The pooled variance within the domains, about zero: for a scale that does not move."""
+        n = sum(float(p.n[0]) for p in parts)
+        within = sum(p.variance * p.n[0] for p in parts) / n
+        zero = np.zeros_like(parts[0].shift)
+        return cls(np.ones(1), zero, zero.copy(), np.where(within > 0, within, 1.0))
+
     @property
     def variance(self) -> Array:
         """Variance of each feature so far."""
@@ -115,7 +126,7 @@ class Running:
         else:
             n, total, squares = self._before_each_row(D, learned)
         out = D - total / n
-        if step == "zscore":
+        if step != "centre":
             sd = np.sqrt(np.maximum(squares / n - (total / n) ** 2, 0))
             out /= np.where(sd <= CONSTANT * np.abs(self.shift), 1, sd)
         return np.asarray(out, dtype=X.dtype)
@@ -139,9 +150,22 @@ def parse(steps: str | Sequence[str] | None) -> tuple[str, ...]:
     names = () if steps is None else tuple(steps.split("+")) if isinstance(steps, str) else tuple(steps)
     names = tuple(str(name).strip() for name in names if str(name).strip() not in ("", "none"))
     for name in names:
-        if name not in INSTANCE_STEPS and name not in DOMAIN_STEPS:
-            raise unknown("preprocessing step", name, [*INSTANCE_STEPS, *DOMAIN_STEPS])
+        if name not in INSTANCE_STEPS and name not in DOMAIN_STEPS and name != AUTO:
+            raise unknown("preprocessing step", name, [*INSTANCE_STEPS, *DOMAIN_STEPS, AUTO])
     return names
+
+
+def chosen(steps: tuple[str, ...], parts: Sequence[Matrix]) -> tuple[str, ...]:
+    """The steps with `auto` replaced by what fits the data: square roots for counts and other non-negative values.
+
+    >>> chosen(("auto", "centre"), [np.array([[0.0, 2.0]])])
+    ('signed-sqrt', 'unit', 'centre')
+    """
+    if AUTO not in steps:
+        return steps
+    negative = any(X.shape[0] and X.min() < 0 for X in parts)
+    own = ("scale",) if negative else ("signed-sqrt", "unit")
+    return tuple(name for step in steps for name in (own if step == AUTO else (step,)))
 
 
 class Preprocess:
@@ -162,6 +186,7 @@ class Preprocess:
     def start(self, sources: Sequence[Matrix], warmup: Matrix) -> tuple[list[Matrix], Matrix]:
         """Scaled sources and scaled warm-up rows; remembers the target's statistics for `apply` and `fold`."""
         sources = list(sources)
+        self.steps = chosen(self.steps, [*sources, warmup])
         for i, step in enumerate(self.steps):
             if step in INSTANCE_STEPS:
                 sources = [INSTANCE_STEPS[step](X) for X in sources]
@@ -169,6 +194,12 @@ class Preprocess:
                 continue
             sources, warmup = [_densified(X, step) for X in sources], _densified(warmup, step)
             own = [Running.of(X) for X in sources]
+            if step == "scale":
+                rows = warmup if len(warmup) else np.zeros((1, warmup.shape[1]))
+                self.running[i] = Running.frozen(own or [Running.of(rows)])
+                sources = [self.running[i].scale(X, step) for X in sources]
+                warmup = self.running[i].scale(warmup, step)
+                continue
             if len(warmup) or own:
                 self.running[i] = Running.of(warmup) if len(warmup) else Running.average(own)
             else:
@@ -190,7 +221,7 @@ class Preprocess:
             if step in INSTANCE_STEPS:
                 X = INSTANCE_STEPS[step](X)
             else:
-                X = self.running[i].scale(_densified(X, step), step, learned)
+                X = self.running[i].scale(_densified(X, step), step, None if step == "scale" else learned)
         return X
 
     def arrays(self) -> dict[str, Array]:

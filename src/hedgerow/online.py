@@ -1,0 +1,212 @@
+"""What every learner on a stream has in common: its state, its blocks, its counters, the moments of its target.
+
+`State` is a flat dict of named arrays and all that changes along the stream; a plan is what never does. A learner's
+`run` is the only place where its state changes, and one instance is a block of one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from hedgerow.arrays import Array, Matrix
+from hedgerow.moments import Moments, class_sums, discrepancy, gap
+from hedgerow.preprocess import Preprocess
+
+State = dict[str, Array]
+BLOCK = 256  # rows taken at once where nothing else ends a block earlier
+MOMENTS = ("count", "total", "class_counts", "class_totals")
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What happened on a block, for people, plots and tests: a row an instance."""
+
+    scores: Array
+    weights: Array
+    expert_predictions: Array
+
+    @property
+    def predictions(self) -> Array:
+        """argmax of the combined scores: the prediction made before the label."""
+        return np.asarray(self.scores.argmax(axis=1))
+
+
+class OnlineLearner(ABC):
+    """A plan and its state. Rows come raw; labels are codes 0..K-1, or -1 for an instance that is only predicted."""
+
+    plan: Any
+    state: State
+    pre: Preprocess
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Any, State]]:
+        return type(self), (self.plan, self.state)  # views share their arrays with the state, also after a copy
+
+    def copy(self) -> Self:
+        """An independent learner with the same state."""
+        return type(self)(self.plan, {name: array.copy() for name, array in self.state.items()})  # type: ignore[call-arg]
+
+    # -- what a kind of learner says ----------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def expert_names(self) -> list[str]:
+        """Who predicts."""
+
+    @property
+    @abstractmethod
+    def weights(self) -> Array:
+        """Who is trusted now: one weight an expert, summing to one."""
+
+    @property
+    @abstractmethod
+    def bound(self) -> float:
+        """The guarantee for what was observed so far."""
+
+    @property
+    @abstractmethod
+    def guarantee(self) -> str:
+        """What `bound` bounds, in words."""
+
+    @property
+    @abstractmethod
+    def dim(self) -> int:
+        """The largest dimension of a space."""
+
+    @property
+    @abstractmethod
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the numbers it computes with."""
+
+    @property
+    @abstractmethod
+    def period(self) -> int | None:
+        """After how many labels `_turn` is due; None: never."""
+
+    @abstractmethod
+    def scores(self, X: Matrix) -> Array:
+        """Combined scores (B x K) by the state as it is; nothing is remembered."""
+
+    @abstractmethod
+    def expert_scores(self, X: Matrix) -> Array:
+        """Each expert's own scores (B x N x K) by the state as it is."""
+
+    @abstractmethod
+    def probabilities(self, scores: Array) -> Array:
+        """Combined scores as probabilities."""
+
+    @abstractmethod
+    def _predict_and_learn(self, X: Matrix, y: Array, known: int | None) -> tuple[Trace, float]:
+        """A block of preprocessed rows, each predicted before its label; and the loss of the mixture."""
+
+    def _turn(self) -> None:
+        """What happens every `period` labels."""
+        raise NotImplementedError
+
+    def _projection(self, source: int) -> Array | None:
+        """The linear projection of a source's space; None is the identity."""
+        return None
+
+    # -- what is known ------------------------------------------------------------------------------------------
+
+    @property
+    def n_classes(self) -> int:
+        """K, the classes met so far."""
+        return len(self.state["target.class_counts"])
+
+    @property
+    def seen(self) -> int:
+        """Labels learned so far."""
+        return int(self.state["seen"][0])
+
+    @property
+    def mistakes(self) -> int:
+        """Mistakes so far, each counted when its label was learned."""
+        return int(self.state["mistakes"][0])
+
+    @property
+    def mixture_loss(self) -> float:
+        """The loss that the mixture suffered so far."""
+        return float(self.state["mixture_loss"][0])
+
+    def source(self, i: int) -> Moments:
+        """Moments of source i, in the input space of its alignment."""
+        return Moments(*(self.state[f"source.{name}"][i] for name in MOMENTS))
+
+    @property
+    def target(self) -> Moments:
+        """Moments of the target so far."""
+        return Moments.of_arrays(self.state, "target")
+
+    def discrepancies(self) -> Array:
+        """sum_k |A^T g_k|^2 for each source, over the classes that both sides have shown."""
+        n = len(self.state["source.count"])
+        return np.array([discrepancy(self._projection(i), gap(self.source(i), self.target, "skip")) for i in range(n)])
+
+    # -- learning -----------------------------------------------------------------------------------------------
+
+    def step(self, x: Array, y: int) -> Trace:
+        """Predict one instance, then learn its label."""
+        return self.run(x[None], np.array([y]))
+
+    def run(self, X: Matrix, y: Array, known: int | None = None) -> Trace:
+        """Predict and learn rows in order, block by block, with the same predictions as one by one.
+
+        `known` limits the prediction to the first classes: a label beyond was met here for the first time.
+        """
+        traces = [self._block(X[a:b], y[a:b], known) for a, b in self._blocks(y)]
+        if not traces:
+            n = len(self.expert_names)
+            return Trace(np.empty((0, self.n_classes)), np.empty((0, n)), np.empty((0, n), dtype=np.int64))
+        if len(traces) == 1:
+            return traces[0]
+        return Trace(*(np.concatenate([getattr(t, f) for t in traces]) for f in Trace.__dataclass_fields__))
+
+    def _blocks(self, y: Array) -> Iterator[tuple[int, int]]:
+        """Row ranges that end at the next turn, or after BLOCK rows."""
+        labels = self.seen + np.cumsum(y >= 0)
+        ends = set(range(BLOCK, len(y), BLOCK)) | {len(y)}
+        if self.period:
+            ends |= set((np.flatnonzero((labels % self.period == 0) & (y >= 0)) + 1).tolist())
+        start = 0
+        for end in sorted(ends):
+            if end > start:
+                yield start, end
+            start = end
+
+    def _block(self, X: Matrix, y: Array, known: int | None) -> Trace:
+        state, labelled = self.state, y >= 0
+        X = self.pre.fold(X, labelled)
+        trace, loss = self._predict_and_learn(X, y, known)
+        state["expert_mistakes"] += ((trace.expert_predictions != y[:, None]) & labelled[:, None]).sum(axis=0)
+        state["mistakes"] += int(((trace.predictions != y) & labelled).sum())
+        state["mixture_loss"] += loss
+        state["seen"] += int(labelled.sum())
+        self._fold_target(X, y)
+        if self.period and labelled.any() and self.seen % self.period == 0:
+            self._turn()
+        return trace
+
+    def _fold_target(self, X: Matrix, y: Array) -> None:
+        counts, totals = class_sums(X, y, self.n_classes)
+        self.state["target.class_counts"] += counts
+        self.state["target.class_totals"] += totals
+        self.state["target.count"] += counts.sum()
+        self.state["target.total"] += totals.sum(axis=0)
+
+    def grow(self, n_classes: int) -> None:
+        """Room for classes met for the first time: no instances yet."""
+        extra = n_classes - self.n_classes
+        for side, axis in (("target", 0), ("source", 1)):
+            for name in ("class_counts", "class_totals"):
+                pad_axis(self.state, f"{side}.{name}", axis, extra)
+
+
+def pad_axis(state: State, name: str, axis: int, extra: int) -> None:
+    """Zeros at the end of one axis of one array."""
+    array = state[name]
+    state[name] = np.pad(array, [(0, extra if i == axis else 0) for i in range(array.ndim)])

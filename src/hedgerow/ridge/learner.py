@@ -1,0 +1,172 @@
+"""Our own learner on a stream: ridge regressions with a source prior in several spaces, mixed with a guarantee.
+
+| space    | map                                 | codes       | lam | trust | tau | pool | heads                    |
+|----------|-------------------------------------|-------------|-----|-------|-----|------|--------------------------|
+| `kernel` | second-degree features of landmarks | one-hot     | .1  | .3    | .05 | .3   | all sources, each source |
+| `white`  | within-class whitening              | class means | .5  | .3    | .5  | .3   | all sources, each source |
+| `input`  | the input itself                    | one-hot     | .5  | .3    | .05 | -    | all sources, each source |
+| `free`   | the input itself, weakly held       | one-hot     | 3   | .1    | 2   | -    | these and target only    |
+| `pca`    | whitened PCA, one space a source    | one-hot     | 1   | .3    | .1  | -    | one                      |
+
+`hedgerow` is kernel + white + free + pca; `hedgerow-linear` is input + white + free + pca without the pool: statistics
+that merge, and no kept instances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import Array, Matrix, dense
+from hedgerow.online import BLOCK, OnlineLearner, State, Trace
+from hedgerow.preprocess import Preprocess
+from hedgerow.ridge import mixture
+from hedgerow.ridge.maps import Map, landmarks, whitened_pca, whitening
+from hedgerow.ridge.regression import NEVER
+from hedgerow.ridge.space import RELABEL, Part, Settings, Space
+
+SPACES = {
+    "kernel": Settings("kernel", lam=0.1, trust=0.3, tau=0.05, pool=0.3),
+    "white": Settings("white", lam=0.5, trust=0.3, tau=0.5, class_codes=True, pool=0.3),
+    "input": Settings("input", lam=0.5, trust=0.3, tau=0.05),
+    "free": Settings("free", lam=3.0, trust=0.1, tau=2.0, target_only=True),
+    "pca": Settings("pca", lam=1.0, trust=0.3, tau=0.1),
+}
+FREQUENCIES = "class frequencies"
+
+
+@dataclass(frozen=True)
+class RidgePlan:
+    """The spaces in order, and the names of all heads."""
+
+    steps: tuple[str, ...]
+    spaces: tuple[Settings, ...]
+    heads: tuple[str, ...]
+
+
+class RidgeLearner(OnlineLearner):
+    """Heads that share a P in each space; their scores mixed by `ridge.mixture`."""
+
+    plan: RidgePlan
+
+    def __init__(self, plan: RidgePlan, state: State) -> None:
+        self.plan, self.state = plan, state
+        self.pre = Preprocess.of_arrays(plan.steps, state)
+        self.spaces = [Space(settings, Part(state, f"space.{i}.")) for i, settings in enumerate(plan.spaces)]
+
+    @property
+    def expert_names(self) -> list[str]:
+        """The heads, and the class frequencies."""
+        return [*self.plan.heads, FREQUENCIES]
+
+    @property
+    def weights(self) -> Array:
+        """The first mixture's weights, temperatures and priors of a head together."""
+        return mixture.head_weights(self.state, len(self.plan.heads))
+
+    @property
+    def bound(self) -> float:
+        """(min_e L_e + ln(1/w_e) + ln 2)/ln 2."""
+        return mixture.bound(self.state)
+
+    @property
+    def guarantee(self) -> str:
+        """A bound on what is shipped."""
+        return "mistakes"
+
+    @property
+    def dim(self) -> int:
+        """The largest space."""
+        return max(len(space.arrays["P"]) for space in self.spaces)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Recursive least squares needs double precision."""
+        return np.dtype(np.float64)
+
+    @property
+    def period(self) -> int | None:
+        """The pool is labelled again."""
+        return RELABEL
+
+    def scores(self, X: Matrix) -> Array:
+        """Probabilities by the state as it is."""
+        parts = [mixture.predict(self.state, self._heads(X[i : i + BLOCK])) for i in range(0, X.shape[0], BLOCK)]
+        return np.concatenate(parts) if parts else np.empty((0, self.n_classes))
+
+    def probabilities(self, scores: Array) -> Array:
+        """The scores are probabilities."""
+        return np.asarray(scores / scores.sum(axis=1, keepdims=True))
+
+    def expert_scores(self, X: Matrix) -> Array:
+        """Each head's scores, and the log of the class frequencies."""
+        pi = np.log(self.state["mix.counts"] / self.state["mix.counts"].sum())
+        F = self._heads(X)
+        return np.concatenate([F, np.broadcast_to(pi, (len(F), 1, len(pi)))], axis=1)
+
+    def _heads(self, X: Matrix) -> Array:
+        rows = dense(self.pre.apply(X))
+        return np.concatenate([space.scores(rows) for space in self.spaces], axis=1)
+
+    def _predict_and_learn(self, X: Matrix, y: Array, known: int | None) -> tuple[Trace, float]:
+        rows = dense(X)
+        noise = np.where(y >= 0, 1.0, NEVER)
+        F = np.concatenate([space.run(rows, y, noise) for space in self.spaces], axis=1)
+        frequencies = mixture.log_frequencies(self.state, y)[:, :known]
+        mixed = mixture.run(self.state, F, y, known)
+        votes = np.concatenate([F[:, :, :known].argmax(axis=2), frequencies.argmax(axis=1)[:, None]], axis=1)
+        return Trace(mixed.probabilities, mixed.weights, votes), mixed.loss
+
+    def _turn(self) -> None:
+        for space in self.spaces:
+            space.relabel()
+
+    def grow(self, n_classes: int) -> None:
+        """New classes in every head; the frequencies count them from one, as all others."""
+        extra = n_classes - self.n_classes
+        for space in self.spaces:
+            space.grow(extra)
+        self.state["mix.counts"] = np.concatenate([self.state["mix.counts"], np.ones(extra)])
+        super().grow(n_classes)
+
+
+def build_ridge(
+    names: Sequence[str],
+    sources: Sequence[tuple[str, Matrix, Array]],
+    warmup: Matrix,
+    pre: Preprocess,
+    K: int,
+    seed: int,
+) -> tuple[RidgePlan, State]:
+    """The spaces by name, from preprocessed sources (name, rows, codes) and warm-up rows. No sources: `free` alone."""
+    X, codes = [dense(rows) for _, rows, _ in sources], [y for _, _, y in sources]
+    pool = dense(warmup)
+    rng = np.random.default_rng(seed)
+    white = whitening(X, codes, K) if X else Map()
+    state: State = {}
+    settings: list[Settings] = []
+    heads: list[str] = []
+
+    def add(name: str, mapping: Map, rows: list[Array], labels: list[Array], of: list[str], pooled: bool) -> None:
+        part = Part(state, f"space.{len(settings)}.")
+        space = Space.start(SPACES[name], part, mapping, rows, labels, pool if pooled else pool[:0], K)
+        settings.append(SPACES[name])
+        own = ["all sources", *of] if len(of) > 1 else list(of)
+        own += ["target only"] if space.heads > len(own) else []
+        heads.extend(f"{name}: {head}" for head in own)
+
+    everyone = [name for name, _, _ in sources]
+    for name in names if X else ("free",):
+        if name == "pca":
+            for source, rows, labels in zip(everyone, X, codes, strict=True):
+                add(name, whitened_pca(rows, pool), [rows], [labels], [source], False)
+        else:
+            mapping = {"kernel": lambda: landmarks(X, pool, rng), "white": lambda: white}.get(name, Map)()
+            add(name, mapping, X, codes, everyone, "kernel" in names)
+    state |= mixture.initial(len(heads), K)
+    # one memory layout, so that a model that was saved and loaded computes the same to the last bit
+    state = {name: np.ascontiguousarray(array) for name, array in state.items()}
+    return RidgePlan(pre.steps, tuple(settings), tuple(heads)), state
