@@ -515,3 +515,25 @@ def test_every_error_of_ours_is_a_hedgerow_error_and_a_python_one():
     with pytest.raises(MissingExtra, match=r"pip install 'hedgerow\[live\]'") as error:
         require("a_module_that_is_not_there", extra="live")
     assert isinstance(error.value, ImportError)
+
+
+@pytest.mark.parametrize("verb", ["partial_fit", "predict_then_learn"])
+def test_an_interrupt_leaves_a_model_that_goes_on(verb, monkeypatch):
+    """Rows before the interrupt stay learned; the classes known to the learner and to the model stay the same."""
+    clf = model("homotlms")
+    run, calls = type(clf.learner_).run, []
+
+    def interrupted(self, *args, **kwargs):
+        calls.append(args)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return run(self, *args, **kwargs)
+
+    monkeypatch.setattr(type(clf.learner_), "run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        getattr(clf, verb)(TASK.X[:5], ["c0", "new", "c1", "newer", "c2"])
+    monkeypatch.undo()
+    assert clf.classes_.tolist() == ["c0", "c1", "c2", "new", "newer"]
+    assert clf.learner_.n_classes == 5
+    clf.partial_fit(TASK.X[:5], ["newer", "new", "c1", "newest", "c2"])
+    assert clf.predict_proba(TASK.X).shape == (50, 6)

@@ -7,7 +7,7 @@ import math
 import os
 import warnings
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from numbers import Real
 from typing import Any
 
@@ -327,7 +327,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         A row whose label is None or NaN is not learned. `classes` lists the classes for such a cold start.
         """
         cold = not hasattr(self, "learner_")
-        with self._restored_on_error():
+        with self._restored_on_error() if cold else nullcontext():
             X = self._matrix(X, reset=cold)
             labels = _labels(y, X.shape[0])
             if cold:
@@ -372,13 +372,14 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         known = self.learner_.n_classes
         edges = sorted({0, X.shape[0], *first, *(i + 1 for i in first)})
         for a, b in itertools.pairwise(edges):
-            if a in first:
+            if a in first:  # one class at a time, so that an interrupt leaves learner and classes together
                 self.learner_.grow(known + 1)
+                self._codes, self.classes_ = Codes(table.classes[: known + 1]), table.classes[: known + 1]
             trace = self.learner_.run(X[a:b], codes[a:b], known or None if a in first else None)
             predictions[a:b] = trace.predictions
             known = self.learner_.n_classes
         self._codes, self.classes_ = table, table.classes
-        return np.asarray(self.classes_[predictions])
+        return np.asarray(table.classes[predictions])
 
     def _cold_start(self, X: Matrix, labels: Array, classes: Any) -> None:
         recipe, options = self._composition()
