@@ -47,6 +47,11 @@ def test_methods(name, reading):
     checks.check_method(name, reading=reading)
 
 
+@pytest.mark.parametrize("name", ["hedgerow", "hedgerow-linear"])
+def test_our_own_methods(name):
+    checks.check_method(name)
+
+
 def test_a_method_of_ones_own():
     recipe = Recipe("Pooled TCA", "shared", "tca", "each", "pooled", "loss", refresh=True)
     register_method("pooled-tca-for-test", recipe, replace=True)
