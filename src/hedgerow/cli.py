@@ -179,7 +179,9 @@ def paper(
     tasks: Annotated[
         str, typer.Option(help="all, or names joined by commas: PIE1..PIE5,amazon,caltech,dslr,webcam.")
     ] = "all",
-    methods: Annotated[str, typer.Option(help="all, or names joined by commas; see `hedgerow methods`.")] = "all",
+    methods: Annotated[
+        str, typer.Option(help="Names joined by commas, see `hedgerow methods`; all: the paper's seven.")
+    ] = "all",
     trials: Annotated[int, typer.Option(min=1, help="Orders of each stream.")] = 20,
     splits: Annotated[int, typer.Option(min=1, help="Splits into unlabelled rows and stream, for the table.")] = 1,
     reading: Annotated[str, typer.Option(help="table, authors or paper: see `hedgerow methods --readings`.")] = "table",

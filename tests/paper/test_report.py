@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hedgerow.paper import comparisons, differences, figures, findings, settings, tables
+from hedgerow.paper import comparisons, differences, figures, findings, promises, settings, tables
 from hedgerow.paper.book import Book, fold
 from hedgerow.paper.experiments import C_VALUES, TW_VALUES
 from hedgerow.paper.published import METHODS, TABLE
@@ -84,7 +84,9 @@ def test_a_cell_that_no_switch_explains_says_so() -> None:
     rows += [row | {"group": "ablation", "variant": "tau=printed", "mistakes": 999} for row in rows]
     said = differences.sentences(book_of(rows))
     assert all("None of the 1 single switches brings it closer." in line for line in said)
-    assert "The definition for several classes is not known." in next(s for s in said if s.startswith("HomOTL-II"))
+    assert "Possible, not shown: an unknown definition for several classes" in next(
+        s for s in said if s.startswith("HomOTL-II")
+    )
 
 
 def test_the_closest_definition_is_found_and_its_miss_is_stated() -> None:
@@ -137,6 +139,8 @@ def test_the_command_for_a_part_fits_what_was_run() -> None:
     book = book_of(published_rows(orders=3))
     command = settings.command(book, "my out", ["ablation"])
     assert command == "hedgerow paper --tasks dslr --trials 3 --what ablation --resume --out 'my out'"
+    ours = book_of([*published_rows(orders=3), made_row("table", "dslr", "hedgerow")])
+    assert "--methods all,hedgerow --trials 3" in settings.command(ours, "out", ["table"])
     own = book_of([made_row("table", "dslr", "mine", title="Mine")])
     assert "--methods mine --plugin FILE.py" in settings.command(own, "out", ["table"])
     assert own.titles == {"mine": "Mine"}
@@ -174,6 +178,18 @@ def test_all_parts_of_the_report(tmp_path: Path) -> None:
     }
     figure = figures.curves(book_of(rows))
     assert [axes.get_title(loc="left") for axes in figure.axes] == [task.title for task in SOME.values()]
+
+
+def test_the_order_of_the_rows_does_not_matter() -> None:
+    rows = every_group()
+
+    def folded(book: Book) -> list[object]:
+        sheets = [tables.mistakes(book), tables.refresh(book), promises.table(book), promises.summary(book)]
+        sheets += [*differences.ablation(book), comparisons.within_tasks(book), tables.inputs(book, "centred")]
+        said = [differences.sentences(book), promises.sentences(book), findings.inputs(book), findings.agreement(book)]
+        return [sheet.html() + sheet.csv() for sheet in sheets] + said
+
+    assert folded(book_of(rows)) == folded(book_of(rows[::-1]))
 
 
 def test_a_part_alone_makes_a_report_too(tmp_path: Path) -> None:

@@ -111,8 +111,8 @@ class Book:
         return [name for name in self.styles() if name in found]
 
     def variants(self, group: str, method: str | None = None) -> list[str]:
-        """Variants in a group, in the order of the experiments where they are known."""
-        return list(dict.fromkeys(key[3] for key in self._index if key[0] == group and method in (None, key[2])))
+        """Variants in a group, by name: the order of the rows depends on who finished first."""
+        return sorted({key[3] for key in self._index if key[0] == group and method in (None, key[2])})
 
     @cached_property
     def titles(self) -> dict[str, str]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hedgerow.errors import InputError
-from hedgerow.methods import METHODS
-from hedgerow.paper import engine, results
+from hedgerow.methods import METHODS, RECIPES
+from hedgerow.paper import engine, published, results
 from hedgerow.paper.experiments import Unit, check_reading, parts_of, units
 from hedgerow.paper.report import report
 from hedgerow.paper.settings import COMMANDS
@@ -48,19 +48,21 @@ class Outcome:
 
 
 def find_methods(names: str) -> list[str]:
-    """Methods by name, joined by commas; "all" is every one registered, a plugin's too.
+    """Methods by name, joined by commas; "all" is the paper's seven and whatever a plugin brought.
 
     >>> find_methods("oddm,pa")
     ['oddm', 'pa']
+    >>> find_methods("all,hedgerow")
+    ['pa', 'paio', 'homotl-1', 'homotl-2', 'homotlms', 'oddm-fixed', 'oddm', 'hedgerow']
     """
-    if names.strip().lower() == "all":
-        return list(METHODS)
-    wanted = list(dict.fromkeys(name.strip().lower() for name in names.split(",") if name.strip()))
-    for name in wanted:
+    every = [*published.METHODS, *(name for name in METHODS if name not in RECIPES)]
+    wanted = [name.strip().lower() for name in names.split(",") if name.strip()]
+    found = list(dict.fromkeys(name for word in wanted for name in (every if word == "all" else [word])))
+    for name in found:
         METHODS[name]
-    if not wanted:
+    if not found:
         raise InputError(f"--methods {names!r} names no method; known: {', '.join(METHODS)}")
-    return wanted
+    return found
 
 
 def plan(job: Job, say: Say) -> list[Unit]:

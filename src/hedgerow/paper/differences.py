@@ -93,7 +93,7 @@ def explain(book: Book, task: Task, method: str, cell: Cell) -> str:
     )
     tried = switches(book, task, method, cell)
     if not tried:
-        return f"{start} {_without_ablation(task, method)}".strip()
+        return f"{start} No single switch was tried on it. {_unproved(task, method)}"
     best = tried[0]
     inside = abs(best.miss) <= cell.spread + paper[1]
     if abs(best.miss) >= abs(miss):
@@ -107,16 +107,16 @@ def explain(book: Book, task: Task, method: str, cell: Cell) -> str:
         if others:
             alike = "; ".join(f"{words(s.variant)} ({signed(s.miss)})" for s in others[:3])
             cause += f" About as close: {alike}."
-    rest = "" if inside else " " + _without_ablation(task, method)
-    return f"{start} {cause}{rest}".strip()
+    rest = "" if inside else " " + _unproved(task, method)
+    return f"{start} {cause}{rest}"
 
 
-def _without_ablation(task: Task, method: str) -> str:
-    if task.family == "pie" and method in HOMOTL:
-        return "The definition for several classes is not known, and the pixels went through JPEG."
-    if method in HOMOTL:
-        return "The definition for several classes is not known."
-    return "The pixels went through JPEG." if task.family == "pie" else ""
+def _unproved(task: Task, method: str) -> str:
+    """What may be behind a difference that no switch accounts for."""
+    causes = ["an unknown definition for several classes"] if method in HOMOTL else []
+    causes += ["pixels that went through JPEG"] if task.family == "pie" else []
+    causes += ["an unknown order of the source rows"] if method in ("paio", "homotlms", *HOMOTL) else []
+    return f"Possible, not shown: {', '.join(causes)}." if causes else "No cause is known."
 
 
 def facts(book: Book) -> list[str]:

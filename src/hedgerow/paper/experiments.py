@@ -99,7 +99,8 @@ def _variants(
     if group == "table":
         yield from ((method, "", {}) for method in methods)
     elif group == "sensitivity-C":
-        yield from ((method, f"C={C:g}", {"C": C}) for method in methods for C in C_VALUES)
+        with_C = [method for method in methods if not METHODS[method].ridge]
+        yield from ((method, f"C={C:g}", {"C": C}) for method in with_C for C in C_VALUES)
     elif group == "sensitivity-Tw":
         # one refresh a label is the slow end: fewer orders there
         for method in (method for method in methods if METHODS[method].refresh):
@@ -144,11 +145,13 @@ def _ablation(task: Task, method: str, reading: str) -> Iterator[tuple[str, str,
         {"split": 1},
     ]
     recipe = METHODS[method]
-    if recipe.mixer != "single":
+    if recipe.ridge:  # our own learner has neither a tau nor a source pass
+        switches = [s for s in switches if "preprocess" in s or "split" in s]
+    elif recipe.mixer != "single":
         switches.append({"combine": "vote"})
     if not recipe.frozen and recipe.online == "zero":
         switches = [s for s in switches if "source_pass" not in s]
-    if recipe.aligner != "identity":
+    if recipe.aligner != "identity" and not recipe.ridge:
         switches += [
             {"projected": "plain" if base["projected"] == "unit" else "unit"},
             {"beta_rule": "ln 2n" if base["beta_rule"] == "ln 2" else "ln 2"},

@@ -65,7 +65,10 @@ def summary(book: Book) -> Sheet:
     columns = sorted({key[1:] for key in groups}, key=lambda key: (key[1] != "", book.styles()[key[0]], key[1]))
     rows = []
     for claim in (claim for claim in CLAIMS if any(key[0] == claim for key in groups)):
-        cells = [Value(CLAIM_TITLES[claim], CLAIMS[claim].formula), Value("yes" if CLAIMS[claim].proved else "no")]
+        cells = [
+            Value(CLAIM_TITLES[claim], CLAIMS[claim].formula, "words"),
+            Value("yes" if CLAIMS[claim].proved else "no"),
+        ]
         for column in columns:
             found = groups.get((claim, *column), [])
             broken, runs = sum(v.violations for v in found), sum(v.runs for v in found)
@@ -86,7 +89,8 @@ def sentences(book: Book) -> list[str]:
     for v in verdicts(book.rows):
         groups.setdefault(v.claim, []).append(v)
     out = []
-    for claim, found in groups.items():
+    for claim in (claim for claim in CLAIMS if claim in groups):
+        found = groups[claim]
         runs, broken = sum(v.runs for v in found), sum(v.violations for v in found)
         where = sorted({TASKS[v.task].title for v in found if not v.holds and v.task in TASKS})
         kept = f"broken in {broken} of {runs} runs ({', '.join(where)})" if broken else f"kept in all {runs} runs"

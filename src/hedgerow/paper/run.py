@@ -22,6 +22,7 @@ from hedgerow.paper.experiments import Unit
 from hedgerow.paper.tasks import TASKS, Prepared, order_of, prepare, presented
 
 CHECKPOINTS = 40  # points of a curve over the stream
+NONE: list[float] = []
 DISCREPANCY_ORDERS = 5  # the discrepancy over the stream is followed for the first orders only
 
 
@@ -66,7 +67,7 @@ def _row(unit: Unit, trial: int, prepared: Prepared, clf: OnlineTransferClassifi
         if follow:
             distances.append(_distance(clf, true_gaps))
         start = end
-    state, mixer = clf.learner_.state, clf.learner_.plan.mixer
+    state, mixer = clf.learner_.state, getattr(clf.learner_.plan, "mixer", None)  # our own learner has another mixture
     return {
         "group": unit.group,
         "task": unit.task.name,
@@ -84,8 +85,8 @@ def _row(unit: Unit, trial: int, prepared: Prepared, clf: OnlineTransferClassifi
         "discrepancy_at": [0, *at.tolist()] if follow else [],
         "discrepancy": distances,
         "experts": clf.expert_names_,
-        "expert_mistakes": state["expert_mistakes"],
-        "expert_loss": state["expert_loss"],
+        "expert_mistakes": state.get("expert_mistakes", NONE),
+        "expert_loss": state.get("expert_loss", NONE),
         "hedge_loss": clf.hedge_loss_,
         "beta": mixer.beta if isinstance(mixer, Hedge) else None,
         "bound": clf.bound_ if np.isfinite(clf.bound_) else None,

@@ -35,6 +35,8 @@ class Writer:
         """A figure, saved as PNG and SVG."""
         folder = self.out / "figures"
         folder.mkdir(parents=True, exist_ok=True)
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")  # laid out once: each of the two files would do it twice
         figure.savefig(folder / f"{name}.png", dpi=DPI, bbox_inches="tight")
         text = plots.svg(figure)
         write(folder / f"{name}.svg", text)

@@ -10,7 +10,8 @@ from typing import Any
 
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.evaluate.report import circumstances
-from hedgerow.methods import METHODS, RECIPES
+from hedgerow.methods import RECIPES
+from hedgerow.paper import published
 from hedgerow.paper.book import Book
 from hedgerow.paper.experiments import PARTS
 from hedgerow.paper.findings import FAMILIES
@@ -27,10 +28,7 @@ def command(book: Book, out: str | Path, what: Sequence[str] = ()) -> str:
     words = ["hedgerow", "paper"]
     if len(book.tasks()) < len(TASKS):
         words += ["--tasks", ",".join(task.name for task in book.tasks() or book.any_tasks())]
-    methods = {row["method"] for row in book.rows}
-    if methods != set(METHODS):
-        words += ["--methods", ",".join(name for name in book.styles() if name in methods)]
-    words += ["--plugin", "FILE.py"] if methods - set(RECIPES) else []
+    words += _methods({row["method"] for row in book.rows})
     trials = max((row["trial"] + 1 for row in book.rows if row["group"] == "table"), default=TRIALS)
     splits = max((row["split"] + 1 for row in book.rows if row["group"] == "table"), default=1)
     words += ["--trials", str(trials)] if trials != TRIALS else []
@@ -40,6 +38,19 @@ def command(book: Book, out: str | Path, what: Sequence[str] = ()) -> str:
     groups = {row["group"] for row in book.rows}
     parts = list(what) or [part for part, needed in PARTS.items() if set(needed) <= groups]
     return shlex.join([*words, "--what", ",".join(parts), "--resume", "--out", str(out)])
+
+
+def _methods(names: set[str]) -> list[str]:
+    """The options for these methods: none for the paper's seven."""
+    own = sorted(names - set(RECIPES))
+    ours = [name for name in RECIPES if name in names and name not in published.METHODS]
+    paper = [name for name in published.METHODS if name in names]
+    if len(paper) < len(published.METHODS) or ours:
+        first = ["all"] if len(paper) == len(published.METHODS) else [*paper, *own]
+        chosen = ["--methods", ",".join([*first, *ours])]
+    else:
+        chosen = []
+    return chosen + (["--plugin", "FILE.py"] if own else [])
 
 
 def readings(book: Book) -> list[str]:

@@ -18,7 +18,7 @@ td small { color: var(--soft); display: block; } td.far { background: #fbe9d0; }
 nav a { margin-right: .9rem; white-space: nowrap; } a { color: inherit; } details { margin: .6rem 0; }
 summary { cursor: pointer; } h3 { font-size: 1.02rem; margin: 1.6rem 0 .4rem; }
 ul { padding-left: 1.2rem; } li { margin: .3rem 0; } code { font-size: .92em; }
-td.words { white-space: normal; text-align: left; min-width: 18rem; }
+td.words { white-space: normal; text-align: left; min-width: 15rem; }
 .tight th, .tight td { padding: .3rem .45rem; font-size: .92rem; }
 .missing { color: var(--soft); font-style: italic; }
 """
