@@ -10,7 +10,7 @@ demo: setup
 	$(BIN)/hedgerow demo --out hedgerow-demo
 
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 check: setup
 	$(BIN)/ruff check src tests benchmarks examples

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hedgerow.methods import METHODS
+from hedgerow.methods import RECIPES
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -28,7 +28,7 @@ def test_the_five_lines_run_and_learn():
 
 
 def test_every_method_is_in_the_table():
-    assert set(re.findall(r"^\| `([\w-]+)` \|", README, flags=re.M)) == set(METHODS)
+    assert set(re.findall(r"^\| `([\w-]+)` \|", README, flags=re.M)) == set(RECIPES)
 
 
 @pytest.mark.parametrize("link", re.findall(r"\]\(([^)#]+)\)", README))
