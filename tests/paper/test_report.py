@@ -133,6 +133,8 @@ def test_orders_of_one_split_are_not_sold_as_more() -> None:
     said = comparisons.sentences(book_of(published_rows()), None)
     assert "It says nothing about another split" in said[0]
     assert "cannot fall below 0.05" in said[1]
+    two = comparisons.sentences(book_of(published_rows() + published_rows(split=1)), None)
+    assert "as evidence about further splits these p are too small" in two[0]
 
 
 def test_the_command_for_a_part_fits_what_was_run() -> None:

@@ -104,7 +104,8 @@ def sentences(book: Book, found: Ranking | None) -> list[str]:
         + (
             "; run several splits (--splits) to see how much the split matters."
             if splits == 1
-            else f"; the {splits} splits here show how much the split matters, though they overlap."
+            else f". The {splits} splits here show how much the split matters, but they overlap, and the tests pool their "
+            "orders as if all were independent: as evidence about further splits these p are too small."
         )
     )
     if orders * splits < TOO_FEW:
