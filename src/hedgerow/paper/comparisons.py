@@ -104,8 +104,8 @@ def sentences(book: Book, found: Ranking | None) -> list[str]:
         + (
             "; run several splits (--splits) to see how much the split matters."
             if splits == 1
-            else f". The {splits} splits here show how much the split matters, but they overlap, and the tests pool their "
-            "orders as if all were independent: as evidence about further splits these p are too small."
+            else f". The {splits} splits here show how much the split matters, but they overlap, and the tests pool "
+            "their orders as if all were independent: as evidence about further splits these p are too small."
         )
     )
     if orders * splits < TOO_FEW:
