@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import itertools
-import math
 import os
 import warnings
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from hedgerow import store
+from hedgerow import door, store
 from hedgerow.align import Aligner, Info
 from hedgerow.arrays import Array, Matrix, cast, check_finite, is_sparse
 from hedgerow.domains import Domain
 from hedgerow.errors import InputError
 from hedgerow.labels import Codes, as_labels, classes_of, is_missing, plain
-from hedgerow.methods import METHODS, Recipe
+from hedgerow.methods import Recipe
 from hedgerow.offline import AlignFit, Options, Source, build, fit_aligner
 from hedgerow.online import OnlineLearner
-from hedgerow.preprocess import parse
-from hedgerow.readings import resolve
 
 
 class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -166,8 +162,8 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         with self._restored_on_error():
             self.__dict__.pop("_names_of_domains", None)
             X = self._matrix(X, reset=True)
-            labels = _labels(y, X.shape[0])
-            domain = _sample_domain(sample_domain, X.shape[0])
+            labels = door.labels(y, X.shape[0])
+            domain = door.sample_domains(sample_domain, X.shape[0])
             ids = np.unique(domain[domain >= 0])
             rows = [np.flatnonzero(domain == i) for i in ids]
             self._start([(str(i), X[at], labels[at], at) for i, at in zip(ids, rows, strict=True)], X[domain < 0])
@@ -196,7 +192,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             if d.y is None:
                 raise InputError(f"source {d.name!r} has no labels; pass it as warm-up, or give its labels")
         names = next((d.feature_names for d in domains if d.feature_names is not None), None)
-        dtype = self._given_dtype() or np.result_type(*(d.X.dtype for d in domains))
+        dtype = door.given_dtype(self.dtype) or np.result_type(*(d.X.dtype for d in domains))
         matrices = [cast(d.X, dtype) for d in domains]
         for d, X in zip(domains, matrices, strict=True):
             check_finite(X, f"domain {d.name!r}")
@@ -237,7 +233,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
                 )
             if X.dtype.kind == "f" and y.dtype.kind == "f":
                 check_classification_targets(y)
-        codes = Codes(_all_classes(labels) if self.classes is None else _given_classes(self.classes))
+        codes = Codes(door.all_classes(labels) if self.classes is None else door.given_classes(self.classes))
         parts = [Source(name, X, self._known(codes, y, f"source {name!r}"), at) for name, X, y, at in sources]
         built = build(recipe, options, parts, warmup, len(codes.classes), align)
         self.info_: list[Info] = [a.info for a in built.alignments]
@@ -250,24 +246,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.dim_ = learner.dim
 
     def _composition(self) -> tuple[Recipe, Options]:
-        """The recipe and its options, every name and number checked before anything is computed."""
-        recipe = METHODS[self.method]
-        for name in ("dim", "rounds", "C", "mu", "eta", "lam", "refresh_every", "beta", "horizon"):
-            _check_number(name, getattr(self, name), whole=name in ("dim", "rounds", "refresh_every"))
-        own = recipe.steps if self.reading == "general" else None
-        steps = own if self.preprocess is None else parse(self.preprocess)
-        reading = resolve(
-            self.reading, self.method, lam=self.lam, refresh_every=self.refresh_every, unseen=self.unseen,
-            eigenvectors=self.eigenvectors, source_pass=self.source_pass, combine=self.combine, preprocess=steps,
-            tau=self.tau, target_mean=self.target_mean, projected=self.projected, beta_rule=self.beta_rule,
-            inverse=self.inverse, guarantee=self.guarantee,
-        )  # fmt: skip
-        if not self.mu >= 0:
-            raise InputError(f"mu={self.mu!r}: the strength of the refresh cannot be negative")
-        return recipe, Options(
-            reading, self.aligner, int(self.dim), int(self.rounds), self.C, self.mu, self.beta, self.horizon,
-            self.head, self.mixer, self.loss, self.eta, int(self.random_state or 0),
-        )  # fmt: skip
+        return door.composition(self.get_params(deep=False))
 
     def _known(self, codes: Codes, labels: Array, where: str) -> Array:
         new = codes.unseen(labels)
@@ -329,7 +308,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         cold = not hasattr(self, "learner_")
         with self._restored_on_error() if cold else nullcontext():
             X = self._matrix(X, reset=cold)
-            labels = _labels(y, X.shape[0])
+            labels = door.labels(y, X.shape[0])
             if cold:
                 self._cold_start(X, labels, classes)
             self._learn(X, labels)
@@ -354,7 +333,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         """The prequential block path: the prediction made for each row before its label was learned."""
         check_is_fitted(self)
         X = self._matrix(X, reset=False)
-        labels = _labels(y, X.shape[0])
+        labels = door.labels(y, X.shape[0])
         self._need_a_class()
         return self._learn(X, labels)
 
@@ -386,7 +365,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         given = self.classes if self.classes is not None else classes
         if given is None and labels.dtype.kind == "f":
             check_classification_targets(labels[~is_missing(labels)])
-        found = classes_of(labels[~is_missing(labels)], "y") if given is None else _given_classes(given)
+        found = classes_of(labels[~is_missing(labels)], "y") if given is None else door.given_classes(given)
         codes = Codes(found)
         built = build(recipe, options, [], X[:0], len(codes.classes))
         self.info_, self.source_names_ = [], []
@@ -480,85 +459,12 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
                 self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False,
                 ensure_min_samples=1 if reset else 0,
             )  # fmt: skip
-        X = cast(X, self._given_dtype() if reset else self.learner_.dtype)
+        X = cast(X, door.given_dtype(self.dtype) if reset else self.learner_.dtype)
         check_finite(X, "X")
         return X
-
-    def _given_dtype(self) -> str | None:
-        if self.dtype not in (None, "float32", "float64"):
-            raise InputError(f"dtype={self.dtype!r}: use 'float32', 'float64' or None")
-        return self.dtype
 
     def _row(self, x: Any) -> Matrix:
         """One instance as a 1 x m matrix, checked without scikit-learn's overhead."""
         check_is_fitted(self)
-        m = self.n_features_in_
-        if isinstance(x, Mapping):
-            x = self._from_names(x)
-        dtype = self.learner_.dtype
-        if is_sparse(x):
-            row = cast(x.reshape((1, -1)) if x.ndim == 1 else x, dtype).tocsr()
-        else:
-            try:
-                row = cast(np.asarray(x), dtype)
-            except (TypeError, ValueError) as error:
-                raise InputError(f"x: not a row of numbers ({error})") from error
-            row = row[None] if row.ndim == 1 else row
-        if row.shape != (1, m):
-            raise InputError(f"x: expected one instance of {m} features, got shape {np.shape(x)}")
-        check_finite(row, "x")
-        return row
-
-    def _from_names(self, x: Mapping[Any, Any]) -> list[Any]:
         names = getattr(self, "feature_names_in_", None)
-        if names is None:
-            raise InputError("x is a mapping, but the model was fitted without feature names; give a 1-d array")
-        missing = [name for name in names if name not in x]
-        if missing:
-            raise InputError(f"x: feature {missing[0]!r} is missing ({len(missing)} in all)")
-        return [x[name] for name in names]
-
-
-def _labels(y: Any, length: int) -> Array:
-    shape: tuple[int, ...] = getattr(y, "shape", ())
-    if len(shape) == 2 and shape[1] == 1:
-        y = column_or_1d(y, warn=True)
-    return as_labels(y, "y", length)
-
-
-def _check_number(name: str, value: Any, whole: bool) -> None:
-    """None is for the reading to decide; the range is checked where the number is used."""
-    if value is None and name not in ("dim", "rounds", "C", "mu", "eta"):
-        return
-    if not isinstance(value, Real) or isinstance(value, bool) or not math.isfinite(value):
-        raise InputError(f"{name}={value!r}: must be a finite number")
-    if whole and (value != math.floor(value) or value < 1):
-        raise InputError(f"{name}={value!r}: must be a whole number, at least 1")
-
-
-def _given_classes(classes: Any) -> Array:
-    labels = as_labels(list(classes), "classes")
-    if is_missing(labels).any():
-        raise InputError(f"classes={list(classes)}: None and NaN stand for a missing label and cannot be a class")
-    return classes_of(labels, "classes")
-
-
-def _all_classes(labels: list[Array]) -> Array:
-    if not labels:
-        return np.empty(0, dtype=object)
-    kinds = {y.dtype.kind for y in labels}
-    if len(kinds) == 1:
-        return classes_of(np.concatenate(labels), "y")
-    mixed = np.concatenate([y.astype(object) for y in labels])
-    return classes_of(mixed, "y")
-
-
-def _sample_domain(sample_domain: Any, n: int) -> Array:
-    if sample_domain is None:
-        return np.zeros(n, dtype=np.int64)
-    domain = np.asarray(sample_domain)
-    if domain.shape != (n,):
-        raise InputError(f"sample_domain: shape {domain.shape} for {n} rows; give one number a row")
-    if domain.dtype.kind not in "iuf" or not np.isfinite(domain).all() or (domain != np.floor(domain)).any():
-        raise InputError("sample_domain: expected whole numbers (>= 0: source, < 0: unlabelled target)")
-    return domain.astype(np.int64)
+        return door.one_row(x, self.n_features_in_, names, self.learner_.dtype)
