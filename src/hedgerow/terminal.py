@@ -85,7 +85,7 @@ def _plain_progress() -> Callable[[int, int, str], None]:
         if now - last < PLAIN_EVERY and done < total:
             return
         last = now
-        left = (now - began) / done * (total - done)
+        left = (now - began) / max(done, 1) * (total - done)
         steady = total / 20 < done < total  # the first few also pay for starting up: they say nothing about the rest
         note(f"{done}/{total} done" + (f", about {left:.0f} s left ({what})" if steady else ""))
 

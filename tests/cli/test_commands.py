@@ -128,3 +128,13 @@ def test_demo_in_a_pipe_is_plain_and_ends_with_the_report(hedgerow: Run, tmp_pat
     for name in ("running-mistakes.png", "expert-weights.png", "discrepancy.png", "results.jsonl"):
         assert (tmp_path / "d" / name).stat().st_size > 1000
     assert hedgerow("demo", "--target", "sideways").returncode == 2
+
+
+def test_progress_in_a_pipe_starts_at_nothing_done(monkeypatch, capsys):
+    from hedgerow import terminal
+
+    monkeypatch.setattr(terminal, "PLAIN_EVERY", 0.0)
+    with terminal.progress() as tell:
+        tell(0, 10, "runs")
+        tell(5, 10, "runs")
+    assert capsys.readouterr().err.splitlines()[0] == "0/10 done"
