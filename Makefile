@@ -3,7 +3,7 @@ VENV   ?= .venv
 PYTHON ?= python3
 BIN    := $(VENV)/bin
 
-.PHONY: demo test check setup clean
+.PHONY: demo test check paper setup clean
 .DEFAULT_GOAL := demo
 
 demo: setup
@@ -17,6 +17,10 @@ check: setup
 	$(BIN)/ruff format --check src tests benchmarks examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# the whole experiment section on the real data (HEDGEROW_DATA), about ten minutes on two cores
+paper: setup
+	$(BIN)/hedgerow paper --out out/paper --resume
 
 setup: $(VENV)/.ready
 

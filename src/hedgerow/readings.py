@@ -79,7 +79,8 @@ TABLE = replace(AUTHORS, lam=1.0)
 TABLE_BASELINES = replace(TABLE, preprocess=("row-minmax",), source_pass="average")
 
 READINGS = {"general": GENERAL, "authors": AUTHORS, "paper": PAPER, "table": TABLE}
-ALIGNED = ("oddm", "oddm-fixed")  # the rows of the table that came from the released code's features
+# the rows of the table that did not come from the released code and its features; a method of one's own gets those
+BASELINES = ("pa", "paio", "homotl-1", "homotl-2", "homotlms")
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "tau": ("original", "printed"),
@@ -106,7 +107,7 @@ def resolve(reading: str, method: str, **overrides: Any) -> Reading:
     """
     if reading not in READINGS:
         raise unknown("reading", reading, READINGS)
-    base = TABLE_BASELINES if reading == "table" and method not in ALIGNED else READINGS[reading]
+    base = TABLE_BASELINES if reading == "table" and method in BASELINES else READINGS[reading]
     given = {name: value for name, value in overrides.items() if value is not None}
     known = {field.name for field in fields(Reading)}
     for name, value in given.items():
