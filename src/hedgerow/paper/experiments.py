@@ -30,7 +30,6 @@ SIDE_ORDERS = 5  # orders of the runs beside the main table: they compare settin
 C_VALUES = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
 TW_VALUES = (1, 5, 10, 20, 30, 50, 100, 200)
 CENTRED = ("centre", "unit")  # appended to a reading's own steps: per-domain centring for everybody
-BASELINES = ("pa", "paio", "homotl-1", "homotl-2", "homotlms")
 
 
 @dataclass(frozen=True)
@@ -211,4 +210,4 @@ def check_reading(name: str) -> str:
     return name
 
 
-__all__ = ["BASELINES", "FAMILY_SETTINGS", "PARTS", "Unit", "check_reading", "parts_of", "units"]
+__all__ = ["FAMILY_SETTINGS", "PARTS", "Unit", "check_reading", "parts_of", "units"]
