@@ -9,7 +9,14 @@ from types import ModuleType
 
 
 class HedgerowError(Exception):
-    """Every error that hedgerow raises on purpose."""
+    """Every error that hedgerow raises on purpose.
+
+    >>> try:
+    ...     raise InputError("dim=0: must be at least 1")
+    ... except HedgerowError as error:
+    ...     print(error)
+    dim=0: must be at least 1
+    """
 
 
 class InputError(HedgerowError, ValueError):

@@ -29,6 +29,9 @@ class Recipe:
     spaces every space has its own frozen and its own online head. `log_experts` fixes the N in beta's ln N; None: by
     the reading. `ridge` names the spaces of our own learner (`hedgerow.ridge.learner`), `steps` the preprocessing
     that a method brings along for the reading "general".
+
+    >>> RECIPES["oddm"].aligner, RECIPES["oddm"].refresh
+    ('jda', True)
     """
 
     title: str
@@ -45,7 +48,16 @@ class Recipe:
 
 
 METHODS: Registry[Recipe] = Registry("method")
-register_method = METHODS.register
+
+
+def register_method(name: str, recipe: Recipe, *, replace: bool = False) -> Recipe:
+    """Make a recipe known by a name, for `OnlineTransferClassifier(method=name)` and every table and figure.
+
+    >>> register_method("oddm", RECIPES["oddm"]) is METHODS["oddm"]
+    True
+    """
+    return METHODS.register(name, recipe, replace=replace)
+
 
 ORIGINAL = "ln N"  # HomOTL-II and HomOTLMS define beta with their own number of experts, whatever the reading
 

@@ -29,8 +29,8 @@ class Registry(Generic[T]):
         self._parts: dict[str, T] = {}
 
     def register(self, name: str, part: T, *, replace: bool = False) -> T:
-        """Add a part; a name that is taken is refused unless `replace=True`."""
-        if name in self._parts and not replace:
+        """Add a part; a name that is taken by another is refused unless `replace=True`."""
+        if name in self._parts and self._parts[name] is not part and not replace:
             raise InputError(f"{self.kind} {name!r} is there already; choose another name or pass replace=True")
         self._parts[name] = part
         return part

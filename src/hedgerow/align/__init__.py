@@ -17,7 +17,15 @@ ALIGNERS: Registry[type[Aligner]] = Registry("aligner")
 for _name, _aligner in (("identity", Identity), ("tca", TCA), ("jda", JDA), ("bda", BDA), ("coral", CORAL)):
     ALIGNERS.register(_name, _aligner)
 
-register_aligner = ALIGNERS.register
+
+def register_aligner(name: str, aligner: type[Aligner], *, replace: bool = False) -> type[Aligner]:
+    """Make an aligner class known by a name, for `OnlineTransferClassifier(aligner=name)`.
+
+    >>> register_aligner("identity", Identity) is ALIGNERS["identity"]
+    True
+    """
+    return ALIGNERS.register(name, aligner, replace=replace)
+
 
 __all__ = [
     "ALIGNERS",

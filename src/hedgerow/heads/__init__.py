@@ -15,7 +15,14 @@ HEADS: Registry[type[Head]] = Registry("head")
 for _name in RULES:
     HEADS.register(_name, PassiveAggressive)
 
-register_head = HEADS.register
+
+def register_head(name: str, head: type[Head], *, replace: bool = False) -> type[Head]:
+    """Make a head class, called as head(name, C), known by a name, for `OnlineTransferClassifier(head=name)`.
+
+    >>> register_head("pa1", PassiveAggressive) is HEADS["pa1"]
+    True
+    """
+    return HEADS.register(name, head, replace=replace)
 
 
 def make_head(name: str, C: float) -> Head:
