@@ -77,48 +77,65 @@ def plan(job: Job, say: Say) -> list[Unit]:
         raise InputError(f"--tasks {job.tasks!r} names no task")
     if job.trials < 1 or job.splits < 1:
         raise InputError(f"trials={job.trials}, splits={job.splits}: at least one of each is needed")
-    _check_directory(job, say)
+    check_directory(job.out, job.resume, job.reading, say)
     tasks = engine.with_data(tasks, job.data_dir, say)
     return units(parts, tasks, methods, job.reading, job.trials, job.splits)
 
 
-def _check_directory(job: Job, say: Say) -> None:
+def check_directory(out: Path, resume: bool, reading: str, say: Say) -> None:
     """The directory can be written to, and what is in it belongs to the same reading."""
     try:
-        job.out.mkdir(parents=True, exist_ok=True)
+        out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"cannot write to {job.out}: {error.strerror}; choose another folder with --out") from error
-    found = results.read(job.out)
+        raise InputError(f"cannot write to {out}: {error.strerror}; choose another folder with --out") from error
+    found = results.read(out)
     for problem in found.problems:
         say(problem)
-    others = sorted({str(row.get("reading")) for row in found.rows} - {job.reading})
+    others = sorted({str(row.get("reading")) for row in found.rows} - {reading})
     if others:
         raise InputError(
-            f"{job.out} holds results of reading {', '.join(others)}, not {job.reading}: they would be mixed; choose "
+            f"{out} holds results of reading {', '.join(others)}, not {reading}: they would be mixed; choose "
             "another folder with --out"
         )
-    if found.rows and not job.resume:
+    if found.rows and not resume:
         raise InputError(
-            f"{job.out} holds {len(found.rows)} results already; pass --resume to go on, or another folder with --out"
+            f"{out} holds {len(found.rows)} results already; pass --resume to go on, or another folder with --out"
         )
 
 
 def run(job: Job, arguments: Sequence[str], say: Say, tell: Tell) -> Outcome:
     """Run what is not there yet and write the report. `arguments` are the command's own, to be repeated."""
     work = plan(job, say)
-    again = resume_command(arguments)
-    _log(job.out, arguments)
-    try:
+
+    def make() -> Path:
         new = engine.run(
             work, job.out, jobs=job.jobs, data_dir=job.data_dir, plugins=job.plugins, resume=job.resume,
             progress=lambda p: tell(p.done, p.total, "runs") if p.total else None,
         )  # fmt: skip
-        kept = sum(unit.orders for unit in work) - new
-        say(f"{new} runs done" + (f", {kept} were there already" if kept else "") + "; writing the report")
-        return Outcome(report(job.out))
+        say(done(new, sum(unit.orders for unit in work) - new))
+        return report(job.out)
+
+    return attempt(job.out, arguments, say, make)
+
+
+def done(new: int, kept: int) -> str:
+    """What is said between the runs and the report.
+
+    >>> done(3, 2)
+    '3 runs done, 2 were there already; writing the report'
+    """
+    return f"{new} runs done" + (f", {kept} were there already" if kept else "") + "; writing the report"
+
+
+def attempt(out: Path, arguments: Sequence[str], say: Say, make: Callable[[], Path]) -> Outcome:
+    """The report that `make` writes; interrupted, say what is kept and how to go on."""
+    with (out / COMMANDS).open("a", encoding="utf-8") as file:
+        file.write(shlex.join(["hedgerow", *arguments]) + "\n")
+    try:
+        return Outcome(make())
     except KeyboardInterrupt:
-        kept = len(results.read(job.out).rows)
-        say(f"interrupted: {kept} finished runs are kept in {job.out}; go on with\n  {again}")
+        kept = len(results.read(out).rows)
+        say(f"interrupted: {kept} finished runs are kept in {out}; go on with\n  {resume_command(arguments)}")
         return Outcome(None, INTERRUPTED)
 
 
@@ -132,9 +149,15 @@ def resume_command(arguments: Sequence[str]) -> str:
     return shlex.join(["hedgerow", *words])
 
 
-def _log(out: Path, arguments: Sequence[str]) -> None:
-    with (out / COMMANDS).open("a", encoding="utf-8") as file:
-        file.write(shlex.join(["hedgerow", *arguments]) + "\n")
-
-
-__all__ = ["WHAT", "Job", "Outcome", "find_methods", "plan", "resume_command", "run"]
+__all__ = [
+    "WHAT",
+    "Job",
+    "Outcome",
+    "attempt",
+    "check_directory",
+    "done",
+    "find_methods",
+    "plan",
+    "resume_command",
+    "run",
+]

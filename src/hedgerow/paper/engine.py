@@ -8,21 +8,37 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any, Protocol
 
 from hedgerow.errors import DataMissing, HedgerowError, InputError
 from hedgerow.paper import results
 from hedgerow.paper.cache import AlignmentCache
-from hedgerow.paper.experiments import Unit
 from hedgerow.paper.run import run_unit
 from hedgerow.paper.tasks import Task, prepare
 
 CHUNK = 5  # orders a worker takes at once: enough to share one fit, few enough to keep all workers busy
 
 ORPHAN_CHECK = 0.5  # seconds between two looks whether the owner is still there
+
+
+class Work(Protocol):
+    """What can be run: so many orders, each with a key of its own in the results."""
+
+    @property
+    def orders(self) -> int:
+        """How many."""
+        ...
+
+    def key(self, trial: int) -> tuple[object, ...]:
+        """What makes a row of the results unique."""
+        ...
+
+
+Rows = Callable[[Any, list[int], AlignmentCache, str | None], Iterator[dict[str, Any]]]  # of a unit, for these orders
 
 
 @dataclass(frozen=True)
@@ -78,7 +94,7 @@ def with_data(tasks: Sequence[Task], data_dir: str | None, say: Callable[[str], 
 
 
 def run(
-    units: Sequence[Unit],
+    units: Sequence[Work],
     out: str | Path,
     *,
     jobs: int = 2,
@@ -86,8 +102,9 @@ def run(
     plugins: Sequence[str] = (),
     resume: bool = False,
     progress: Callable[[Progress], None] = lambda _: None,
+    rows: Rows = run_unit,
 ) -> int:
-    """Run what is not there yet; the number of new rows. Interrupted, everything finished is in the directory."""
+    """Run what is not there yet, a row an order by `rows`; the number of new rows. Interrupted, everything finished is in the directory."""
     from joblib import Parallel, delayed, parallel_config
 
     directory = Path(out)
@@ -100,7 +117,7 @@ def run(
     total, done, start = sum(len(trials) for _, trials in chunks), 0, time.perf_counter()
     progress(Progress(0, total, 0.0))
     with parallel_config(backend="loky", n_jobs=jobs, inner_max_num_threads=1):
-        fixed = str(directory), data_dir, tuple(plugins), os.getpid()
+        fixed = str(directory), data_dir, tuple(plugins), os.getpid(), rows
         work = (delayed(_work)(unit, trials, *fixed) for unit, trials in chunks)
         for finished in Parallel(return_as="generator_unordered")(work):
             done += finished
@@ -108,12 +125,20 @@ def run(
     return total
 
 
-def _chunks(unit: Unit, there: set[tuple[object, ...]]) -> list[tuple[Unit, list[int]]]:
+def _chunks(unit: Work, there: set[tuple[object, ...]]) -> list[tuple[Work, list[int]]]:
     todo = [trial for trial in range(unit.orders) if unit.key(trial) not in there]
     return [(unit, todo[i : i + CHUNK]) for i in range(0, len(todo), CHUNK)]
 
 
-def _work(unit: Unit, trials: list[int], out: str, data_dir: str | None, plugins: tuple[str, ...], owner: int) -> int:
+def _work(
+    unit: Work,
+    trials: list[int],
+    out: str,
+    data_dir: str | None,
+    plugins: tuple[str, ...],
+    owner: int,
+    rows: Rows = run_unit,
+) -> int:
     from threadpoolctl import threadpool_limits
 
     if os.getpid() != owner:
@@ -122,7 +147,7 @@ def _work(unit: Unit, trials: list[int], out: str, data_dir: str | None, plugins
         load_plugin(plugin)
     try:
         with threadpool_limits(1):  # the same sums, in the same order, for any number of jobs
-            for row in run_unit(unit, trials, AlignmentCache(Path(out) / "cache"), data_dir):
+            for row in rows(unit, trials, AlignmentCache(Path(out) / "cache"), data_dir):
                 results.append(out, row)
     except HedgerowError as error:
         raise InputError(f"{unit}: {error}") from error

@@ -2,8 +2,8 @@
 
 First mixture: experts are (head, temperature c, prior power j) with q = softmax(c F + j log pi), and pi itself, the
 running class frequencies. Weights are products of q(y): sum_t -ln qbar(y_t) <= min_e L_e + ln(1/w_e).
-Stacks: softmax(sum_i a_i F_i) over the heads' scores, centred log qbar and centred log pi, fitted by one online Newton
-step a label.
+Two stacks: softmax(sum_i a_i F_i) over the heads' scores, centred log qbar and centred log pi, fitted by one online
+Newton step a label; one starts at qbar, the other at the average of the heads.
 Last mixture: Bayes over qbar (weight 1/2, so that its bound costs ln 2 more and no more), pi and the stacks. Its argmax
 is the prediction: M <= (min_e L_e + ln(1/w_e) + ln 2)/ln 2.
 """
@@ -18,7 +18,7 @@ from hedgerow.arrays import Array
 
 TEMPERATURES = np.array([2.0, 4.0, 8.0, 16.0, 32.0])
 PRIOR_WEIGHT = 0.05  # of an expert that multiplies in the class frequencies, against 1 of one that does not
-RIDGES = (1.0, 3.0, 10.0)  # how slowly a stack leaves its start
+RIDGE = 3.0  # how slowly a stack leaves its start; three of them (1, 3, 10) were no better than one
 LEAST = 1e-12
 
 
@@ -48,16 +48,15 @@ def initial(heads: int, K: int) -> dict[str, Array]:
     log_w = np.concatenate([np.zeros(experts), np.full(experts, np.log(PRIOR_WEIGHT)), [0.0]])
     from_mixture = np.concatenate([np.zeros(heads), [1.0, 0.0]])
     from_average = np.concatenate([np.full(heads, 4.0 / max(heads, 1)), [0.5, 0.0]])
-    starts = [start for start in (from_mixture, from_average) for _ in RIDGES]
-    ridges = [ridge for _ in range(2) for ridge in RIDGES]
-    last = np.concatenate([[0.5, 0.25], np.full(len(starts), 0.25 / len(starts))])
+    starts = np.array([from_mixture, from_average])
+    last = np.array([0.5, 0.25, 0.125, 0.125])  # qbar, pi, the stacks
     return {
         "mix.log_w": log_w - np.log(np.exp(log_w).sum()),
         "mix.loss": np.zeros(len(log_w)),
         "mix.log_v": np.log(last),
         "mix.last_loss": np.zeros(len(last)),
-        "mix.a": np.array(starts),
-        "mix.H": np.array([ridge * np.eye(heads + 2) for ridge in ridges]),
+        "mix.a": starts,
+        "mix.H": np.array([RIDGE * np.eye(heads + 2) for _ in starts]),
         "mix.counts": np.ones(K),
     }
 
