@@ -94,7 +94,7 @@ def _row(unit: Unit, trial: int, prepared: Prepared, clf: OnlineTransferClassifi
         "reading": unit.reading,
         "options": unit.options | {"horizon": len(y), "dim": clf.dim_},
         "seeds": {"split": unit.split, "order": trial, "sources": trial},
-        "versions": _versions(),
+        "versions": versions(),
         "data": prepared.checksum,
     }
 
@@ -119,7 +119,8 @@ def _distance(clf: OnlineTransferClassifier, gaps: list[Array]) -> float:
 
 
 @lru_cache(maxsize=1)
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Of what a row was computed with."""
     import numba
     import scipy
     import sklearn

@@ -1,0 +1,65 @@
+"""Drift made of real domains: the target's stream switches to another domain of its family, one that is no source."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from hedgerow.arrays import Array
+from hedgerow.domains import pool
+from hedgerow.errors import InputError, unknown
+from hedgerow.paper.tasks import order_of
+from hedgerow.study.scenes import Line, Scenario, Scene, with_source_rows
+
+KINDS = ("steady", "abrupt", "gradual", "recurring")
+
+
+def drifting(kind: str) -> Scenario:
+    """The stream changes to the family's next domain, which is then no source: steady, abrupt, gradual, recurring.
+
+    All kinds have the same sources, the same unlabelled rows (of the first domain) and the same length, so that
+    "steady", where nothing changes, is what the others are compared with.
+    """
+
+    def change(scene: Scene) -> Scene:
+        names = list(scene.domains)
+        other = names[(names.index(scene.name) + 1) % len(names)]
+        if len(scene.sources) < 2:
+            raise InputError(f"{scene.name!r} has one source only: drift takes a domain away, and none would be left")
+        second = scene.domains[other]
+        left, a, b = [source.name != other for source in scene.sources], len(scene.target), len(second)
+        n = min(a, 2 * b)
+        both = replace(pool([scene.target, second], f"{scene.name}, {other}"), feature_names=None)
+
+        def line(order: int) -> Line:
+            is_second, changes = switched(kind, n, order)
+            place = np.where(is_second, np.cumsum(is_second), np.cumsum(~is_second)) - 1
+            first, then = order_of(order, a), a + order_of(order, b)
+            return Line(np.where(is_second, then[place % b], first[place % a]), changes)
+
+        masks = [np.full(len(s), stays) for s, stays in zip(scene.sources, left, strict=True)]
+        return replace(with_source_rows(scene, masks), target=both, line=line)
+
+    return change
+
+
+def switched(kind: str, n: int, seed: int = 0) -> tuple[Array, tuple[int, ...]]:
+    """Which of n instances come from the second domain, and where that changes.
+
+    >>> [switched(kind, 8)[0].astype(int).tolist() for kind in ("abrupt", "recurring")]
+    [[0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 1, 1, 0, 0, 1, 1]]
+    """
+    time = (np.arange(n) + 0.5) / n
+    quarters = n // 4, n // 2, n - n // 4
+    if kind == "steady":
+        return np.zeros(n, dtype=bool), ()
+    if kind == "abrupt":
+        return np.arange(n) >= n // 2, quarters[1:2]
+    if kind == "recurring":
+        return np.searchsorted(quarters, np.arange(n), side="right") % 2 == 1, quarters
+    if kind != "gradual":
+        raise unknown("kind of drift", kind, KINDS)
+    chance = np.clip(2 * time - 0.5, 0, 1)  # from 0 to 1 over the middle half
+    reached = np.floor(np.cumsum(chance) + np.random.default_rng([seed, 17]).random())
+    return np.diff(reached, prepend=0.0) > 0.5, (quarters[0], quarters[2])

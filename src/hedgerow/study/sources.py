@@ -1,0 +1,70 @@
+"""What the sources can be like: too few, without unlabelled target rows beside them, useless, misleading."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from hedgerow.arrays import Array
+from hedgerow.study.scenes import SEED, Scenario, Scene, with_source_rows
+
+Relabel = Callable[[Array, np.random.Generator], Array]
+
+
+def no_unlabelled(scene: Scene) -> Scene:
+    """Not one row of the target is known in advance."""
+    return replace(scene, warmup=None)
+
+
+def one_source(scene: Scene) -> Scene:
+    """The first source alone."""
+    return with_source_rows(scene, [np.full(len(s), i == 0) for i, s in enumerate(scene.sources)])
+
+
+def no_sources(scene: Scene) -> Scene:
+    """The target alone: what transfer is compared with. The learner is told the list of classes."""
+    return with_source_rows(scene, [np.zeros(len(s), dtype=bool) for s in scene.sources])
+
+
+def spoiled(share: float, relabel: Relabel) -> Scenario:
+    """A share of the sources (at least one) has other labels than it should."""
+
+    def change(scene: Scene) -> Scene:
+        rng = np.random.default_rng([SEED, 9])
+        bad = rng.permutation(len(scene.sources))[: max(1, round(share * len(scene.sources)))]
+        sources = (
+            replace(source, y=relabel(np.asarray(source.y), rng)) if i in bad else source
+            for i, source in enumerate(scene.sources)
+        )
+        return replace(scene, sources=tuple(sources))
+
+    return change
+
+
+def shuffled(y: Array, rng: np.random.Generator) -> Array:
+    """The labels dealt out to the rows at random: useless."""
+    return rng.permutation(y)
+
+
+def exchanged(y: Array, _: np.random.Generator) -> Array:
+    """Every class carries the name of the next: misleading, and the same way in every source.
+
+    >>> exchanged(np.array(["a", "b", "c", "a"]), np.random.default_rng(0)).tolist()
+    ['b', 'c', 'a', 'b']
+    """
+    classes, codes = np.unique(y, return_inverse=True)
+    return np.asarray(np.roll(classes, -1)[codes])
+
+
+def others(y: Array, _: np.random.Generator) -> Array:
+    """Labels that never stream, one for each class.
+
+    >>> others(np.array([3, 1, 3]), np.random.default_rng(0)).tolist()
+    [10003, 10001, 10003]
+    """
+    return y + OTHER if y.dtype.kind in "iu" else np.array([f"other {label}" for label in y.tolist()])
+
+
+OTHER = 10_000
