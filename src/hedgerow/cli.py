@@ -225,6 +225,49 @@ def paper_report(directory: Annotated[Path, typer.Argument(help="A folder that `
     print(report(directory, terminal.note))
 
 
+@app.command()
+def study(
+    name: Annotated[str, typer.Argument(help="Which study, or all; `hedgerow study --list` names them.")] = "",
+    data: Annotated[str, typer.Option(help="digits, office-caltech, pie or amazon-reviews.")] = "digits",
+    target: Annotated[
+        str | None, typer.Option(help="Domain that streams, or several joined by commas; the others are sources.")
+    ] = None,
+    methods: Annotated[
+        str, typer.Option(help="Names joined by commas, see `hedgerow methods`.")
+    ] = "pa,paio,homotlms,oddm,hedgerow,hedgerow-linear",
+    orders: Annotated[int, typer.Option(min=1, help="Orders of the stream.")] = 5,
+    jobs: Annotated[int, typer.Option(help="Processes; -1 takes every core.")] = -1,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Folder of the data sets; else $HEDGEROW_DATA, else downloads.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for results, report, tables and figures.")] = Path("hedgerow-study"),
+    resume: Annotated[bool, typer.Option("--resume", help="Go on in a folder that has results.")] = False,
+    plugin: Annotated[list[str] | None, typer.Option(help="A Python file that registers a method of your own.")] = None,
+    listing: Annotated[bool, typer.Option("--list", help="Name the studies; nothing is run.")] = False,
+) -> None:
+    """Streams as they are: labels late or missing, new classes, drift, imbalance, bad sources; the curve of each."""
+    from hedgerow import terminal
+    from hedgerow.study.command import Job, listed, tables
+    from hedgerow.study.command import run as run_study
+
+    if listing:
+        terminal.print_table(["name", "what it is about", "points"], listed())
+        return
+    folder = None if data_dir is None else str(data_dir)
+    job = Job(name, data, target, methods, orders, jobs, folder, out, resume, tuple(plugin or ()))
+    with terminal.progress() as progress:
+        outcome = run_study(job, sys.argv[1:], terminal.note, progress)
+    if outcome.report is None:
+        raise typer.Exit(outcome.code)
+    console = terminal.console(sys.stdout)
+    for sheet in tables(job):
+        best = frozenset((i, j) for i, row in enumerate(sheet.rows) for j, cell in enumerate(row) if cell.mark)
+        console.print(sheet.title, style="bold")
+        terminal.print_table(sheet.header, [[cell.text for cell in row] for row in sheet.rows], numbers=True, best=best)
+    console.print("Report:", style="bold")
+    print(outcome.report)
+
+
 def _words(value: object) -> str:
     if value is None:
         return "the method's own"

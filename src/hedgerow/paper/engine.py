@@ -104,7 +104,10 @@ def run(
     progress: Callable[[Progress], None] = lambda _: None,
     rows: Rows = run_unit,
 ) -> int:
-    """Run what is not there yet, a row an order by `rows`; the number of new rows. Interrupted, everything finished is in the directory."""
+    """Run what is not there yet, a row an order by `rows`; the number of new rows.
+
+    Interrupted, everything finished is in the directory.
+    """
     from joblib import Parallel, delayed, parallel_config
 
     directory = Path(out)

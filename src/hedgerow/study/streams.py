@@ -5,9 +5,9 @@
     missing(.., rate=p)      a label never comes, with probability p
     batches(.., size=B)      labels wait until B of them are there
 
-An adaptor takes events and gives events, so they compose in any order: `missing(late(events(pairs), 50), 0.1)`. What the
-stream's end finds waiting is handed out then: every label that is not missing arrives exactly once. `play` runs a model
-over events; a prediction is made when its instance arrives and is never taken back.
+An adaptor takes events and gives events, so they compose in any order: `missing(late(events(pairs), 50), 0.1)`. What
+the stream's end finds waiting is handed out then: every label that is not missing arrives exactly once. `play` runs a
+model over events; a prediction is made when its instance arrives and is never taken back.
 """
 
 from __future__ import annotations
@@ -130,7 +130,8 @@ def play(model: Model, stream: Iterable[Event], block: int = BLOCK) -> Iterator[
     """Predict each instance when it arrives, learn each label when it arrives; yield (i, prediction).
 
     The x of an instance is kept until its label comes. Events between which nothing is learned, or each learned right
-    after its own arrival, go to the model as one block of at most `block` rows: the predictions are those of one by one.
+    after its own arrival, go to the model as one block of at most `block` rows: the predictions are those of one by
+    one.
 
     >>> from hedgerow import OnlineTransferClassifier
     >>> X, y = np.eye(4), [0, 1, 0, 1]
