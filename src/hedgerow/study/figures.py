@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hedgerow.arrays import Array
-from hedgerow.evaluate.plots import Theme, colour_of, draw_line, label_ends, marks_of, style
+from hedgerow.evaluate.plots import Theme, colour_of, draw_line, marks_of, style
 from hedgerow.paper.book import Row, rate
 from hedgerow.study.findings import Measure, Pages, balanced, majority
 from hedgerow.study.studies import Panel
@@ -17,9 +18,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-PANEL = (4.1, 3.3)  # inches
-NAMES = 1.3  # inches for the names of the lines
+COLUMNS = 2
+PANEL = (4.4, 3.0)  # inches
+HEAD = 0.7  # inches for the legend
 WINDOW = 4  # checkpoints: a tenth of the stream
+ROOM = 1.3  # the majority rule is drawn where it is at most this many times the worst method
+GREY = "#888888"
 SPREAD: dict[str, Any] = {"alpha": 0.13, "linewidth": 0}
 
 
@@ -30,64 +34,54 @@ def strengths(pages: Pages, theme: Theme = "light") -> Figure:
         panels.append((pages.study.panels[0], balanced, "mistakes, %, mean of the classes"))
     with style(theme) as colours:
         figure = _figure(len(panels))
-        for i, (panel, measure, name) in enumerate(panels, start=1):
-            axes = figure.add_subplot(1, len(panels), i)
-            ends = [end for m in pages.methods if (end := _curve(axes, pages, panel, m, measure, colours))]
+        for axes, (panel, measure, ylabel) in zip(_grid(figure, len(panels)), panels, strict=True):
+            top = max(_curve(axes, pages, panel, method, measure, colours) for method in pages.methods)
             if pages.study.name == "imbalance" and measure is rate:
-                ends.append(_majority(axes, pages, panel))
+                _majority(axes, pages, panel, top)
             names = list(panel.points)
-            axes.set_xticks(range(len(names)), names, rotation=20 if max(map(len, names)) > 9 else 0)
-            axes.set(title=panel.title, xlabel=panel.axis, ylabel=name if i == 1 or measure is balanced else "")
+            axes.set_xticks(range(len(names)), names, rotation=15 if max(map(len, names)) > 9 else 0)
+            axes.set(title=panel.title, xlabel=panel.axis, ylabel=ylabel)
             axes.set_xlim(-0.2, len(names) - 0.8)
-            axes.set_ylim(bottom=0)
-            _ends(axes, ends, last=i == len(panels) or measure is balanced)
-        return figure
+        return _finished(figure, pages, colours)
 
 
-def _curve(
-    axes: Axes, pages: Pages, panel: Panel, method: str, measure: Measure, colours: Mapping[str, str]
-) -> tuple[float, str, str] | None:
+def _curve(axes: Axes, pages: Pages, panel: Panel, method: str, measure: Measure, colours: Mapping[str, str]) -> float:
+    """The curve of a method; its highest point."""
     found = [(x, [measure(row) for row in pages.rows(method, p)]) for x, p in enumerate(panel.points.values())]
     x = np.array([at for at, rates in found if rates])
     if not len(x):
-        return None
+        return 0.0
     mean, sd = (np.array([f(rates) for _, rates in found if rates]) for f in (np.mean, np.std))
     j = pages.book.styles()[method]
-    colour = colour_of(j, colours)
-    axes.fill_between(x, mean - sd, mean + sd, color=colour, **SPREAD)
-    axes.plot(x, mean, color=colour, markersize=5, linewidth=1.8, **marks_of(j))
-    return float(mean[-1]), pages.title(method), colour
+    axes.fill_between(x, mean - sd, mean + sd, color=colour_of(j, colours), **SPREAD)
+    axes.plot(x, mean, color=colour_of(j, colours), markersize=5, linewidth=1.8, **marks_of(j))
+    return float(mean.max())
 
 
-def _majority(axes: Axes, pages: Pages, panel: Panel) -> tuple[float, str, str]:
+def _majority(axes: Axes, pages: Pages, panel: Panel, top: float) -> None:
     """The majority rule does not depend on the method: any method's rows have it."""
-    heights = [np.mean([majority(r) for m in pages.methods for r in pages.rows(m, p)]) for p in panel.points.values()]
-    axes.plot(range(len(heights)), heights, color="#888888", linewidth=1.2)
-    return float(heights[-1]), "majority rule", "#888888"
+    runs = [[row for m in pages.methods for row in pages.rows(m, p)] for p in panel.points.values()]
+    heights = [float(np.mean([majority(row) for row in rows])) if rows else float("nan") for rows in runs]
+    if min(heights) <= ROOM * top:
+        axes.plot(range(len(heights)), heights, color=GREY, linewidth=1.2)
+        axes.annotate("majority rule", (len(heights) - 1, heights[-1]), color=GREY, fontsize=9, ha="right", va="bottom")
 
 
 def along(pages: Pages, theme: Theme = "light") -> Figure:
     """Mistakes in a window that ends at each place of the stream, a panel a point; changes are upright lines."""
     with style(theme) as colours:
         figure = _figure(len(pages.points))
-        shared: Any = None
-        for i, point in enumerate(pages.points, start=1):
-            shared = axes = figure.add_subplot(1, len(pages.points), i, sharey=shared)
-            ends = []
+        for axes, point in zip(_grid(figure, len(pages.points)), pages.points, strict=True):
             for method in (m for m in pages.methods if pages.rows(m, point)):
                 at, rates = windows(pages.rows(method, point))
                 j = pages.book.styles()[method]
-                colour = colour_of(j, colours)
-                draw_line(axes, at, rates.mean(axis=0), j, colour)
-                ends.append((float(rates.mean(axis=0)[-1]), pages.title(method), colour))
-                for change in pages.rows(method, point)[0]["changes"]:
-                    axes.axvline(change, color=colours["text"], linewidth=0.8, linestyle=(0, (2, 3)))
+                draw_line(axes, at, rates.mean(axis=0), j, colour_of(j, colours))
+                changes = pages.rows(method, point)[0]["changes"]
                 axes.set_xlim(0, at[-1])
-            axes.set(title=point, xlabel="instances of the stream")
-            axes.set_ylim(bottom=0)
-            _ends(axes, ends, last=i == len(pages.points))
-        figure.axes[0].set_ylabel("mistakes in the last tenth of the stream, %")
-        return figure
+            for change in changes:
+                axes.axvline(change, color=colours["text"], linewidth=0.8, linestyle=(0, (2, 3)))
+            axes.set(title=point, xlabel="instances of the stream", ylabel="mistakes in a window, %")
+        return _finished(figure, pages, colours)
 
 
 def windows(rows: Sequence[Row], width: int = WINDOW) -> tuple[Array, Array]:
@@ -102,13 +96,35 @@ def windows(rows: Sequence[Row], width: int = WINDOW) -> tuple[Array, Array]:
     return at[width:], 100 * (curves[:, width:] - curves[:, :-width]) / (at[width:] - at[:-width])
 
 
-def _ends(axes: Axes, ends: Sequence[tuple[float, str, str]], last: bool) -> None:
-    """The names stand at the last panel only: the styles are the same in all."""
-    if last:
-        label_ends(axes, ends)
+def _grid(figure: Figure, panels: int) -> Iterator[Axes]:
+    width = min(panels, COLUMNS)
+    for i in range(panels):
+        yield figure.add_subplot(math.ceil(panels / width), width, i + 1)
+
+
+def _finished(figure: Figure, pages: Pages, colours: Mapping[str, str]) -> Figure:
+    """One scale for panels that show the same, from zero; a legend of the methods on top."""
+    from matplotlib.lines import Line2D
+
+    for name in {axes.get_ylabel() for axes in figure.axes}:
+        same = [axes for axes in figure.axes if axes.get_ylabel() == name]
+        top = max(axes.get_ylim()[1] for axes in same)
+        for axes in same:
+            axes.set_ylim(0, top)
+    numbers = pages.book.styles()
+    handles = [
+        Line2D([], [], color=colour_of(numbers[m], colours), markersize=5, linewidth=1.8, **marks_of(numbers[m]))
+        for m in pages.methods
+    ]
+    figure.legend(
+        handles, list(map(pages.title, pages.methods)),
+        loc="outside upper left", ncols=4, frameon=False, fontsize=9, handlelength=3.2,
+    )  # fmt: skip
+    return figure
 
 
 def _figure(panels: int) -> Figure:
     from matplotlib.figure import Figure as NewFigure  # a Figure without pyplot: no window, no global state
 
-    return NewFigure(figsize=(PANEL[0] * panels + NAMES, PANEL[1]), layout="constrained")
+    width, height = min(panels, COLUMNS), math.ceil(panels / COLUMNS)
+    return NewFigure(figsize=(max(PANEL[0] * width, 7.0), PANEL[1] * height + HEAD), layout="constrained")
