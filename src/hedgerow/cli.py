@@ -251,7 +251,7 @@ def study(
     from hedgerow.study.command import run as run_study
 
     if listing:
-        terminal.print_table(["name", "what it is about", "points"], listed())
+        terminal.print_table(["name", "what it is about", "strengths or kinds"], listed())
         return
     folder = None if data_dir is None else str(data_dir)
     job = Job(name, data, target, methods, orders, jobs, folder, out, resume, tuple(plugin or ()))

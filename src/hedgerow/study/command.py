@@ -89,9 +89,10 @@ def tables(job: Job) -> list[Sheet]:
 
 
 def listed() -> list[tuple[str, str, str]]:
-    """Name, title and points of every study.
+    """Name, title and strengths of every study, or its kinds where it has several.
 
     >>> listed()[0]
-    ('delay', 'Labels that come late', '0, 10, 50, 200')
+    ('delay', 'Labels that come late', '0; 10; 50; 200')
     """
-    return [(study.name, study.title, ", ".join(study.points)) for study in STUDIES.values()]
+    kinds = {s.name: s.points if len(s.panels) == 1 else [panel.title for panel in s.panels] for s in STUDIES.values()}
+    return [(study.name, study.title, "; ".join(kinds[study.name])) for study in STUDIES.values()]

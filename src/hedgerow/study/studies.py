@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hedgerow.errors import unknown
+from hedgerow.errors import InputError, unknown
 from hedgerow.study import sources as kinds
 from hedgerow.study.drift import KINDS, drifting
 from hedgerow.study.scenes import (
@@ -161,7 +161,9 @@ def find_studies(name: str) -> list[Study]:
     >>> [study.name for study in find_studies("delay,drift")]
     ['delay', 'drift']
     """
-    wanted = [word.strip() for word in name.split(",") if word.strip()] or [name]
+    wanted = [word.strip() for word in name.split(",") if word.strip()]
+    if not wanted:
+        raise InputError(f"no study named; choose one of {', '.join(STUDIES)}, or all (`hedgerow study --list`)")
     for word in wanted:
         if word != "all" and word not in STUDIES:
             raise unknown("study", word, [*STUDIES, "all"])
