@@ -150,12 +150,13 @@ def appearing_late(share: float) -> Scenario:
 
 
 def missing_classes(share: float) -> Scenario:
-    """Each source lacks a share of the classes, its own draw; every class stays in at least one source."""
+    """Each source lacks a share of the classes (one or more, not all), its own draw; all stay in some source."""
 
     def change(scene: Scene) -> Scene:
         rng = np.random.default_rng([SEED, 5])
         K, n = len(scene.classes), len(scene.sources)
-        has = np.array([rng.permutation(K) >= round(share * K) for _ in range(n)])
+        lacking = min(max(1, round(share * K)), K - 1)
+        has = np.array([rng.permutation(K) >= lacking for _ in range(n)])
         for k in np.flatnonzero(~has.any(axis=0)):
             has[rng.integers(n), k] = True
         kept = [np.isin(_y(s), scene.classes[row]) for s, row in zip(scene.sources, has, strict=True)]

@@ -62,8 +62,8 @@ def _late_classes() -> Study:
     return Study(
         "late-classes",
         "Classes that appear late, or only in the target",
-        "A share of the classes is in no source, or does not stream before half-time, or both. The first instance of a "
-        "class that nobody named before is a mistake of every method.",
+        "A share of the classes, at least one, is in no source, or does not stream before half-time, or both. The "
+        "first instance of a class that nobody named before is a mistake of every method.",
         points,
         panels,
     )
@@ -130,7 +130,7 @@ STUDIES = {
         _strengths(
             "missing-classes",
             "Classes missing from some sources",
-            "Each source lacks a share of the classes, another draw for each; every class is in at least one source.",
+            "Each source lacks a share of the classes, at least one, another draw for each; all are in some source.",
             "classes missing from each source",
             {"0 %": as_it_is} | {f"{percent} %": missing_classes(percent / 100) for percent in SHARES},
         ),
