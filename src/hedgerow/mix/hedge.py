@@ -1,0 +1,107 @@
+"""Hedge on mistakes (Freund and Schapire 1997), with a horizon or anytime; and the mixer of a single expert."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from hedgerow.arrays import Array
+from hedgerow.errors import InputError, unknown
+from hedgerow.mix.base import Mixer, softmax, votes
+
+GUARANTEES = ("proved", "theorem")
+
+
+@dataclass(frozen=True)
+class Hedge(Mixer):
+    """Freund and Schapire 1997 on mistakes: w_e = beta^{mistakes of e}. `beta=None` is the anytime rule.
+
+    >>> F = np.array([[[1.0, 0.0], [0.0, 1.0]]])
+    >>> Hedge(beta=0.5).run(np.array([0.0, 1.0]), 1, F, np.array([0])).weights.round(3)
+    array([[0.667, 0.333]])
+    """
+
+    beta: float | None = None
+    combination: str = "scores"
+    proof: str = "proved"
+
+    def __post_init__(self) -> None:
+        if self.beta is not None and not 0 < self.beta < 1:
+            raise InputError(f"beta={self.beta}: the discount must be between 0 and 1 (exclusive)")
+        if self.combination not in ("scores", "vote"):
+            raise unknown("combine", self.combination, ("scores", "vote"))
+        if self.proof not in GUARANTEES:
+            raise unknown("guarantee", self.proof, GUARANTEES)
+
+    def losses(self, F: Array, y: Array) -> Array:
+        """[argmax f_e != y]."""
+        wrong = (F.argmax(axis=2) != y[:, None]) & (y >= 0)[:, None]
+        return np.asarray(wrong, dtype=np.float64)
+
+    def advice(self, F: Array) -> Array:
+        """The scores, or one vote for each expert's own prediction."""
+        return F if self.combination == "scores" else votes(F)
+
+    def rates(self, seen: Array, n: int) -> Array:
+        """ln(1/beta), or ln(1 + sqrt(ln N / t)) in round t = seen + 1."""
+        if self.beta is not None:
+            return np.full(len(seen), math.log(1 / self.beta))
+        return np.log1p(np.sqrt(math.log(max(n, 1)) / (seen + 1.0)))
+
+    def bound(self, loss: Array, seen: int) -> float:
+        """See `guarantee`. With beta: (M_min ln(1/beta) + ln N)/(1 - beta), for votes over ln(2/(1 + beta));
+        anytime: M_min + 5/4 sqrt(T ln N) + ln N, for votes twice that.
+
+        >>> round(Hedge(beta=0.5).bound(np.array([3.0, 9.0]), 20), 3)
+        5.545
+        """
+        best, log_n = float(loss.min()), math.log(len(loss))
+        if self.proof == "theorem":
+            return best + 1.5 * math.sqrt(log_n * best) + log_n
+        if self.beta is None:
+            weighted = best + 1.25 * math.sqrt(seen * log_n) + log_n
+            return 2 * weighted if self.combination == "vote" else weighted
+        per_loss = math.log(2 / (1 + self.beta)) if self.combination == "vote" else 1 - self.beta
+        return (best * math.log(1 / self.beta) + log_n) / per_loss
+
+    @property
+    def guarantee(self) -> str:
+        """A weighted vote has a bound on its mistakes; summed scores only on Hedge's own weighted loss."""
+        if self.proof == "theorem":
+            return "the paper's Theorem 1 on mistakes, as printed (not proved for summed scores)"
+        return "mistakes of the vote" if self.combination == "vote" else "Hedge's weighted loss, not the mistakes"
+
+    def probabilities(self, scores: Array) -> Array:
+        """Shares of the vote are probabilities already."""
+        return scores if self.combination == "vote" else softmax(scores)
+
+
+@dataclass(frozen=True)
+class Single(Hedge):
+    """One expert, nothing to mix: its scores are the prediction, and its mistakes the bound.
+
+    >>> Single().bound(np.array([7.0]), 20)
+    7.0
+    """
+
+    def bound(self, loss: Array, seen: int) -> float:
+        """The mistakes so far: there is no better expert to compare with."""
+        return float(loss.min())
+
+    @property
+    def guarantee(self) -> str:
+        """Trivial."""
+        return "mistakes (the only expert's own)"
+
+
+def horizon_beta(horizon: float, experts: float) -> float:
+    """sqrt T/(sqrt T + sqrt ln N), the discount tuned for a stream of T labels and N experts.
+
+    >>> round(horizon_beta(110, 2), 4)
+    0.9265
+    """
+    if not horizon > 0:
+        raise InputError(f"horizon={horizon}: the expected length of the stream must be positive")
+    return math.sqrt(horizon) / (math.sqrt(horizon) + math.sqrt(math.log(experts)))

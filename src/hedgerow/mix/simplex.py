@@ -1,0 +1,133 @@
+"""Mixers that average points of the simplex: HomOTL-I's loss-based weights, and the Bayes mixture."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from hedgerow.arrays import Array
+from hedgerow.errors import InputError, unknown
+from hedgerow.mix.base import Mixer, simplex_projection, softmax, votes
+
+COMBINE = ("scores", "vote", "simplex")
+LOSSES = ("projection", "softmax", "margin")
+LEAST_PROBABILITY = 1e-12  # keeps a log-loss finite
+
+
+@dataclass(frozen=True)
+class LossBased(Mixer):
+    """HomOTL-I's weights (Zhao, Hoi, Wang, Li 2014) for any number of classes.
+
+    q_e is the Euclidean projection of f_e onto the simplex, the loss 1/2 |q_e - e_y|^2. With two classes q is
+    Pi(f) = clip((f + 1)/2, 0, 1) of the score difference and the loss (Pi(f) - Pi(y))^2: the original, exactly.
+    `loss="softmax"` takes q = softmax(f); `loss="margin"` the original's loss of the margin f_y - max f_s.
+
+    >>> LossBased().losses(np.array([[[0.0, 1.0]]]), np.array([1]))
+    array([[0.]])
+    """
+
+    eta: float = 0.5
+    loss: str = "projection"
+    combination: str = "simplex"
+
+    def __post_init__(self) -> None:
+        if self.loss not in LOSSES:
+            raise unknown("loss", self.loss, LOSSES)
+        if not self.eta > 0:
+            raise InputError(f"eta={self.eta}: the learning rate must be positive")
+        if self.combination not in COMBINE:
+            raise unknown("combine", self.combination, COMBINE)
+
+    def losses(self, F: Array, y: Array) -> Array:
+        """1/2 |q - e_y|^2, or (Pi(margin) - 1)^2."""
+        K = F.shape[2]
+        known = np.where((y >= 0) & (y < K), y, 0)
+        if self.loss == "margin":
+            own = np.take_along_axis(F, known[:, None, None], axis=2)[:, :, 0]
+            rivals = F.copy()
+            np.put_along_axis(rivals, np.broadcast_to(known[:, None, None], (*F.shape[:2], 1)), -np.inf, axis=2)
+            margin = np.clip((own - rivals.max(axis=2) + 1) / 2, 0, 1)
+            out = np.where((y < K)[:, None], (margin - 1) ** 2, 1.0)
+        else:
+            q = self._simplex(F)
+            own = np.take_along_axis(q, known[:, None, None], axis=2)[:, :, 0] * (y < K)[:, None]
+            out = 0.5 * ((q * q).sum(axis=2) - 2 * own + 1)
+        return np.asarray(out * (y >= 0)[:, None], dtype=np.float64)
+
+    def advice(self, F: Array) -> Array:
+        """Points of the simplex, or scores, or votes."""
+        if self.combination == "simplex":
+            return self._simplex(F)
+        return F if self.combination == "scores" else votes(F)
+
+    def rates(self, seen: Array, n: int) -> Array:
+        """eta, always."""
+        return np.full(len(seen), self.eta)
+
+    def bound(self, loss: Array, seen: int) -> float:
+        """4 min_e L_e + 8 ln N for eta = 1/2 and averaged simplex points; otherwise nothing is known.
+
+        >>> LossBased().bound(np.array([2.0]), 10)
+        8.0
+        """
+        proved = self.combination == "simplex" and self.loss != "margin" and self.eta == 0.5
+        return 4 * float(loss.min()) + 8 * math.log(len(loss)) if proved else math.inf
+
+    @property
+    def guarantee(self) -> str:
+        """The mistakes of the averaged simplex points."""
+        proved = self.combination == "simplex" and self.loss != "margin" and self.eta == 0.5
+        return "mistakes" if proved else "none is known for this combination"
+
+    def probabilities(self, scores: Array) -> Array:
+        """Averaged simplex points and votes are probabilities already."""
+        return softmax(scores) if self.combination == "scores" else scores
+
+    def _simplex(self, F: Array) -> Array:
+        return softmax(F) if self.loss == "softmax" else simplex_projection(F)
+
+
+@dataclass(frozen=True)
+class LogLoss(Mixer):
+    """The Bayes mixture: w_e = prod_t q_{e,t}(y_t), q_e = softmax(c f_e). A mistake costs at least ln 2.
+
+    >>> LogLoss().run(np.zeros(2), 0, np.array([[[1.0, 0.0], [0.0, 1.0]]]), np.array([0])).losses.round(3)
+    array([[0.313, 1.313]])
+    """
+
+    temperature: float = 1.0
+
+    def losses(self, F: Array, y: Array) -> Array:
+        """-ln q_y; for a class that nobody knew the same large number for all."""
+        K = F.shape[2]
+        known = np.where((y >= 0) & (y < K), y, 0)
+        own = np.take_along_axis(self.advice(F), known[:, None, None], axis=2)[:, :, 0]
+        out = -np.log(np.maximum(np.where((y < K)[:, None], own, 0.0), LEAST_PROBABILITY))
+        return np.asarray(out * (y >= 0)[:, None], dtype=np.float64)
+
+    def advice(self, F: Array) -> Array:
+        """Each expert's probabilities."""
+        return softmax(self.temperature * F)
+
+    def rates(self, seen: Array, n: int) -> Array:
+        """One: Bayes' rule."""
+        return np.ones(len(seen))
+
+    def bound(self, loss: Array, seen: int) -> float:
+        """(min_e L_e + ln N)/ln 2.
+
+        >>> round(LogLoss().bound(np.array([2.0, 3.0]), 9), 3)
+        3.885
+        """
+        return (float(loss.min()) + math.log(len(loss))) / math.log(2)
+
+    @property
+    def guarantee(self) -> str:
+        """The mistakes of the mixture."""
+        return "mistakes"
+
+    def probabilities(self, scores: Array) -> Array:
+        """A mixture of probabilities is one."""
+        return scores
