@@ -1,0 +1,16 @@
+"""A target that starts to stream, with four sources: predict, see the label, learn. Run: python examples/quickstart.py"""
+
+from hedgerow import OnlineTransferClassifier, load, split
+
+domains = load("digits")
+warmup, stream = split(domains["shifted"], warmup=0.3, seed=0)
+sources = [domain for name, domain in domains.items() if name != "shifted"]
+clf = OnlineTransferClassifier(method="oddm").fit_domains(sources, warmup)
+
+wrong = 0
+for t, (x, label) in enumerate(zip(stream.X, stream.y, strict=True), 1):
+    wrong += clf.predict_one(x) != label
+    clf.learn_one(x, label)
+    if t % 50 == 0:
+        trusted = clf.expert_names_[clf.weights_.argmax()]
+        print(f"{t:4d} labels, {wrong / t:.1%} mistakes so far, most trusted: {trusted}")
