@@ -1,4 +1,4 @@
-"""A target that starts to stream, with four sources: predict, see the label, learn. Run: python examples/quickstart.py"""
+"""A target that starts to stream, with four sources: predict, see the label, learn."""
 
 from hedgerow import OnlineTransferClassifier, load, split
 
