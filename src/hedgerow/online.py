@@ -103,9 +103,9 @@ class OnlineLearner(ABC):
     def _predict_and_learn(self, X: Matrix, y: Array, known: int | None) -> tuple[Trace, float]:
         """A block of preprocessed rows, each predicted before its label; and the loss of the mixture."""
 
+    @abstractmethod
     def _turn(self) -> None:
         """What happens every `period` labels."""
-        raise NotImplementedError
 
     def _projection(self, source: int) -> Array | None:
         """The linear projection of a source's space; None is the identity."""

@@ -15,6 +15,7 @@ M has rank K+1 and X M X^T = V V^T, where the columns of V are weighted mean gap
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,7 +33,7 @@ SCALINGS = ("unit", "S")
 
 
 @dataclass(frozen=True)
-class _MMD:
+class _MMD(ABC):
     """The options that TCA, JDA and BDA share."""
 
     dim: int = 100
@@ -45,9 +46,9 @@ class _MMD:
     normalise: bool = True
     unit_input: bool = True
 
+    @abstractmethod
     def weights(self, K: int) -> tuple[float, float]:
         """w_0 and w_c."""
-        raise NotImplementedError
 
     def fit(self, source: Matrix, codes: Array, target: Matrix) -> Alignment:
         """Solve, label the target rows by their nearest source row, solve again, until the labels repeat."""
