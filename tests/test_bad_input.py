@@ -421,7 +421,7 @@ def test_parts_check_their_own_options():
         (lambda: LossBased(combination="x"), "unknown combine"),
         (lambda: make_head("pa1", -1.0), "C=-1.0"),
         (lambda: make_head("pb", 1.0), "unknown head 'pb'; did you mean 'pa'"),
-        (lambda: register_method("oddm", REGISTERED["oddm"]), "there already.*replace=True"),
+        (lambda: register_method("oddm", REGISTERED["pa"]), "there already.*replace=True"),
         (lambda: split(TASK.sources[0], warmup=1.0), r"warmup=1.0.*\[0, 1\)"),
         (lambda: split(Domain("a", [[1.0]]), warmup=0.9), "leaves no stream"),
     ):

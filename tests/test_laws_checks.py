@@ -55,7 +55,10 @@ def test_our_own_methods(name):
 def test_a_method_of_ones_own():
     recipe = Recipe("Pooled TCA", "shared", "tca", "each", "pooled", "loss", refresh=True)
     register_method("pooled-tca-for-test", recipe, replace=True)
-    checks.check_method("pooled-tca-for-test", refresh_every=5)
+    try:
+        checks.check_method("pooled-tca-for-test", refresh_every=5)
+    finally:
+        METHODS.unregister("pooled-tca-for-test")
 
 
 class Forgetful(StepwiseHead):

@@ -35,6 +35,10 @@ class Registry(Generic[T]):
         self._parts[name] = part
         return part
 
+    def unregister(self, name: str) -> None:
+        """Forget a part; for tests, and for a plugin that is taken out again."""
+        self._parts.pop(name, None)
+
     def __getitem__(self, name: str) -> T:
         if name not in self._parts:
             self._from_entry_points(name)
