@@ -33,8 +33,24 @@ def run_block(P: Array, M: Array, Z: Array, Y: Array, noise: Array) -> Array:
     fits = np.asarray(Y - np.diag(L)[:, None] * E)
     both[noise >= NEVER] = 0  # exactly nothing is learned from such a row
     M += G.T @ E
-    P -= G.T @ G
+    subtract_gram(P, G)
     return fits
+
+
+def subtract_gram(P: Array, G: Array) -> None:
+    """P -= G' G in place: one pass over P, no second matrix of its size (P symmetric, C-contiguous).
+
+    >>> P = np.eye(2)
+    >>> subtract_gram(P, np.array([[0.5, 0.0]]))
+    >>> P.tolist()
+    [[0.75, 0.0], [0.0, 1.0]]
+    """
+    from scipy.linalg.blas import dgemm
+
+    rows = np.ascontiguousarray(G).T
+    out = dgemm(-1.0, rows, rows, beta=1.0, c=P.T, trans_b=True, overwrite_c=True)
+    if not np.shares_memory(out, P):  # BLAS was given a copy, because P is not laid out as it should be
+        P[...] = out.T
 
 
 def with_rows(P: Array, M: Array, U: Array, targets: Array, weight: float) -> tuple[Array, Array]:
