@@ -10,7 +10,7 @@ from laws import assert_same_state, fitted, law, make_task, seeds, state_of
 
 from hedgerow import OnlineTransferClassifier
 from hedgerow.ridge import mixture
-from hedgerow.ridge.regression import NEVER, run_block, with_rows
+from hedgerow.ridge.regression import NEVER, run_block, subtract_gram, with_rows
 from hedgerow.ridge.space import RELABEL
 
 OWN = ("hedgerow", "hedgerow-linear")
@@ -47,6 +47,15 @@ def test_the_regression_is_ridge_regression(rng):
     P, M = np.eye(5) / 0.7, np.zeros((5, 3))
     run_block(P, M, Z, Y, np.ones(40))
     np.testing.assert_allclose(M, np.linalg.solve(0.7 * np.eye(5) + Z.T @ Z, Z.T @ Y), atol=1e-10)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_the_update_in_place_is_the_product(rng, order):
+    root, G = rng.normal(size=(6, 6)), rng.normal(size=(3, 6))
+    P = np.array(root @ root.T, order=order)
+    expected = P - G.T @ G
+    subtract_gram(P, G)
+    np.testing.assert_allclose(P, expected, atol=1e-12)
 
 
 def test_a_relabelled_pool_is_a_pool_learned_with_the_new_labels(rng):
