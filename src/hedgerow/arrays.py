@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,6 +24,20 @@ def is_sparse(X: object) -> bool:
 def dense(X: Matrix) -> Array:
     """X as a dense array; a copy only if it was sparse."""
     return np.asarray(X.toarray() if is_sparse(X) else X)
+
+
+def stack_rows(parts: Sequence[Matrix]) -> Matrix:
+    """All rows of all parts, one after the other; CSR if any part is sparse.
+
+    >>> stack_rows([np.ones((1, 2)), np.zeros((1, 2))])
+    array([[1., 1.],
+           [0., 0.]])
+    """
+    if any(is_sparse(X) for X in parts):
+        import scipy.sparse as sp
+
+        return sp.vstack([sp.csr_array(X) for X in parts], format="csr")
+    return np.vstack(parts)
 
 
 def check_matrix(X: Matrix, what: str, n_features: int | None = None) -> Matrix:

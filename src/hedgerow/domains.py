@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hedgerow.arrays import Array, Matrix, check_matrix, is_sparse
+from hedgerow.arrays import Array, Matrix, check_matrix, stack_rows
 from hedgerow.errors import InputError
 from hedgerow.labels import as_labels, is_missing
 
@@ -117,11 +117,5 @@ def pool(domains: Sequence[Domain], name: str = "pooled") -> Domain:
     >>> pool([Domain("a", [[1.0]], ["x"]), Domain("b", [[2.0]], ["y"])])
     Domain('pooled', 2 x 1, 2 classes)
     """
-    if any(is_sparse(d.X) for d in domains):
-        import scipy.sparse as sp
-
-        X: Matrix = sp.vstack([sp.csr_array(d.X) for d in domains], format="csr")
-    else:
-        X = np.vstack([d.X for d in domains])
     y = None if any(d.y is None for d in domains) else np.concatenate([d.y for d in domains if d.y is not None])
-    return Domain(name, X, y)
+    return Domain(name, stack_rows([d.X for d in domains]), y)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.align import ALIGNERS, Aligner, Alignment, Projection
-from hedgerow.arrays import Array, Matrix, dense, is_sparse
+from hedgerow.arrays import Array, Matrix, dense, stack_rows
 from hedgerow.errors import InputError, unknown
 from hedgerow.heads import Head, make_head, train
 from hedgerow.learner import Expert, Learner, Plan, Refresh
@@ -183,15 +183,7 @@ def _align(
     aligner = make_aligner(options.aligner or recipe.aligner, options)
     if len(Xs) == 1:
         return align(aligner, Xs[0], codes[0], U)
-    return align(aligner, _rows(Xs), np.concatenate(codes), U)
-
-
-def _rows(parts: Sequence[Matrix]) -> Matrix:
-    if any(is_sparse(X) for X in parts):
-        import scipy.sparse as sp
-
-        return sp.vstack([sp.csr_array(X) for X in parts], format="csr")
-    return np.vstack(parts)
+    return align(aligner, stack_rows(Xs), np.concatenate(codes), U)
 
 
 def _project(projection: Projection, X: Matrix, to_unit: bool) -> Array:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hedgerow.align.base import Alignment, Info, Projection, rbf_rows
-from hedgerow.arrays import Array, Matrix, dense, is_sparse
+from hedgerow.arrays import Array, Matrix, dense, stack_rows
 from hedgerow.errors import InputError, unknown
 from hedgerow.linalg import low_rank_pencil, scatter_root
 from hedgerow.moments import Moments
@@ -53,7 +53,7 @@ class _MMD(ABC):
     def fit(self, source: Matrix, codes: Array, target: Matrix) -> Alignment:
         """Solve, label the target rows by their nearest source row, solve again, until the labels repeat."""
         self._check()
-        rows = _stack(source, target)
+        rows = stack_rows([source, target])
         if self.unit_input or self.kernel == "rbf":  # the rbf kernel is defined on rows of unit length
             rows = unit(rows)
         X = rows if self.kernel == "primal" else _gram(rows, self.kernel, self.gamma)
@@ -199,14 +199,6 @@ def _gram(rows: Matrix, kernel: str, gamma: float) -> Array:
         D = dense(rows)
         return rbf_rows(D, D, gamma)
     return dense(rows @ rows.T)
-
-
-def _stack(source: Matrix, target: Matrix) -> Matrix:
-    if is_sparse(source) or is_sparse(target):
-        import scipy.sparse as sp
-
-        return sp.vstack([sp.csr_array(source), sp.csr_array(target)], format="csr")
-    return np.vstack([source, target])
 
 
 __all__ = ["BDA", "JDA", "TCA", "nearest_row"]

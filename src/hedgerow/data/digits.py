@@ -17,7 +17,7 @@ Thinning is the share of a 2 x 2 grey erosion mixed into the image; turn is in d
 down, right and blur (the standard deviation of a Gaussian) are in pixels; gain has no unit, glow is in levels of ink
 (0..16). Interpolation is linear, what comes in over the edge is 0, and nothing is random.
 
-The settings were chosen, among some fifteen, so that methods differ when rows are scaled as in the authors' code (row
+The settings were chosen, among some twenty, so that methods differ when rows are scaled as in the authors' code (row
 min-max, then unit length): PA on the stream alone errs on nearly half of it, starting from the pooled sources helps,
 and aligning the domains first helps again. Where each domain is z-scored first, all of them err less and lie closer
 together. So these domains show how the methods work; they are no evidence of which is best.

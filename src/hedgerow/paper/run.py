@@ -22,7 +22,6 @@ from hedgerow.paper.experiments import Unit
 from hedgerow.paper.tasks import TASKS, Prepared, order_of, prepare, presented
 
 CHECKPOINTS = 40  # points of a curve over the stream
-NONE: list[float] = []
 DISCREPANCY_ORDERS = 5  # the discrepancy over the stream is followed for the first orders only
 
 
@@ -67,7 +66,6 @@ def _row(unit: Unit, trial: int, prepared: Prepared, clf: OnlineTransferClassifi
         if follow:
             distances.append(_distance(clf, true_gaps))
         start = end
-    state, mixer = clf.learner_.state, getattr(clf.learner_.plan, "mixer", None)  # our own learner has another mixture
     return {
         "group": unit.group,
         "task": unit.task.name,
@@ -85,12 +83,7 @@ def _row(unit: Unit, trial: int, prepared: Prepared, clf: OnlineTransferClassifi
         "discrepancy_at": [0, *at.tolist()] if follow else [],
         "discrepancy": distances,
         "experts": clf.expert_names_,
-        "expert_mistakes": state.get("expert_mistakes", NONE),
-        "expert_loss": state.get("expert_loss", NONE),
-        "hedge_loss": clf.hedge_loss_,
-        "beta": mixer.beta if isinstance(mixer, Hedge) else None,
-        "bound": clf.bound_ if np.isfinite(clf.bound_) else None,
-        "guarantee": clf.guarantee_,
+        **account(clf),
         "reading": unit.reading,
         "options": unit.options | {"horizon": len(y), "dim": clf.dim_},
         "seeds": {"split": unit.split, "order": trial, "sources": trial},
@@ -102,6 +95,20 @@ def _row(unit: Unit, trial: int, prepared: Prepared, clf: OnlineTransferClassifi
 def _has_linear_map(clf: OnlineTransferClassifier) -> bool:
     """Whether there is an A whose objective can be followed; a kernel space has none, nor has a map of the source."""
     return "A" in clf.learner_.state and not clf.learner_.plan.gammas
+
+
+def account(clf: OnlineTransferClassifier) -> dict[str, Any]:
+    """What the theory needs of a finished run: losses of the experts and of the mixture, and the bound."""
+    learner = clf.learner_
+    mixer = getattr(learner.plan, "mixer", None)  # our own learner mixes in another way, and has no beta
+    return {
+        "expert_mistakes": learner.state["expert_mistakes"],
+        "expert_loss": learner.state.get("expert_loss", np.empty(0)),
+        "hedge_loss": clf.hedge_loss_,
+        "beta": mixer.beta if isinstance(mixer, Hedge) else None,
+        "bound": clf.bound_ if np.isfinite(clf.bound_) else None,
+        "guarantee": clf.guarantee_,
+    }
 
 
 def _true_gaps(clf: OnlineTransferClassifier, X: Array, y: Array) -> list[Array]:

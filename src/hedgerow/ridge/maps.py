@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hedgerow.arrays import Array
+from hedgerow.moments import Moments
 from hedgerow.preprocess import unit
 
 LANDMARKS = 1000  # at most; 600 left small sources uncovered, 2000 gained nothing
@@ -55,11 +56,8 @@ class Map:
 def whitening(sources: Sequence[Array], codes: Sequence[Array], K: int) -> Map:
     """H from the pooled within-class covariance; the shrinkage is its mean eigenvalue."""
     rows = np.vstack(sources)
-    y = np.concatenate(codes)
-    counts = np.bincount(y, minlength=K)
-    sums = np.zeros((K, rows.shape[1]))
-    np.add.at(sums, y, rows)
-    means = sums / np.maximum(counts, 1)[:, None]
+    moments = Moments.of(rows, np.concatenate(codes), K)
+    means, counts = moments.class_means, moments.class_counts
     within = (rows.T @ rows - (means.T * counts) @ means) / len(rows)
     values, Q = np.linalg.eigh(within)
     values = np.maximum(values, 0)

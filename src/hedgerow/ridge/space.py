@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hedgerow.arrays import Array
+from hedgerow.moments import class_sums
 from hedgerow.preprocess import unit
 from hedgerow.ridge.maps import Map
 from hedgerow.ridge.regression import deviation_prior, run_block, source_prior, with_rows
@@ -86,8 +87,8 @@ class Space:
         Z = [mapping(X) for X in sources]
         d = mapping(pool[:0]).shape[1]
         G = [z.T @ z for z in Z]
-        sums = [_class_sums(z, y, K) for z, y in zip(Z, codes, strict=True)]
-        counts = [np.bincount(y, minlength=K).astype(float) for y in codes]
+        both = [class_sums(z, y, K) for z, y in zip(Z, codes, strict=True)]
+        counts, sums = [c for c, _ in both], [s for _, s in both]
         tables, priors = [], []
         for w in weightings(len(Z)):
             table = _class_codes(w, sums, counts) if settings.class_codes else np.eye(K)
@@ -188,12 +189,6 @@ def weightings(n: int) -> list[Array]:
     if not n:
         return []
     return [np.ones(n)] + ([np.where(np.arange(n) == i, 1.0, EPSILON) for i in range(n)] if n > 1 else [])
-
-
-def _class_sums(Z: Array, y: Array, K: int) -> Array:
-    sums = np.zeros((K, Z.shape[1]))
-    np.add.at(sums, y, Z)
-    return sums
 
 
 def _class_codes(weights: Array, sums: list[Array], counts: list[Array]) -> Array:

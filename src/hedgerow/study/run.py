@@ -15,16 +15,14 @@ import numpy as np
 from hedgerow.arrays import Array, Matrix
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.methods import METHODS
-from hedgerow.mix import Hedge
 from hedgerow.paper.cache import AlignmentCache
-from hedgerow.paper.run import versions
+from hedgerow.paper.run import account, versions
 from hedgerow.study.scenes import SEED, Scene, scene
 from hedgerow.study.streams import Model, events, play
 from hedgerow.study.studies import STUDIES
 
 CHECKPOINTS = 40  # points of a curve over the stream
 READING = "general"  # what a user gets who sets nothing
-NONE: list[float] = []
 
 
 @dataclass(frozen=True)
@@ -124,7 +122,6 @@ def _row(unit: Unit, trial: int, made: Scene, clf: OnlineTransferClassifier, off
     line = made.line(trial)
     y, n = np.asarray(made.target.y)[line.rows], len(mistakes)
     at = np.unique(np.linspace(0, n, CHECKPOINTS + 1).astype(int))[1:]
-    state, mixer = clf.learner_.state, getattr(clf.learner_.plan, "mixer", None)
     return {
         "group": unit.study,
         "task": unit.task,
@@ -145,12 +142,7 @@ def _row(unit: Unit, trial: int, made: Scene, clf: OnlineTransferClassifier, off
         "learned": clf.seen_,
         "sources": clf.source_names_,
         "unlabelled": 0 if made.warmup is None else len(made.warmup),
-        "expert_mistakes": state.get("expert_mistakes", NONE),
-        "expert_loss": state.get("expert_loss", NONE),
-        "hedge_loss": clf.hedge_loss_,
-        "beta": mixer.beta if isinstance(mixer, Hedge) else None,
-        "bound": clf.bound_ if np.isfinite(clf.bound_) else None,
-        "guarantee": clf.guarantee_,
+        **account(clf),
         "reading": READING,
         "options": {"dim": clf.dim_},
         "seeds": {"scene": SEED, "order": trial},
