@@ -56,6 +56,7 @@ class RidgeLearner(OnlineLearner):
         self.plan, self.state = plan, state
         self.pre = Preprocess.of_arrays(plan.steps, state)
         self.spaces = [Space(settings, Part(state, f"space.{i}.")) for i, settings in enumerate(plan.spaces)]
+        self._last: tuple[Array, int, list[Array], Sequence[Array | None]] = np.empty((0, 0)), -1, [], []
 
     @property
     def expert_names(self) -> list[str]:
@@ -80,7 +81,7 @@ class RidgeLearner(OnlineLearner):
     @property
     def dim(self) -> int:
         """The largest space."""
-        return max(len(space.arrays["P"]) for space in self.spaces)
+        return max(len(space.alone.P) for space in self.spaces)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -109,12 +110,23 @@ class RidgeLearner(OnlineLearner):
 
     def _heads(self, X: Matrix) -> Array:
         rows = dense(self.pre.apply(X))
-        return np.concatenate([space.scores(rows) for space in self.spaces], axis=1)
+        Z = [space.map(rows) for space in self.spaces]
+        fits = [space.fit(z) for space, z in zip(self.spaces, Z, strict=True)]
+        if len(rows) == 1:
+            self._last = rows, self.seen, Z, fits
+        return self._scored(fits)
+
+    def _scored(self, fits: list[Array]) -> Array:
+        return np.concatenate([space.scores(f) for space, f in zip(self.spaces, fits, strict=True)], axis=1)
 
     def _predict_and_learn(self, X: Matrix, y: Array, known: int | None) -> tuple[Trace, float]:
         rows = dense(X)
         noise = np.where(y >= 0, 1.0, NEVER)
-        F = np.concatenate([space.run(rows, y, noise) for space in self.spaces], axis=1)
+        last, seen, Z, before = self._last
+        if seen != self.seen or not np.array_equal(last, rows):  # not the row that was just predicted
+            Z, before = [space.map(rows) for space in self.spaces], [None] * len(self.spaces)
+        parts = zip(self.spaces, Z, before, strict=True)
+        F = self._scored([space.run(z, y, noise, fits) for space, z, fits in parts])
         frequencies = mixture.log_frequencies(self.state, y)[:, :known]
         mixed = mixture.run(self.state, F, y, known)
         votes = np.concatenate([F[:, :, :known].argmax(axis=2), frequencies.argmax(axis=1)[:, None]], axis=1)
@@ -122,11 +134,12 @@ class RidgeLearner(OnlineLearner):
 
     def _turn(self) -> None:
         for space in self.spaces:
-            space.relabel()
+            space.fold()
 
     def grow(self, n_classes: int) -> None:
         """New classes in every head; the frequencies count them from one, as all others."""
         extra = n_classes - self.n_classes
+        self._last = np.empty((0, 0)), -1, [], []
         for space in self.spaces:
             space.grow(extra)
         self.state["mix.counts"] = np.concatenate([self.state["mix.counts"], np.ones(extra)])

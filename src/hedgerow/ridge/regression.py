@@ -6,9 +6,14 @@ Several heads share one P (d x d); their weights stand side by side in M (d x q)
 
 Block form (exact): S = diag(r) + Z P Z' = L L',  E = L^-1 (Y - Z M),  G = L^-1 Z P;  the fits before each label are
 Y - diag(L) E, all at once, and afterwards M += G' E, P -= G' G. A row without a label is one of infinite r.
+
+The rows of G and E wait until `fold` adds them up in one product: until then P is P - G' G and M is M + G' E, and
+reading them costs z' P - (z' G') G and z' M + (z' G') E. So one instance reads P once and never writes it.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -17,24 +22,66 @@ from hedgerow.arrays import Array
 NEVER = 1e30  # r of a row that is predicted and not learned
 
 
-def run_block(P: Array, M: Array, Z: Array, Y: Array, noise: Array) -> Array:
-    """Fits of each row before its label (B x q); P and M in place. `noise` is r, a number a row.
+class Regression:
+    """A view on the arrays P, M, G, E (rows that wait) and their number `waiting`; all changes are in place."""
 
-    >>> P, M = np.eye(2), np.zeros((2, 1))
-    >>> run_block(P, M, np.array([[1.0, 0.0], [1.0, 0.0]]), np.ones((2, 1)), np.ones(2)).ravel().round(6).tolist()
-    [0.0, 0.5]
-    """
-    import scipy.linalg
+    def __init__(self, arrays: Mapping[str, Array]) -> None:
+        self.P, self.M, self.G, self.E = (arrays[name] for name in ("P", "M", "G", "E"))
+        self.count = arrays["waiting"]
 
-    PZ = Z @ P
-    L = np.linalg.cholesky(np.diag(noise) + PZ @ Z.T)
-    both = scipy.linalg.solve_triangular(L, np.hstack([Y - Z @ M, PZ]), lower=True, check_finite=False)
-    E, G = both[:, : Y.shape[1]], both[:, Y.shape[1] :]
-    fits = np.asarray(Y - np.diag(L)[:, None] * E)
-    both[noise >= NEVER] = 0  # exactly nothing is learned from such a row
-    M += G.T @ E
-    subtract_gram(P, G)
-    return fits
+    @staticmethod
+    def arrays(P: Array, M: Array, room: int) -> dict[str, Array]:
+        """The arrays of a regression that starts at P and M and folds after at most `room` labels."""
+        d, q = M.shape
+        return {"P": P, "M": M, "G": np.zeros((room, d)), "E": np.zeros((room, q)), "waiting": np.zeros(1, np.int64)}
+
+    @property
+    def waiting(self) -> int:
+        """How many labels are not folded in yet."""
+        return int(self.count[0])
+
+    def fit(self, Z: Array) -> Array:
+        """Z M, by all labels so far."""
+        n, fits = self.waiting, Z @ self.M
+        if n:
+            fits += (Z @ self.G[:n].T) @ self.E[:n]
+        return np.asarray(fits)
+
+    def run(self, Z: Array, Y: Array, noise: Array, before: Array | None = None) -> Array:
+        """Fits of each row before its label (B x q). `noise` is r, a number a row; `before` is `fit(Z)` if known.
+
+        >>> r = Regression(Regression.arrays(np.eye(2), np.zeros((2, 1)), 2))
+        >>> r.run(np.array([[1.0, 0.0], [1.0, 0.0]]), np.ones((2, 1)), np.ones(2)).ravel().round(6).tolist()
+        [0.0, 0.5]
+        """
+        n = self.waiting
+        PZ = Z @ self.P
+        if n:
+            PZ -= (Z @ self.G[:n].T) @ self.G[:n]
+        S = PZ @ Z.T
+        S.flat[:: len(S) + 1] += noise
+        missed = Y - (self.fit(Z) if before is None else before)
+        if len(S) == 1:
+            root = np.sqrt(S[0])
+            E, G, scale = missed / root, PZ / root, root
+        else:
+            from scipy.linalg import solve_triangular
+
+            L = np.linalg.cholesky(S)
+            both = solve_triangular(L, np.hstack([missed, PZ]), lower=True, check_finite=False, overwrite_b=True)
+            E, G, scale = both[:, : Y.shape[1]], both[:, Y.shape[1] :], np.diag(L)
+        learned = noise < NEVER
+        end = n + int(learned.sum())
+        self.G[n:end], self.E[n:end], self.count[0] = G[learned], E[learned], end
+        return np.asarray(Y - scale[:, None] * E)
+
+    def fold(self) -> tuple[Array, Array]:
+        """What waits goes into M and P: one product each. Returns the rows (G, E) that did, until the next `run`."""
+        G, E = self.G[: self.waiting], self.E[: self.waiting]
+        self.M += G.T @ E
+        subtract_gram(self.P, G)
+        self.count[0] = 0
+        return G, E
 
 
 def subtract_gram(P: Array, G: Array) -> None:

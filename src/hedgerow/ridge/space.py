@@ -6,6 +6,7 @@ where asked one that knows no source. The target's weights are those of the sour
 The pool: every RELABEL labels each head labels the warm-up rows by its pool-free weights; a second copy of the
 regression carries them as observations of a small weight with those labels, and only that copy predicts. Its P does
 not depend on the labels, so both copies follow the same updates, and a relabelling is M += w P U' (C[new] - C[old]).
+What the pool-free weights say of the pool, U M, follows M's own updates: U M += (U G') E.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from hedgerow.arrays import Array
 from hedgerow.moments import class_sums
 from hedgerow.preprocess import unit
 from hedgerow.ridge.maps import Map
-from hedgerow.ridge.regression import deviation_prior, run_block, source_prior, with_rows
+from hedgerow.ridge.regression import Regression, deviation_prior, source_prior, with_rows
 
 EPSILON = 0.03  # how much a source's own head trusts the other sources
 RELABEL = 50  # labels between two labellings of the pool
@@ -63,20 +64,29 @@ class Part(MutableMapping[str, Array]):
 class Space:
     """What a space does; its arrays are a part of the learner's state."""
 
-    def __init__(self, settings: Settings, arrays: MutableMapping[str, Array]) -> None:
+    def __init__(self, settings: Settings, arrays: Part) -> None:
         self.settings, self.arrays = settings, arrays
         self.map = Map(arrays.get("A"), arrays.get("landmarks"))
+        self._look()
+
+    def _look(self) -> None:
+        """Views on the arrays as they are now; to be taken again when they were replaced."""
+        pool = Part(self.arrays.state, self.arrays.prefix + "pool.")
+        self.alone = Regression(self.arrays)
+        self.pooled = Regression(pool) if "P" in pool else None
+        self.widths = self.arrays["widths"].tolist()
+        self.classes = len(self.arrays["codes"])
 
     @property
     def heads(self) -> int:
         """How many heads share the space."""
-        return len(self.arrays["widths"])
+        return len(self.widths)
 
     @classmethod
     def start(
         cls,
         settings: Settings,
-        arrays: MutableMapping[str, Array],
+        arrays: Part,
         mapping: Map,
         sources: Sequence[Array],
         codes: Sequence[Array],
@@ -98,8 +108,8 @@ class Space:
             tables.append(np.eye(K))
             priors.append(np.zeros((d, K)))
         arrays.update(mapping.arrays())
-        arrays["P"] = deviation_prior(G, d, settings.lam, settings.trust, settings.tau)
-        arrays["M"] = np.hstack(priors)
+        P = deviation_prior(G, d, settings.lam, settings.trust, settings.tau)
+        arrays.update(Regression.arrays(P, np.hstack(priors), RELABEL))
         arrays["codes"] = np.hstack(tables)
         arrays["widths"] = np.array([table.shape[1] for table in tables])
         space = cls(settings, arrays)
@@ -109,71 +119,78 @@ class Space:
 
     def _add_pool(self, U: Array) -> None:
         a = self.arrays
-        a["U"] = U
-        a["labels"] = self._labels(U)
-        a["P1"], a["M1"] = with_rows(a["P"], a["M"], U, self._targets(a["labels"]), self.settings.pool)
+        a["U"], a["UM"] = U, U @ a["M"]
+        a["labels"] = self._labels()
+        P, M = with_rows(a["P"], a["M"], U, self._targets(a["labels"]), self.settings.pool)
+        Part(a.state, a.prefix + "pool.").update(Regression.arrays(P, M, RELABEL))
+        self._look()
 
     # -- rows ---------------------------------------------------------------------------------------------------
 
-    def scores(self, X: Array) -> Array:
-        """Scores of every head for rows that are only predicted (B x heads x K), centred over the classes."""
-        M = self.arrays["M1"] if "M1" in self.arrays else self.arrays["M"]
-        return self._scores_of(self.map(X) @ M)
+    def fit(self, Z: Array) -> Array:
+        """What all heads say of rows in the space (B x q), by what was learned so far."""
+        return (self.pooled or self.alone).fit(Z)
 
-    def run(self, X: Array, y: Array, noise: Array) -> Array:
-        """Scores of every head before each label; the regressions learn the rows (noise: 1/weight, or never)."""
-        Z, a = self.map(X), self.arrays
-        Y = a["codes"][np.maximum(y, 0)]
-        fits = run_block(a["P"], a["M"], Z, Y, noise)
-        if "M1" in a:
-            fits = run_block(a["P1"], a["M1"], Z, Y, noise)
-        return self._scores_of(fits)
+    def run(self, Z: Array, y: Array, noise: Array, before: Array | None = None) -> Array:
+        """The same before each label; the regressions learn the rows (noise: 1/weight, or never)."""
+        Y = self.arrays["codes"][np.maximum(y, 0)]
+        if self.pooled is None:
+            return self.alone.run(Z, Y, noise, before)
+        self.alone.run(Z, Y, noise)
+        return self.pooled.run(Z, Y, noise, before)
 
-    def relabel(self) -> None:
-        """The pool's labels by the weights so far."""
-        a = self.arrays
-        if "U" not in a:
+    def fold(self) -> None:
+        """What waits is added up, and the pool is labelled again by the weights so far."""
+        G, E = self.alone.fold()
+        if self.pooled is None:
             return
-        labels = self._labels(a["U"])
-        change = self._targets(labels) - self._targets(a["labels"])
-        a["M1"] += self.settings.pool * a["P1"] @ (a["U"].T @ change)
-        a["labels"] = labels
+        self.pooled.fold()
+        a = self.arrays
+        a["UM"] += (a["U"] @ G.T) @ E
+        labels = self._labels()
+        moved = (labels != a["labels"]).any(axis=1)
+        if moved.any():
+            change = self._targets(labels[moved]) - self._targets(a["labels"][moved])
+            self.pooled.M += self.settings.pool * np.linalg.multi_dot([self.pooled.P, a["U"][moved].T, change])
+            a["labels"] = labels
 
     def grow(self, extra: int) -> None:
         """New classes: a column of the codes each, orthogonal to all others; what was learned so far had zero there."""
         a = self.arrays
-        tables, means, means1 = [], [], []
+        tables = []
         for begin, end in self._spans():
             table = a["codes"][:, begin:end]
             grown = np.zeros((len(table) + extra, table.shape[1] + extra))
             grown[: len(table), : table.shape[1]] = table
             grown[len(table) :, table.shape[1] :] = np.eye(extra)
             tables.append(grown)
-            means.append(np.pad(a["M"][:, begin:end], ((0, 0), (0, extra))))
-            if "M1" in a:
-                means1.append(np.pad(a["M1"][:, begin:end], ((0, 0), (0, extra))))
-        a["codes"], a["M"] = np.hstack(tables), np.hstack(means)
-        a["widths"] = a["widths"] + extra
-        if means1:
-            a["M1"] = np.hstack(means1)
+        for name in ("M", "E", "UM", "pool.M", "pool.E"):
+            if name in a:
+                parts = [np.pad(a[name][:, b:e], ((0, 0), (0, extra))) for b, e in self._spans()]
+                a[name] = np.hstack(parts)
+        a["codes"], a["widths"] = np.hstack(tables), a["widths"] + extra
+        self._look()
 
     # -- codes --------------------------------------------------------------------------------------------------
 
     def _spans(self) -> list[tuple[int, int]]:
-        ends = np.cumsum(self.arrays["widths"])
+        ends = np.cumsum(self.widths)
         return list(zip(np.concatenate([[0], ends[:-1]]).tolist(), ends.tolist(), strict=True))
 
-    def _scores_of(self, fits: Array) -> Array:
-        """score_k = C_k . f - |C_k|^2/2, minus its mean over the classes."""
-        out = np.empty((len(fits), self.heads, len(self.arrays["codes"])))
-        for h, (begin, end) in enumerate(self._spans()):
-            C = self.arrays["codes"][:, begin:end]
-            out[:, h] = fits[:, begin:end] @ C.T - 0.5 * (C * C).sum(axis=1)
+    def scores(self, fits: Array) -> Array:
+        """score_k = C_k . f - |C_k|^2/2, minus its mean over the classes (B x heads x K)."""
+        if not self.settings.class_codes:  # C is the identity
+            out = fits.reshape(len(fits), self.heads, self.classes)
+        else:
+            out = np.empty((len(fits), self.heads, self.classes))
+            for h, (begin, end) in enumerate(self._spans()):
+                C = self.arrays["codes"][:, begin:end]
+                out[:, h] = fits[:, begin:end] @ C.T - 0.5 * (C * C).sum(axis=1)
         return np.asarray(out - out.mean(axis=2, keepdims=True))
 
-    def _labels(self, U: Array) -> Array:
+    def _labels(self) -> Array:
         """The class that each head gives each row of the pool (rows x heads), by the pool-free weights."""
-        return np.asarray(self._scores_of(U @ self.arrays["M"]).argmax(axis=2))
+        return np.asarray(self.scores(self.arrays["UM"]).argmax(axis=2))
 
     def _targets(self, labels: Array) -> Array:
         parts = [self.arrays["codes"][labels[:, h], begin:end] for h, (begin, end) in enumerate(self._spans())]
