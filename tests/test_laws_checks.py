@@ -82,15 +82,15 @@ class Eager(StepwiseHead):
 class Boastful(Hedge):
     """Promises no loss at all."""
 
-    def bound(self, loss, seen):
+    def bound(self, state, seen):
         return 0.0
 
 
 class Partial(Hedge):
     """Trusts the first expert."""
 
-    def weights(self, loss, seen):
-        return super().weights(loss * np.arange(1, loss.shape[1] + 1), seen)
+    def _weigh(self, state, labels, losses):
+        return super()._weigh(state, labels, losses * np.arange(1, losses.shape[1] + 1))
 
 
 @dataclass(frozen=True)

@@ -22,17 +22,16 @@ def one_hot(predictions, K):
 def adversary(mixer, seed, n, K, rounds, F_of):
     """At each round the label that the mixer believes in least (or, at times, the first expert's own answer)."""
     rng = np.random.default_rng(seed)
-    loss, mixture, mistakes = np.zeros(n), 0.0, 0
+    state, mixture, mistakes = mixer.start(n), 0.0, 0
     for t in range(rounds):
         F = F_of(rng, n, K)
         kind = rng.random()
-        hurtful = int(mixer.combine(loss, t, F)[0].argmin())
+        hurtful = int(mixer.combine(state, t, F)[0].argmin())
         label = np.array([hurtful if kind < 0.5 else int(F[0, 0].argmax()) if kind < 0.9 else K])
-        out = mixer.run(loss, t, F, label)
+        out = mixer.run(state, t, F, label)
         mixture += float(out.weights[0] @ out.losses[0])
         mistakes += int(out.scores[0].argmax() != label[0])
-        loss = loss + out.losses[0]
-        yield t + 1, loss, mixture, mistakes
+        yield t + 1, state, mixture, mistakes
 
 
 def guesses(rng, n, K):
@@ -47,13 +46,13 @@ def scores(rng, n, K):
 @law(40)
 def test_hedge_never_suffers_more_than_its_bound(seed, beta, n, K):
     mixer = Hedge(beta)
-    for t, loss, mixture, _ in adversary(mixer, seed, n, K, 60, guesses):
-        best, log_n = loss.min(), math.log(n)
+    for t, state, mixture, _ in adversary(mixer, seed, n, K, 60, guesses):
+        best, log_n = state["expert_loss"].min(), math.log(n)
         if beta is None:
             bound = best + 1.25 * math.sqrt(t * log_n) + log_n
         else:
             bound = (best * math.log(1 / beta) + log_n) / (1 - beta)
-        assert mixer.bound(loss, t) == pytest.approx(bound)
+        assert mixer.bound(state, t) == pytest.approx(bound)
         assert mixture <= bound + 1e-9
 
 
@@ -61,48 +60,49 @@ def test_hedge_never_suffers_more_than_its_bound(seed, beta, n, K):
 @law(40)
 def test_a_vote_makes_no_more_mistakes_than_its_bound(seed, beta, n, K):
     mixer = Hedge(beta, "vote")
-    for t, loss, _, mistakes in adversary(mixer, seed, n, K, 60, guesses):
-        assert mistakes <= mixer.bound(loss, t) + 1e-9
+    for t, state, _, mistakes in adversary(mixer, seed, n, K, 60, guesses):
+        assert mistakes <= mixer.bound(state, t) + 1e-9
 
 
 def test_the_vote_bound_is_not_vacuous():
     """Two experts that disagree, the label always against the vote: the bound is reached within a few mistakes."""
-    mixer, mistakes, loss = Hedge(0.5, "vote"), 0, np.zeros(2)
+    mixer, mistakes = Hedge(0.5, "vote"), 0
+    state = mixer.start(2)
     for t in range(40):
         F = np.eye(2)[[0, 1]][None]
-        out = mixer.run(loss, t, F, np.array([1 - int(mixer.combine(loss, t, F)[0].argmax())]))
-        loss, mistakes = loss + out.losses[0], mistakes + 1
-    assert mistakes <= mixer.bound(loss, 40) < 1.6 * mistakes
+        mixer.run(state, t, F, np.array([1 - int(mixer.combine(state, t, F)[0].argmax())]))
+        mistakes += 1
+    assert mistakes <= mixer.bound(state, 40) < 1.6 * mistakes
 
 
 @pytest.mark.parametrize("mixer", [LossBased(), LossBased(loss="softmax"), LogLoss()], ids=repr)
 @given(seeds, st.integers(1, 8), st.integers(2, 5))
 @law(40)
 def test_the_mistakes_of_averaged_probabilities_stay_within_the_bound(mixer, seed, n, K):
-    for t, loss, _, mistakes in adversary(mixer, seed, n, K, 60, scores):
-        best, log_n = loss.min(), math.log(n)
+    for t, state, _, mistakes in adversary(mixer, seed, n, K, 60, scores):
+        best, log_n = state["expert_loss"].min(), math.log(n)
         bound = (best + log_n) / math.log(2) if isinstance(mixer, LogLoss) else 4 * best + 8 * log_n
-        assert mixer.bound(loss, t) == pytest.approx(bound)
+        assert mixer.bound(state, t) == pytest.approx(bound)
         assert mistakes <= bound + 1e-9
 
 
 def test_no_guarantee_where_none_is_known():
     for mixer in (LossBased(loss="margin"), LossBased(eta=0.7), LossBased(combination="scores")):
-        assert mixer.bound(np.zeros(3), 10) == math.inf
+        assert mixer.bound(mixer.start(3), 10) == math.inf
         assert "none" in mixer.guarantee
     assert "mistakes" not in Hedge(0.5).guarantee.split(",")[0]
 
 
 def test_summed_scores_can_be_forced_to_err_with_a_perfect_expert_present():
     """Why `bound_` speaks of the weighted loss: one loud expert outweighs a perfect one log(R)/log(1/beta) times."""
-    mixer, loss, mistakes, R, beta = Hedge(0.5), np.zeros(2), 0, 1e6, 0.5
+    mixer, mistakes, R, beta = Hedge(0.5), 0, 1e6, 0.5
+    state = mixer.start(2)
     for t in range(60):
         F = np.array([[[R, 0.0], [0.0, 1.0]]])
-        out = mixer.run(loss, t, F, np.array([1]))
+        out = mixer.run(state, t, F, np.array([1]))
         mistakes += int(out.scores[0].argmax() != 1)
-        loss = loss + out.losses[0]
     assert mistakes == math.ceil(math.log(R) / math.log(1 / beta))
-    assert mistakes > mixer.bound(loss, 60)
+    assert mistakes > mixer.bound(state, 60)
 
 
 @given(seeds, st.floats(0.1, 5))
@@ -185,16 +185,16 @@ def test_a_tied_vote_goes_to_the_lowest_class_alone_and_in_a_block(n):
     for _ in range(20):
         votes = rng.permutation(np.arange(n) % 2)
         F = one_hot(votes, 2)
-        assert mixer.combine(np.zeros(n), 0, F)[0].argmax() == 0
-        block = mixer.run(np.zeros(n), 0, np.repeat(F, 9, axis=0), np.full(9, -1))
+        assert mixer.combine(mixer.start(n), 0, F)[0].argmax() == 0
+        block = mixer.run(mixer.start(n), 0, np.repeat(F, 9, axis=0), np.full(9, -1))
         assert (block.scores.argmax(axis=1) == 0).all()
 
 
 def test_weights_of_a_long_stream_do_not_underflow():
-    weights = Hedge(0.01).weights(np.array([[5000.0, 5001.0, 1e6]]), np.array([10**6]))[0]
+    weights = Hedge(0.01).weights({"expert_loss": np.array([5000.0, 5001.0, 1e6])}, 10**6)
     np.testing.assert_allclose(weights, [1 / 1.01, 0.01 / 1.01, 0], atol=1e-12)
 
 
 def test_the_discount_of_a_horizon():
     assert horizon_beta(100, 4) == pytest.approx(10 / (10 + math.sqrt(math.log(4))))
-    assert Single().bound(np.array([3.0]), 9) == 3.0
+    assert Single().bound({"expert_loss": np.array([3.0])}, 9) == 3.0

@@ -37,7 +37,7 @@ def test_the_theorems_algebra_is_right():
         for n in (2, 6, 8):
             beta, log_n = theorem_beta(best, n), math.log(n)
             assert best * (1 + beta) / (2 * beta) + log_n / (1 - beta) == pytest.approx(theorem_bound(best, n))
-            assert Hedge(beta).bound(np.full(n, float(best)), 0) <= theorem_bound(best, n)
+            assert Hedge(beta).bound({"expert_loss": np.full(n, float(best))}, 0) <= theorem_bound(best, n)
 
 
 def test_the_theorems_beta_is_none_without_mistakes():

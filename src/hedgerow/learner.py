@@ -78,12 +78,12 @@ class Learner(OnlineLearner):
     @property
     def weights(self) -> Array:
         """Who is trusted now: one weight an expert, summing to one."""
-        return np.asarray(self.plan.mixer.weights(self.state["expert_loss"][None], np.array([self.seen]))[0])
+        return self.plan.mixer.weights(self.state, self.seen)
 
     @property
     def bound(self) -> float:
         """The mixer's guarantee for what was observed so far."""
-        return self.plan.mixer.bound(self.state["expert_loss"], self.seen)
+        return self.plan.mixer.bound(self.state, self.seen)
 
     @property
     def guarantee(self) -> str:
@@ -122,7 +122,7 @@ class Learner(OnlineLearner):
     def scores(self, X: Matrix) -> Array:
         """Combined scores (B x K) by the state as it is; nothing is remembered."""
         parts = [
-            self.plan.mixer.combine(self.state["expert_loss"], self.seen, self.expert_scores(X[i : i + BLOCK]))
+            self.plan.mixer.combine(self.state, self.seen, self.expert_scores(X[i : i + BLOCK]))
             for i in range(0, X.shape[0], BLOCK)
         ]
         return np.concatenate(parts) if parts else np.empty((0, self.n_classes))
@@ -156,8 +156,7 @@ class Learner(OnlineLearner):
             W, rows = state["W"][e], _of(Z, expert)
             F[:, e] = self.head.block(W, rows, y) if expert.learns else rows @ W.T
         F = F[:, :, :known]
-        mixed = plan.mixer.run(state["expert_loss"], self.seen, F, y)
-        state["expert_loss"] += mixed.losses.sum(axis=0)
+        mixed = plan.mixer.run(state, self.seen, F, y)
         trace = Trace(mixed.scores, mixed.weights, F.argmax(axis=2))
         return trace, float((mixed.weights * mixed.losses).sum())
 

@@ -100,12 +100,13 @@ def build(
 
     moments = [Moments.of(X, y, K) for X, y in zip(mapped, codes, strict=True)]
     state = _bookkeeping(moments, U, K, reading, len(experts)) | pre.arrays()
-    state |= {"W": np.stack(weights), "expert_loss": np.zeros(len(experts))}
+    mixer = make_mixer(recipe, options, len(experts))
+    state |= {"W": np.stack(weights)} | mixer.start(len(experts))
     gammas = _add_projections(state, projections, refreshes, weights[0].dtype)
     plan = Plan(
         steps=pre.steps,
         experts=tuple(experts),
-        mixer=make_mixer(recipe, options, len(experts)),
+        mixer=mixer,
         rule=head.rule,
         C=options.C,
         unit_projection=to_unit,

@@ -17,11 +17,12 @@ which is here at most M_min + 5/4 sqrt(T ln N) + ln N.
 
 from __future__ import annotations
 
-from hedgerow.mix.base import Mixed, Mixer, simplex_projection, softmax, votes
+from hedgerow.mix.base import Exponential, Mixed, Mixer, simplex_projection, softmax, votes
 from hedgerow.mix.hedge import Hedge, Single, horizon_beta
 from hedgerow.mix.simplex import LogLoss, LossBased
 
 __all__ = [
+    "Exponential",
     "Hedge",
     "LogLoss",
     "LossBased",

@@ -1,4 +1,4 @@
-"""What a mixer is: weights exp(-eta_t L_e) over experts, as one running sum over a block."""
+"""What a mixer is: a state, weights over experts that follow from it, and a guarantee."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from hedgerow.arrays import Array
+
+State = dict[str, Array]  # the mixer's part of a learner's state
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,11 @@ class Mixed:
 
 
 class Mixer(ABC):
-    """Weights exp(-eta_t L_e) over N experts; subclasses say what the loss, the advice and the rate are."""
+    """Weights over N experts; subclasses say what the loss, the advice, the weights and the guarantee are.
+
+    The state is a flat dict of named arrays, made by `start` and changed in place by `run` only; it lives among a
+    learner's own arrays. `seen` is the number of labels learned before.
+    """
 
     @abstractmethod
     def losses(self, F: Array, y: Array) -> Array:
@@ -34,40 +40,63 @@ class Mixer(ABC):
         """What is averaged (B x N x K)."""
 
     @abstractmethod
-    def rates(self, seen: Array, n: int) -> Array:
-        """eta for each row, `seen` labels having been learned before it."""
+    def weights(self, state: State, seen: int) -> Array:
+        """Normalised weights (N) for the next row."""
 
     @abstractmethod
-    def bound(self, loss: Array, seen: int) -> float:
-        """The guarantee, as a function of the experts' losses so far."""
+    def bound(self, state: State, seen: int) -> float:
+        """The guarantee for what was observed so far."""
 
     @property
     @abstractmethod
     def guarantee(self) -> str:
         """What `bound` bounds, in words."""
 
-    def weights(self, loss: Array, seen: Array) -> Array:
-        """Normalised weights (B x N) for losses so far (B x N)."""
-        log_w = -self.rates(seen, loss.shape[1])[:, None] * loss
-        w = np.exp(log_w - log_w.max(axis=1, keepdims=True))
-        return np.asarray(w / w.sum(axis=1, keepdims=True))
+    @abstractmethod
+    def _weigh(self, state: State, labels: Array, losses: Array) -> Array:
+        """Weights before each row (B x N), `labels` having been learned by then; the state learns the losses."""
 
-    def combine(self, loss: Array, seen: int, F: Array) -> Array:
+    def start(self, n: int) -> State:
+        """The state before the first label: every mixer keeps L_e, each expert's loss so far."""
+        return {"expert_loss": np.zeros(n)}
+
+    def combine(self, state: State, seen: int, F: Array) -> Array:
         """Scores of rows that are only predicted (B x K): all by the weights so far."""
-        p = self.weights(loss[None], np.array([seen]))[0]
-        return np.asarray(np.einsum("n,bnk->bk", p, self.advice(F)))
+        return np.asarray(np.einsum("n,bnk->bk", self.weights(state, seen), self.advice(F)))
 
-    def run(self, loss: Array, seen: int, F: Array, y: Array) -> Mixed:
-        """A block of rows, each predicted by the losses before it."""
+    def run(self, state: State, seen: int, F: Array, y: Array) -> Mixed:
+        """A block of rows, each predicted by what was learned before it; then all is learned."""
         losses = self.losses(F, y)
-        before = np.cumsum(np.vstack([loss, losses]), axis=0)[:-1]
         labels = seen + np.concatenate([[0], np.cumsum(y >= 0)[:-1]])
-        p = self.weights(before, labels)
+        p = self._weigh(state, labels, losses)
         return Mixed(np.einsum("bn,bnk->bk", p, self.advice(F)), p, losses)
 
     def probabilities(self, scores: Array) -> Array:
         """Combined scores as probabilities: their softmax, or themselves where they are on the simplex."""
         return softmax(scores)
+
+
+class Exponential(Mixer):
+    """Weights exp(-eta_t L_e) with a rate that does not depend on the losses: a block is one running sum."""
+
+    @abstractmethod
+    def rates(self, seen: Array, n: int) -> Array:
+        """eta for each row, `seen` labels having been learned before it."""
+
+    def weights(self, state: State, seen: int) -> Array:
+        """exp(-eta L_e)/sum."""
+        loss = state["expert_loss"]
+        return np.asarray(softmax(-self.rates(np.array([seen]), len(loss)) * loss))
+
+    def _weigh(self, state: State, labels: Array, losses: Array) -> Array:
+        total = so_far(state["expert_loss"], losses)
+        state["expert_loss"][:] = total[-1]
+        return softmax(-self.rates(labels, losses.shape[1])[:, None] * total[:-1])
+
+
+def so_far(loss: Array, losses: Array) -> Array:
+    """Sums before each row and after the last (B + 1 x N), added row by row, so that no cut into blocks can show."""
+    return np.cumsum(np.vstack([loss, losses]), axis=0)
 
 
 def votes(F: Array) -> Array:

@@ -9,18 +9,19 @@ import numpy as np
 
 from hedgerow.arrays import Array
 from hedgerow.errors import InputError, unknown
-from hedgerow.mix.base import Mixer, softmax, votes
+from hedgerow.mix.base import Exponential, State, softmax, votes
 
 GUARANTEES = ("proved", "theorem")
 
 
 @dataclass(frozen=True)
-class Hedge(Mixer):
+class Hedge(Exponential):
     """Freund and Schapire 1997 on mistakes: w_e = beta^{mistakes of e}. `beta=None` is the anytime rule.
 
-    >>> F = np.array([[[1.0, 0.0], [0.0, 1.0]]])
-    >>> Hedge(beta=0.5).run(np.array([0.0, 1.0]), 1, F, np.array([0])).weights.round(3)
-    array([[0.667, 0.333]])
+    >>> mixer, F = Hedge(beta=0.5), np.array([[[1.0, 0.0], [0.0, 1.0]]] * 2)
+    >>> mixer.run(mixer.start(2), 0, F, np.array([0, 0])).weights.round(3)
+    array([[0.5  , 0.5  ],
+           [0.667, 0.333]])
     """
 
     beta: float | None = None
@@ -50,13 +51,14 @@ class Hedge(Mixer):
             return np.full(len(seen), math.log(1 / self.beta))
         return np.log1p(np.sqrt(math.log(max(n, 1)) / (seen + 1.0)))
 
-    def bound(self, loss: Array, seen: int) -> float:
+    def bound(self, state: State, seen: int) -> float:
         """See `guarantee`. With beta: (M_min ln(1/beta) + ln N)/(1 - beta), for votes over ln(2/(1 + beta));
         anytime: M_min + 5/4 sqrt(T ln N) + ln N, for votes twice that.
 
-        >>> round(Hedge(beta=0.5).bound(np.array([3.0, 9.0]), 20), 3)
+        >>> round(Hedge(beta=0.5).bound({"expert_loss": np.array([3.0, 9.0])}, 20), 3)
         5.545
         """
+        loss = state["expert_loss"]
         best, log_n = float(loss.min()), math.log(len(loss))
         if self.proof == "theorem":
             return best + 1.5 * math.sqrt(log_n * best) + log_n
@@ -82,13 +84,13 @@ class Hedge(Mixer):
 class Single(Hedge):
     """One expert, nothing to mix: its scores are the prediction, and its mistakes the bound.
 
-    >>> Single().bound(np.array([7.0]), 20)
+    >>> Single().bound({"expert_loss": np.array([7.0])}, 20)
     7.0
     """
 
-    def bound(self, loss: Array, seen: int) -> float:
+    def bound(self, state: State, seen: int) -> float:
         """The mistakes so far: there is no better expert to compare with."""
-        return float(loss.min())
+        return float(state["expert_loss"].min())
 
     @property
     def guarantee(self) -> str:

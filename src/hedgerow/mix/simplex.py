@@ -9,7 +9,7 @@ import numpy as np
 
 from hedgerow.arrays import Array
 from hedgerow.errors import InputError, unknown
-from hedgerow.mix.base import Mixer, simplex_projection, softmax, votes
+from hedgerow.mix.base import Exponential, State, simplex_projection, softmax, votes
 
 COMBINE = ("scores", "vote", "simplex")
 LOSSES = ("projection", "softmax", "margin")
@@ -17,7 +17,7 @@ LEAST_PROBABILITY = 1e-12  # keeps a log-loss finite
 
 
 @dataclass(frozen=True)
-class LossBased(Mixer):
+class LossBased(Exponential):
     """HomOTL-I's weights (Zhao, Hoi, Wang, Li 2014) for any number of classes.
 
     q_e is the Euclidean projection of f_e onto the simplex, the loss 1/2 |q_e - e_y|^2. With two classes q is
@@ -66,13 +66,14 @@ class LossBased(Mixer):
         """eta, always."""
         return np.full(len(seen), self.eta)
 
-    def bound(self, loss: Array, seen: int) -> float:
+    def bound(self, state: State, seen: int) -> float:
         """4 min_e L_e + 8 ln N for eta = 1/2 and averaged simplex points; otherwise nothing is known.
 
-        >>> LossBased().bound(np.array([2.0]), 10)
+        >>> LossBased().bound({"expert_loss": np.array([2.0])}, 10)
         8.0
         """
         proved = self.combination == "simplex" and self.loss != "margin" and self.eta == 0.5
+        loss = state["expert_loss"]
         return 4 * float(loss.min()) + 8 * math.log(len(loss)) if proved else math.inf
 
     @property
@@ -90,10 +91,10 @@ class LossBased(Mixer):
 
 
 @dataclass(frozen=True)
-class LogLoss(Mixer):
+class LogLoss(Exponential):
     """The Bayes mixture: w_e = prod_t q_{e,t}(y_t), q_e = softmax(c f_e). A mistake costs at least ln 2.
 
-    >>> LogLoss().run(np.zeros(2), 0, np.array([[[1.0, 0.0], [0.0, 1.0]]]), np.array([0])).losses.round(3)
+    >>> LogLoss().losses(np.array([[[1.0, 0.0], [0.0, 1.0]]]), np.array([0])).round(3)
     array([[0.313, 1.313]])
     """
 
@@ -115,12 +116,13 @@ class LogLoss(Mixer):
         """One: Bayes' rule."""
         return np.ones(len(seen))
 
-    def bound(self, loss: Array, seen: int) -> float:
+    def bound(self, state: State, seen: int) -> float:
         """(min_e L_e + ln N)/ln 2.
 
-        >>> round(LogLoss().bound(np.array([2.0, 3.0]), 9), 3)
+        >>> round(LogLoss().bound({"expert_loss": np.array([2.0, 3.0])}, 9), 3)
         3.885
         """
+        loss = state["expert_loss"]
         return (float(loss.min()) + math.log(len(loss))) / math.log(2)
 
     @property

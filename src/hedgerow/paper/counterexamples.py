@@ -141,9 +141,10 @@ def _example(title: str, F: Array, y: Array, beta: float) -> Example:
         "simplex": LossBased(),
         "log-loss": LogLoss(),
     }
-    mixed = {name: mixer.run(np.zeros(N), 0, F, y) for name, mixer in mixers.items()}
-    own = {name: mixer.bound(mixed[name].losses.sum(axis=0), T) for name, mixer in mixers.items()}
-    best = int(mixed["scores"].losses.sum(axis=0).min())
+    states = {name: mixer.start(N) for name, mixer in mixers.items()}
+    mixed = {name: mixer.run(states[name], 0, F, y) for name, mixer in mixers.items()}
+    own = {name: mixer.bound(states[name], T) for name, mixer in mixers.items()}
+    best = int(states["scores"]["expert_loss"].min())
     printed, step = theorem_bound(best, N), own.pop("scores")
     return Example(
         title,

@@ -57,7 +57,7 @@ def theorem_bound(best: float, experts: int) -> float:
     >>> round(theorem_bound(25, 2), 2), round(theorem_bound(0, 2), 2)
     (31.94, 0.69)
     """
-    return Hedge(proof="theorem").bound(np.full(experts, float(best)), 0)
+    return Hedge(proof="theorem").bound({"expert_loss": np.full(experts, float(best))}, 0)
 
 
 def theorem_beta(best: float, experts: int) -> float:
@@ -123,14 +123,15 @@ def runs(rows: Iterable[Mapping[str, Any]]) -> list[Run]:
 def _bounds(row: Mapping[str, Any]) -> dict[str, float]:
     """The claims about a row's mixer: Hedge's by its beta; a loss-based one by what it says of itself."""
     mistakes, T = np.asarray(row["expert_mistakes"], dtype=np.float64), int(row["n"])
+    state = {"expert_loss": mistakes}
     beta, vote = row["beta"], row["options"].get("combine") == "vote"
     if beta is not None:
         printed = theorem_bound(float(mistakes.min()), len(mistakes))
-        step = Hedge(beta).bound(mistakes, T)
+        step = Hedge(beta).bound(state, T)
         found = {"theorem": printed, "theorem, loss": printed, "step": step, "hedge": step}
-        return found | ({"vote": Hedge(beta, "vote").bound(mistakes, T)} if vote else {})
+        return found | ({"vote": Hedge(beta, "vote").bound(state, T)} if vote else {})
     if row["options"].get("mixer") == "log-loss":
-        return {"log-loss": LogLoss().bound(np.asarray(row["expert_loss"]), T)}
+        return {"log-loss": LogLoss().bound({"expert_loss": np.asarray(row["expert_loss"])}, T)}
     if row["bound"] is None or row["guarantee"] != LossBased().guarantee:
         return {}
     return {"simplex": float(row["bound"])}
