@@ -3,7 +3,7 @@ VENV   ?= .venv
 PYTHON ?= python3
 BIN    := $(VENV)/bin
 
-.PHONY: demo test check paper setup clean
+.PHONY: demo test check paper bench setup clean
 .DEFAULT_GOAL := demo
 
 demo: setup
@@ -21,6 +21,10 @@ check: setup
 # the whole experiment section on the real data (HEDGEROW_DATA), about ten minutes on two cores
 paper: setup
 	$(BIN)/hedgerow paper --out out/paper --resume
+
+# every speed figure, side by side on this machine (HEDGEROW_DATA for the real tasks); ONLY=jda,startup for some
+bench: setup
+	$(BIN)/python benchmarks/bench.py --out out/bench $(if $(ONLY),--only $(ONLY))
 
 setup: $(VENV)/.ready
 
