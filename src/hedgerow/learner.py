@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.align import refreshed
-from hedgerow.align.base import rbf_rows
+from hedgerow.align.base import kernel_rows
 from hedgerow.arrays import Array, Matrix, dense
 from hedgerow.heads import make_head
 from hedgerow.mix import Mixer
@@ -56,7 +56,7 @@ class Plan:
     rule: str
     C: float
     unit_projection: bool
-    gammas: tuple[float, ...] = ()
+    gammas: tuple[float | None, ...] = ()  # of kernel spaces, as in their projections
     refresh: Refresh | None = None
 
 
@@ -138,7 +138,7 @@ class Learner(OnlineLearner):
         if "A" in self.state:
             A = self.state["A"]
             if self.plan.gammas:
-                phi = [rbf_rows(X, self.state[f"landmarks.{i}"], g) for i, g in enumerate(self.plan.gammas)]
+                phi = [kernel_rows(X, self.state[f"landmarks.{i}"], g) for i, g in enumerate(self.plan.gammas)]
                 Z = np.stack([p @ a[: p.shape[1]] for p, a in zip(phi, A, strict=True)])
             else:
                 Z = np.stack([X @ a for a in A])

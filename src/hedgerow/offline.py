@@ -138,7 +138,7 @@ def head_rule(options: Options) -> str:
 
 
 def make_aligner(choice: str | Aligner, options: Options) -> Aligner:
-    """An aligner by name gets those of dim, lam, rounds and eigenvectors that it knows; an object is used as it is."""
+    """An aligner by name gets those of dim, lam, rounds, eigenvectors, seed that it knows; an object stays as it is."""
     if not isinstance(choice, str):
         if not isinstance(choice, Aligner):
             raise InputError(f"aligner={choice!r}: give a name or an object with fit(source, codes, target)")
@@ -150,6 +150,7 @@ def make_aligner(choice: str | Aligner, options: Options) -> Aligner:
         "lam": options.reading.lam,
         "rounds": options.rounds,
         "eigenvectors": options.reading.eigenvectors,
+        "seed": options.seed,
     }
     aligner: Aligner = cls(**{name: value for name, value in given.items() if name in known})
     return aligner
@@ -250,7 +251,7 @@ def _bookkeeping(moments: list[Moments], U: Matrix, K: int, reading: Reading, ex
 
 def _add_projections(
     state: State, projections: list[Projection], refreshes: bool, dtype: np.dtype[Any]
-) -> tuple[float, ...]:
+) -> tuple[float | None, ...]:
     """The stacked A (n x m x d, zero columns where a source allowed fewer) and the landmarks of kernel spaces."""
     kernel = [p for p in projections if p.landmarks is not None]
     if refreshes and kernel:

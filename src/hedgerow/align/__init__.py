@@ -11,10 +11,20 @@ from hedgerow.align.coral import CORAL
 from hedgerow.align.identity import Identity
 from hedgerow.align.mmd import BDA, JDA, TCA
 from hedgerow.align.refresh import refreshed
+from hedgerow.align.spaces import Landmarks, WhitenedPCA, Whitening
 from hedgerow.registry import Registry
 
 ALIGNERS: Registry[type[Aligner]] = Registry("aligner")
-for _name, _aligner in (("identity", Identity), ("tca", TCA), ("jda", JDA), ("bda", BDA), ("coral", CORAL)):
+for _name, _aligner in (
+    ("identity", Identity),
+    ("tca", TCA),
+    ("jda", JDA),
+    ("bda", BDA),
+    ("coral", CORAL),
+    ("whitening", Whitening),
+    ("whitened-pca", WhitenedPCA),
+    ("landmarks", Landmarks),
+):
     ALIGNERS.register(_name, _aligner)
 
 
@@ -37,7 +47,10 @@ __all__ = [
     "Alignment",
     "Identity",
     "Info",
+    "Landmarks",
     "Projection",
+    "WhitenedPCA",
+    "Whitening",
     "refreshed",
     "register_aligner",
 ]

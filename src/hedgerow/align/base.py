@@ -15,7 +15,8 @@ from hedgerow.preprocess import unit
 class Projection:
     """z = phi(x) A, for rows never seen before as well.
 
-    phi is the identity, or with `landmarks` the kernel row exp(-gamma |x - l|^2) over them. A = None is the identity.
+    phi is the identity, or with `landmarks` the row of kernel values over them (`kernel_rows`): Gaussian with a gamma,
+    quadratic with gamma = None. A = None is the identity.
     A source row first goes through `source_map` (CORAL moves the source and leaves the target where it is).
 
     >>> Projection(A=np.array([[2.0], [0.0]]))(np.array([[1.0, 5.0]]))
@@ -25,11 +26,11 @@ class Projection:
     A: Array | None = None
     source_map: Array | None = None
     landmarks: Array | None = None
-    gamma: float = 1.0
+    gamma: float | None = 1.0
 
     def features(self, X: Matrix) -> Matrix:
         """phi(x) of target rows (or of source rows already mapped)."""
-        return X if self.landmarks is None else rbf_rows(X, self.landmarks, self.gamma)
+        return X if self.landmarks is None else kernel_rows(X, self.landmarks, self.gamma)
 
     def __call__(self, X: Matrix) -> Matrix:
         """Target rows in the common space."""
@@ -39,6 +40,20 @@ class Projection:
     def mapped(self, X: Matrix) -> Matrix:
         """Source rows brought into the target's input space."""
         return X if self.source_map is None else np.asarray(X @ self.source_map, dtype=X.dtype)
+
+
+def kernel_rows(X: Matrix, landmarks: Array, gamma: float | None) -> Array:
+    """k(x, l) for each row x (scaled to unit length) and landmark l (of unit length): Gaussian, or quadratic for None.
+
+    >>> kernel_rows(np.array([[3.0, 4.0]]), np.array([[1.0, 0.0], [0.0, 1.0]]), None)
+    array([[0.48, 0.72]])
+    """
+    return quadratic(unit(X) @ landmarks.T) if gamma is None else rbf_rows(X, landmarks, gamma)
+
+
+def quadratic(c: Array) -> Array:
+    """(c + c^2)/2 of a cosine c: linear and second-degree features in equal parts."""
+    return np.asarray((c + c * c) / 2)
 
 
 def rbf_rows(X: Matrix, landmarks: Array, gamma: float) -> Array:
@@ -53,7 +68,8 @@ class Info:
     """How an alignment was found, for people and plots; nothing later depends on it.
 
     `discrepancy[r]` is the MMD part of the objective, |V^T A|_F^2, in round r; `changed[r]` the number of pseudo-labels
-    that differ from the round before; `eigenvalues` those of the pencil (largest a^T S a / a^T P a first).
+    that differ from the round before; `eigenvalues` those of the problem solved, largest first (of the pencil,
+    a^T S a / a^T P a, for an MMD aligner).
     """
 
     discrepancy: list[float] = field(default_factory=list)

@@ -1,0 +1,178 @@
+"""The spaces of our own learner, as aligners for every method: what the source's labels and the pooled rows say of R^m.
+
+| aligner        | z                                           | learned from                                   |
+|----------------|---------------------------------------------|------------------------------------------------|
+| `whitening`    | x H, H = (C_w + mean eig(C_w) I)^{-1/2}      | C_w, the within-class covariance of the source |
+| `whitened-pca` | x Q L^{-1/2}, the leading d of Q L Q^T       | second moments of source and target together   |
+| `landmarks`    | k(x, l) Q L^{-1/2}, the leading d of K_ll    | rows l drawn from source and target (Nystrom)  |
+
+None of them moves the source towards the target: give them rows that are centred domain by domain (the step `centre`).
+k is the quadratic kernel (c + c^2)/2 of the cosine c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+
+import numpy as np
+
+from hedgerow.align.base import Alignment, Info, Projection, quadratic
+from hedgerow.arrays import Array, Matrix, dense, stack_rows
+from hedgerow.errors import InputError
+from hedgerow.moments import Moments
+from hedgerow.preprocess import DENSE_LIMIT, unit
+
+LANDMARKS = 1000  # at most; 600 left small sources uncovered, 2000 gained nothing
+TARGET_SHARE = 3  # one landmark in three may come from the target
+KERNEL_TOLERANCE = 1e-6  # of the largest eigenvalue: a direction below is two landmarks that are nearly the same
+FLOOR = 1e-9  # under an eigenvalue before its root is divided by
+WIDE = 4  # features a row beyond which the Gram matrix of the rows is the one to decompose
+
+
+@dataclass(frozen=True)
+class Whitening:
+    """z = x H: within the classes of the source every direction varies alike, but for a shrinkage towards the mean.
+
+    >>> rng = np.random.default_rng(0)
+    >>> codes = np.arange(200) % 2
+    >>> source = rng.normal(size=(200, 2)) * [5.0, 0.5] + codes[:, None]
+    >>> Z = Whitening().fit(source, codes, source[:0]).projection(source)
+    >>> source[codes == 0].std(axis=0).round(1).tolist(), Z[codes == 0].std(axis=0).round(1).tolist()
+    ([4.7, 0.4], [0.8, 0.1])
+    """
+
+    def fit(self, source: Matrix, codes: Array, target: Matrix) -> Alignment:
+        """H from the source alone; the target is not looked at."""
+        m = source.shape[1]
+        _affordable("aligner 'whitening'", m, m, "use aligner='whitened-pca', which keeps m x dim")
+        H, values = within_class_root(source, codes, int(codes.max()) + 1)
+        return Alignment(Projection(H), Info(rank=m, eigenvalues=values[::-1]))
+
+
+@dataclass(frozen=True)
+class WhitenedPCA:
+    """z = x Q L^{-1/2}: the leading axes of source and target together, each scaled to the same second moment.
+
+    >>> rng = np.random.default_rng(0)
+    >>> rows = rng.normal(size=(300, 4)) * [9.0, 3.0, 1.0, 0.1]
+    >>> Z = WhitenedPCA(dim=2).fit(rows[:200], np.zeros(200, dtype=int), rows[200:]).projection(rows)
+    >>> np.allclose(Z.T @ Z, np.eye(2))
+    True
+    """
+
+    dim: int = 100
+
+    def fit(self, source: Matrix, codes: Array, target: Matrix) -> Alignment:
+        """The axes; those along which no row differs from zero are left out."""
+        _at_least_one(dim=self.dim)
+        A, values = whitened_axes([source, target], self.dim)
+        rounding = max(source.shape) * np.finfo(values.dtype).eps
+        kept = values > rounding * values[:1]
+        if not kept.any():
+            raise _no_direction(source.shape[0] + target.shape[0])
+        return Alignment(Projection(A[:, kept]), Info(rank=int(kept.sum()), eigenvalues=values[kept]))
+
+
+@dataclass(frozen=True)
+class Landmarks:
+    """z = k(x, landmarks) Q L^{-1/2}: features whose inner products are those of the quadratic kernel, near the rows.
+
+    `count` landmarks at most are drawn by `seed`, a third of them from the target; `dim` limits the features.
+
+    >>> rng = np.random.default_rng(0)
+    >>> rows = rng.normal(size=(12, 3))
+    >>> Z = Landmarks(count=24).fit(rows, np.arange(12) % 2, rows[:0]).projection(rows)
+    >>> c = (rows @ rows.T) / np.outer(*2 * [np.linalg.norm(rows, axis=1)])
+    >>> np.allclose(Z @ Z.T, (c + c * c) / 2)
+    True
+    """
+
+    dim: int = 100
+    count: int = LANDMARKS
+    seed: int = 0
+
+    def fit(self, source: Matrix, codes: Array, target: Matrix) -> Alignment:
+        """Landmarks from the rows given, then the root of their kernel matrix."""
+        _at_least_one(dim=self.dim, count=self.count)
+        chosen = drawn([source], target, self.count, np.random.default_rng(self.seed))
+        _affordable("aligner 'landmarks'", chosen.shape[0], source.shape[1], "give it a smaller count")
+        L = dense(unit(chosen))
+        A, values = kernel_root(L, self.dim)
+        if not len(values):
+            raise _no_direction(source.shape[0] + target.shape[0])
+        return Alignment(Projection(A, landmarks=L, gamma=None), Info(rank=len(values), eigenvalues=values))
+
+
+def within_class_root(rows: Matrix, codes: Array, K: int) -> tuple[Array, Array]:
+    """H (m x m) = (C_w + mean eig(C_w) I)^{-1/2}, and the eigenvalues of C_w, smallest first."""
+    moments = Moments.of(rows, codes, K)
+    means, counts = moments.class_means, moments.class_counts
+    within = (dense(rows.T @ rows) - (means.T * counts) @ means) / rows.shape[0]
+    values, Q = np.linalg.eigh(within)
+    values = np.maximum(values, 0)
+    shrink = values.mean()
+    return (Q * (values + (shrink if shrink > 0 else 1.0)) ** -0.5) @ Q.T, values
+
+
+def whitened_axes(parts: Sequence[Matrix], dim: int) -> tuple[Array, Array]:
+    """Q L^{-1/2} (m x dim) and L, largest first, of Q L Q^T = sum X^T X over the parts.
+
+    Where rows are few the eigenvectors U of X X^T give the same axes, Q = X^T U L^{-1/2}.
+    """
+    m = parts[0].shape[1]
+    if m > WIDE * sum(X.shape[0] for X in parts):
+        rows = stack_rows(parts)
+        values, U = _leading(dense(rows @ rows.T), dim)
+        Q = np.asarray(rows.T @ U) / np.sqrt(np.maximum(values, FLOOR))
+    else:
+        values, Q = _leading(reduce(add, (dense(X.T @ X) for X in parts)), dim)
+    return Q / np.sqrt(np.maximum(values, 0) + FLOOR), values
+
+
+def drawn(sources: Sequence[Matrix], target: Matrix, count: int, rng: np.random.Generator) -> Matrix:
+    """At most `count` rows: a third (or all) of the target's, the rest from every source alike."""
+    taken = min(target.shape[0], count // TARGET_SHARE)
+    each = (count - taken) // max(len(sources), 1)
+    parts = [target[rng.choice(target.shape[0], taken, replace=False)]] if taken else []
+    parts += [X[rng.choice(X.shape[0], min(each, X.shape[0]), replace=False)] for X in sources]
+    return stack_rows(parts)
+
+
+def kernel_root(landmarks: Array, dim: int | None = None) -> tuple[Array, Array]:
+    """Q L^{-1/2} of the kernel matrix of the landmarks, and L; directions below the tolerance are left out."""
+    values, Q = np.linalg.eigh(quadratic(landmarks @ landmarks.T))
+    kept = values > KERNEL_TOLERANCE * values.max()
+    kept[: max(0, len(values) - (dim or len(values)))] = False
+    return Q[:, kept] * values[kept] ** -0.5, values[kept]
+
+
+def _leading(gram: Array, dim: int) -> tuple[Array, Array]:
+    values, Q = np.linalg.eigh(gram)
+    return values[::-1][:dim], Q[:, ::-1][:, :dim]
+
+
+def _at_least_one(**options: int) -> None:
+    for name, value in options.items():
+        if value < 1:
+            raise InputError(f"{name}={value}: must be at least 1")
+
+
+def _affordable(what: str, rows: int, columns: int, remedy: str) -> None:
+    size = 8 * rows * columns
+    if size > DENSE_LIMIT:
+        raise InputError(
+            f"{what} keeps a dense matrix of {rows} x {columns}, which would take {size / 2**30:.1f} GiB; {remedy}"
+        )
+
+
+def _no_direction(n: int) -> InputError:
+    return InputError(
+        f"n_samples = {n}: all rows of the source and the target are zero after scaling, so there is no direction to "
+        "keep; give rows that differ, or use aligner='identity'"
+    )
+
+
+__all__ = ["Landmarks", "WhitenedPCA", "Whitening"]
