@@ -17,14 +17,26 @@ from hedgerow.errors import InputError, unknown
 from hedgerow.heads import Head, make_head, train
 from hedgerow.learner import Expert, Learner, Plan, Refresh
 from hedgerow.methods import ORIGINAL, Recipe
-from hedgerow.mix import Hedge, LogLoss, LossBased, Mixer, Single, horizon_beta
+from hedgerow.mix import (
+    AdaHedge,
+    FixedShare,
+    FixedShareLogLoss,
+    Hedge,
+    LogLoss,
+    LossBased,
+    Mixer,
+    Single,
+    Squint,
+    horizon_beta,
+)
 from hedgerow.moments import Moments
 from hedgerow.online import MOMENTS, OnlineLearner, State
 from hedgerow.preprocess import Preprocess, unit
 from hedgerow.readings import Reading
 from hedgerow.ridge.learner import RidgeLearner, build_ridge
 
-MIXERS = ("hedge", "loss", "log-loss", "single")
+MIXERS = ("hedge", "adahedge", "squint", "fixed-share", "loss", "log-loss", "single")
+ADAPTIVE: dict[str, Callable[[str], Mixer]] = {"adahedge": AdaHedge, "squint": Squint, "fixed-share": FixedShare}
 AlignFit = Callable[[Aligner, Matrix, Array, Matrix], Alignment]
 
 
@@ -157,19 +169,26 @@ def make_aligner(choice: str | Aligner, options: Options) -> Aligner:
 
 
 def make_mixer(recipe: Recipe, options: Options, n: int) -> Mixer:
-    """The recipe's mixer for n experts; without beta and horizon, Hedge's anytime rule."""
+    """The recipe's mixer for n experts; without beta and horizon, Hedge's anytime rule.
+
+    Fixed share that averages points of the simplex is that on the log-loss.
+    """
     reading = options.reading
     kind = options.mixer or recipe.mixer
     if kind not in MIXERS:
         raise unknown("mixer", kind, MIXERS)
     if kind == "single" and n > 1:
-        raise InputError(f"mixer='single' cannot combine {n} experts; use 'hedge', 'loss' or 'log-loss'")
+        raise InputError(f"mixer='single' cannot combine {n} experts; use one of {', '.join(MIXERS[:-1])}")
     if n == 1:
         return Single()
     if kind == "loss":
         return LossBased(options.eta, options.loss, reading.combine or "simplex")
     if kind == "log-loss":
         return LogLoss()
+    if kind == "fixed-share" and reading.combine == "simplex":
+        return FixedShareLogLoss()
+    if kind in ADAPTIVE:
+        return ADAPTIVE[kind](reading.combine or "scores")
     beta = options.beta
     if beta is None and options.horizon is not None:
         own = recipe.log_experts == ORIGINAL or reading.beta_rule == "ln 2n"

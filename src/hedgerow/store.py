@@ -15,13 +15,16 @@ from hedgerow.align import ALIGNERS
 from hedgerow.arrays import Array
 from hedgerow.errors import InputError
 from hedgerow.learner import Expert, Learner, Plan, Refresh
-from hedgerow.mix import Hedge, LogLoss, LossBased, Mixer, Single
+from hedgerow.mix import AdaHedge, FixedShare, FixedShareLogLoss, Hedge, LogLoss, LossBased, Mixer, Single, Squint
 from hedgerow.online import OnlineLearner, State
 from hedgerow.ridge.learner import RidgeLearner, RidgePlan
 from hedgerow.ridge.space import Settings
 
 SCHEMA = 1
-MIXERS: dict[str, type[Mixer]] = {"Hedge": Hedge, "LossBased": LossBased, "LogLoss": LogLoss, "Single": Single}
+MIXERS: dict[str, type[Mixer]] = {
+    mixer.__name__: mixer
+    for mixer in (Hedge, LossBased, LogLoss, AdaHedge, Squint, FixedShare, FixedShareLogLoss, Single)
+}
 
 
 def save(path: str | os.PathLike[str], learner: OnlineLearner, classes: Array, extra: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hedgerow.arrays import Array
+from hedgerow.errors import unknown
 
 State = dict[str, Array]  # the mixer's part of a learner's state
 
@@ -92,6 +93,57 @@ class Exponential(Mixer):
         total = so_far(state["expert_loss"], losses)
         state["expert_loss"][:] = total[-1]
         return softmax(-self.rates(labels, losses.shape[1])[:, None] * total[:-1])
+
+
+class Stepwise(Mixer):
+    """Weights that follow from a state of the mixer's own, label by label.
+
+    A row in which all experts suffer the same changes nothing, so only the other rows are steps.
+    """
+
+    @abstractmethod
+    def learn(self, state: State, p: Array, loss: Array) -> None:
+        """One step: the weights p that were used, and the experts' losses (N); `expert_loss` is still that before."""
+
+    def _weigh(self, state: State, labels: Array, losses: Array) -> Array:
+        total = so_far(state["expert_loss"], losses)
+        out, now, start = np.empty_like(losses), self.weights(state, 0), 0
+        for t in np.flatnonzero(losses.max(axis=1) > losses.min(axis=1)).tolist():
+            out[start : t + 1] = now
+            state["expert_loss"][:] = total[t]
+            self.learn(state, now, losses[t])
+            state["expert_loss"][:] = total[t + 1]
+            now, start = self.weights(state, 0), t + 1
+        out[start:] = now
+        state["expert_loss"][:] = total[-1]
+        return out
+
+
+class Mistakes(Mixer):
+    """Experts that pay one for a mistake; their scores are summed, or their votes are counted."""
+
+    combination: str  # "scores" or "vote"
+
+    def losses(self, F: Array, y: Array) -> Array:
+        """[argmax f_e != y]."""
+        wrong = (F.argmax(axis=2) != y[:, None]) & (y >= 0)[:, None]
+        return np.asarray(wrong, dtype=np.float64)
+
+    def advice(self, F: Array) -> Array:
+        """The scores, or one vote for each expert's own prediction."""
+        return F if self.combination == "scores" else votes(F)
+
+    def probabilities(self, scores: Array) -> Array:
+        """Shares of the vote are probabilities already."""
+        return scores if self.combination == "vote" else softmax(scores)
+
+    def _check_combination(self) -> None:
+        if self.combination not in ("scores", "vote"):
+            raise unknown("combine", self.combination, ("scores", "vote"))
+
+    def _on_mistakes(self, weighted: float) -> float:
+        """A bound on the weighted loss, for votes made one on mistakes: at a mistake half of the weight errs."""
+        return 2 * weighted if self.combination == "vote" else weighted
 
 
 def so_far(loss: Array, losses: Array) -> Array:

@@ -9,13 +9,13 @@ import numpy as np
 
 from hedgerow.arrays import Array
 from hedgerow.errors import InputError, unknown
-from hedgerow.mix.base import Exponential, State, softmax, votes
+from hedgerow.mix.base import Exponential, Mistakes, State
 
 GUARANTEES = ("proved", "theorem")
 
 
 @dataclass(frozen=True)
-class Hedge(Exponential):
+class Hedge(Mistakes, Exponential):
     """Freund and Schapire 1997 on mistakes: w_e = beta^{mistakes of e}. `beta=None` is the anytime rule.
 
     >>> mixer, F = Hedge(beta=0.5), np.array([[[1.0, 0.0], [0.0, 1.0]]] * 2)
@@ -31,19 +31,9 @@ class Hedge(Exponential):
     def __post_init__(self) -> None:
         if self.beta is not None and not 0 < self.beta < 1:
             raise InputError(f"beta={self.beta}: the discount must be between 0 and 1 (exclusive)")
-        if self.combination not in ("scores", "vote"):
-            raise unknown("combine", self.combination, ("scores", "vote"))
+        self._check_combination()
         if self.proof not in GUARANTEES:
             raise unknown("guarantee", self.proof, GUARANTEES)
-
-    def losses(self, F: Array, y: Array) -> Array:
-        """[argmax f_e != y]."""
-        wrong = (F.argmax(axis=2) != y[:, None]) & (y >= 0)[:, None]
-        return np.asarray(wrong, dtype=np.float64)
-
-    def advice(self, F: Array) -> Array:
-        """The scores, or one vote for each expert's own prediction."""
-        return F if self.combination == "scores" else votes(F)
 
     def rates(self, seen: Array, n: int) -> Array:
         """ln(1/beta), or ln(1 + sqrt(ln N / t)) in round t = seen + 1."""
@@ -63,8 +53,7 @@ class Hedge(Exponential):
         if self.proof == "theorem":
             return best + 1.5 * math.sqrt(log_n * best) + log_n
         if self.beta is None:
-            weighted = best + 1.25 * math.sqrt(seen * log_n) + log_n
-            return 2 * weighted if self.combination == "vote" else weighted
+            return self._on_mistakes(best + 1.25 * math.sqrt(seen * log_n) + log_n)
         per_loss = math.log(2 / (1 + self.beta)) if self.combination == "vote" else 1 - self.beta
         return (best * math.log(1 / self.beta) + log_n) / per_loss
 
@@ -74,10 +63,6 @@ class Hedge(Exponential):
         if self.proof == "theorem":
             return "the paper's Theorem 1 on mistakes, as printed (not proved for summed scores)"
         return "mistakes of the vote" if self.combination == "vote" else "Hedge's weighted loss, not the mistakes"
-
-    def probabilities(self, scores: Array) -> Array:
-        """Shares of the vote are probabilities already."""
-        return scores if self.combination == "vote" else softmax(scores)
 
 
 @dataclass(frozen=True)

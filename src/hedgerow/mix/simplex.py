@@ -9,7 +9,7 @@ import numpy as np
 
 from hedgerow.arrays import Array
 from hedgerow.errors import InputError, unknown
-from hedgerow.mix.base import Exponential, State, simplex_projection, softmax, votes
+from hedgerow.mix.base import Exponential, Mixer, State, simplex_projection, softmax, votes
 
 COMBINE = ("scores", "vote", "simplex")
 LOSSES = ("projection", "softmax", "margin")
@@ -90,15 +90,10 @@ class LossBased(Exponential):
         return softmax(F) if self.loss == "softmax" else simplex_projection(F)
 
 
-@dataclass(frozen=True)
-class LogLoss(Exponential):
-    """The Bayes mixture: w_e = prod_t q_{e,t}(y_t), q_e = softmax(c f_e). A mistake costs at least ln 2.
+class Likelihood(Mixer):
+    """Experts that pay -ln q_e(y), q_e = softmax(c f_e); their probabilities are averaged."""
 
-    >>> LogLoss().losses(np.array([[[1.0, 0.0], [0.0, 1.0]]]), np.array([0])).round(3)
-    array([[0.313, 1.313]])
-    """
-
-    temperature: float = 1.0
+    temperature: float  # c
 
     def losses(self, F: Array, y: Array) -> Array:
         """-ln q_y; for a class that nobody knew the same large number for all."""
@@ -111,6 +106,21 @@ class LogLoss(Exponential):
     def advice(self, F: Array) -> Array:
         """Each expert's probabilities."""
         return softmax(self.temperature * F)
+
+    def probabilities(self, scores: Array) -> Array:
+        """A mixture of probabilities is one."""
+        return scores
+
+
+@dataclass(frozen=True)
+class LogLoss(Likelihood, Exponential):
+    """The Bayes mixture: w_e = prod_t q_{e,t}(y_t). A mistake costs at least ln 2.
+
+    >>> LogLoss().losses(np.array([[[1.0, 0.0], [0.0, 1.0]]]), np.array([0])).round(3)
+    array([[0.313, 1.313]])
+    """
+
+    temperature: float = 1.0
 
     def rates(self, seen: Array, n: int) -> Array:
         """One: Bayes' rule."""
@@ -129,7 +139,3 @@ class LogLoss(Exponential):
     def guarantee(self) -> str:
         """The mistakes of the mixture."""
         return "mistakes"
-
-    def probabilities(self, scores: Array) -> Array:
-        """A mixture of probabilities is one."""
-        return scores
