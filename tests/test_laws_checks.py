@@ -11,7 +11,7 @@ from hedgerow import Recipe, checks, register_method
 from hedgerow.align import BDA, CORAL, JDA, TCA, Alignment, Identity, Info, Projection
 from hedgerow.heads import HEADS, StepwiseHead, make_head, pa
 from hedgerow.methods import METHODS
-from hedgerow.mix import Hedge, LogLoss, LossBased, Single
+from hedgerow.mix import AdaHedge, FixedShare, FixedShareLogLoss, Hedge, LogLoss, LossBased, Single, Squint
 
 ALIGNERS = [
     Identity(), TCA(dim=3), TCA(dim=3, kernel="rbf"), JDA(dim=3), JDA(dim=50, eigenvectors="S"),
@@ -21,6 +21,7 @@ ALIGNERS = [
 MIXERS = [
     Hedge(), Hedge(0.5), Hedge(0.9, "vote"), Hedge(None, "vote"), LossBased(), LossBased(loss="softmax"),
     LossBased(loss="margin"), LossBased(combination="scores"), LossBased(combination="vote"), LogLoss(), Single(),
+    AdaHedge(), AdaHedge("vote"), Squint(), Squint("vote"), FixedShare(), FixedShare("vote"), FixedShareLogLoss(),
 ]  # fmt: skip
 
 

@@ -222,7 +222,7 @@ def test_the_callers_arrays_are_never_changed(method):
         np.testing.assert_array_equal(array, original)
 
 
-@pytest.mark.parametrize("mixer", ["hedge", "loss", "log-loss"])
+@pytest.mark.parametrize("mixer", ["hedge", "loss", "log-loss", "adahedge", "squint", "fixed-share"])
 def test_a_new_class_costs_every_expert_what_one_that_nobody_knew_costs(mixer):
     task = make_task(9)
     clf = fitted(task, "oddm", mixer=mixer).partial_fit(task.X[:20], task.y[:20])

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from adversary import adversary, guesses, one_hot, scores
 from hypothesis import given
 from hypothesis import strategies as st
 from laws import fitted, law, make_task, seeds
@@ -13,33 +14,6 @@ from laws import fitted, law, make_task, seeds
 from hedgerow.mix import Hedge, LogLoss, LossBased, Single, horizon_beta, simplex_projection, softmax
 
 betas = st.one_of(st.none(), st.floats(0.02, 0.98))
-
-
-def one_hot(predictions, K):
-    return np.eye(K)[predictions][None]
-
-
-def adversary(mixer, seed, n, K, rounds, F_of):
-    """At each round the label that the mixer believes in least (or, at times, the first expert's own answer)."""
-    rng = np.random.default_rng(seed)
-    state, mixture, mistakes = mixer.start(n), 0.0, 0
-    for t in range(rounds):
-        F = F_of(rng, n, K)
-        kind = rng.random()
-        hurtful = int(mixer.combine(state, t, F)[0].argmin())
-        label = np.array([hurtful if kind < 0.5 else int(F[0, 0].argmax()) if kind < 0.9 else K])
-        out = mixer.run(state, t, F, label)
-        mixture += float(out.weights[0] @ out.losses[0])
-        mistakes += int(out.scores[0].argmax() != label[0])
-        yield t + 1, state, mixture, mistakes
-
-
-def guesses(rng, n, K):
-    return one_hot(rng.integers(0, K, size=n), K)
-
-
-def scores(rng, n, K):
-    return rng.normal(scale=rng.choice([0.3, 1.0, 5.0]), size=(1, n, K))
 
 
 @given(seeds, betas, st.integers(1, 8), st.integers(2, 5))

@@ -35,7 +35,7 @@ def test_parameters_and_place_come_back(method, tmp_path):
         assert getattr(loaded, name) == getattr(clf, name)
 
 
-@pytest.mark.parametrize("mixer", ["hedge", "loss", "log-loss"])
+@pytest.mark.parametrize("mixer", ["hedge", "loss", "log-loss", "adahedge", "squint", "fixed-share"])
 def test_every_mixer_comes_back(mixer, tmp_path):
     clf = fitted(make_task(0), "oddm", mixer=mixer)
     assert saved(clf, tmp_path).learner_.plan == clf.learner_.plan

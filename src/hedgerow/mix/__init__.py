@@ -4,16 +4,16 @@ The first three keep one number an expert, its loss so far L_e, and weigh it by 
 depend on the weights, so a block of instances is a running sum and one product: no loop. The others keep more, and take
 one step for each label about which the experts differ.
 
-| mixer               | loss of expert e                        | averaged advice               | eta                    |
-|---------------------|-----------------------------------------|-------------------------------|------------------------|
-| `Hedge`             | [yhat_e != y]                           | scores f_e, or votes          | ln(1/beta), or anytime |
-| `LossBased`         | 1/2 |q_e - e_y|^2 (HomOTL-I), or margin | q_e on the simplex, or scores | 1/2                    |
-| `LogLoss`           | -ln q_{e,y}, q_e = softmax(c f_e)       | q_e on the simplex            | 1                      |
-| `AdaHedge`          | [yhat_e != y]                           | scores f_e, or votes          | ln N/sum of the gaps   |
-| `Squint`            | [yhat_e != y]                           | scores f_e, or votes          | a grid                 |
-| `FixedShare`        | [yhat_e != y]                           | scores f_e, or votes          | a grid                 |
-| `FixedShareLogLoss` | -ln q_{e,y}                             | q_e on the simplex            | 1                      |
-| `Single`            | [yhat != y]                             | scores of the only expert     | -                      |
+| mixer               | loss of expert e                        | averaged advice           | eta                    |
+|---------------------|-----------------------------------------|---------------------------|------------------------|
+| `Hedge`             | [yhat_e != y]                           | scores f_e, or votes      | ln(1/beta), or anytime |
+| `LossBased`         | 1/2 |q_e - e_y|^2 (HomOTL-I), or margin | points q_e, or scores     | 1/2                    |
+| `LogLoss`           | -ln q_{e,y}, q_e = softmax(c f_e)       | points q_e                | 1                      |
+| `AdaHedge`          | [yhat_e != y]                           | scores f_e, or votes      | ln N/sum of the gaps   |
+| `Squint`            | [yhat_e != y]                           | scores f_e, or votes      | a grid                 |
+| `FixedShare`        | [yhat_e != y]                           | scores f_e, or votes      | a grid                 |
+| `FixedShareLogLoss` | -ln q_{e,y}                             | points q_e                | 1                      |
+| `Single`            | [yhat != y]                             | scores of the only expert | -                      |
 
 Anytime Hedge is the horizon rule with the labels so far in place of T: beta_t = sqrt t/(sqrt t + sqrt ln N) in round t.
 For any non-increasing rate the weighted loss is at most M_min + ln N/eta_T + sum_t eta_t/8 (Györfi and Ottucsák 2007),
