@@ -87,12 +87,42 @@ def _from_names(x: Mapping[Any, Any], names: Array | None) -> list[Any]:
     return [x[name] for name in names]
 
 
+def weighted_labels(y: Any, weight: Any, length: int) -> tuple[Array, Array | None]:
+    """One label a row and how much it counts; a label of weight 0 is as good as missing."""
+    given, counted = labels(y, length), weights(weight, length)
+    if counted is not None and not counted.all():
+        given = given.astype(object)
+        given[counted == 0] = None
+    return given, counted
+
+
 def labels(y: Any, length: int) -> Array:
     """One label a row; a column of them is taken with a warning."""
     shape: tuple[int, ...] = getattr(y, "shape", ())
     if len(shape) == 2 and shape[1] == 1:
         y = column_or_1d(y, warn=True)
     return as_labels(y, "y", length)
+
+
+def weights(weight: Any, length: int) -> Array | None:
+    """How much each label counts: one finite number >= 0 a row; None is one for all.
+
+    >>> weights([1, 0.5], 2)
+    array([1. , 0.5])
+    """
+    if weight is None:
+        return None
+    try:
+        given = np.ascontiguousarray(weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"sample_weight: not numbers ({error}); give one number >= 0 a row") from error
+    given = np.full(length, float(given)) if given.ndim == 0 else given
+    if given.shape != (length,):
+        raise InputError(f"sample_weight: shape {given.shape} for {length} rows; give one number a row")
+    bad = np.flatnonzero(~((given >= 0) & np.isfinite(given)))
+    if len(bad):
+        raise InputError(f"sample_weight: {given[bad[0]]} at row {bad[0]}; a weight is a finite number, not below 0")
+    return given
 
 
 def given_classes(classes: Any) -> Array:

@@ -302,44 +302,53 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
 
     # -- learning -----------------------------------------------------------------------------------------------
 
-    def partial_fit(self, X: Matrix, y: Any, classes: Any = None) -> OnlineTransferClassifier:
+    def partial_fit(
+        self, X: Matrix, y: Any, classes: Any = None, sample_weight: Any = None
+    ) -> OnlineTransferClassifier:
         """Learn labelled target rows in order. Before any `fit` it starts a target-only learner (there is no source).
 
         A row whose label is None or NaN is not learned. `classes` lists the classes for such a cold start.
+        `sample_weight` says how much each label counts for the classifiers and the class means; a weight of 0 is no
+        label. Mistakes and bounds count every label as one.
         """
         cold = not hasattr(self, "learner_")
         with self._restored_on_error() if cold else nullcontext():
             X = self._matrix(X, reset=cold)
-            labels = door.labels(y, X.shape[0])
+            labels, weight = door.weighted_labels(y, sample_weight, X.shape[0])
             if cold:
                 self._cold_start(X, labels, classes)
-            self._learn(X, labels)
+            self._learn(X, labels, weight)
         return self
 
-    def learn_one(self, x: Any, y: Any) -> OnlineTransferClassifier:
+    def learn_one(self, x: Any, y: Any, weight: float = 1.0) -> OnlineTransferClassifier:
         """Learn one labelled target instance; with a missing label (None, NaN) nothing happens.
 
-        A late label is learned the same way: keep the x, and call this when the label arrives.
+        A late label is learned the same way: keep the x, and call this when the label arrives. `weight` says how much
+        the label counts; see `partial_fit`.
         """
         if not hasattr(self, "learner_"):
             if isinstance(x, Mapping):
                 raise InputError("x is a mapping, but no feature names are known yet; fit first, or give a 1-d array")
-            return self.partial_fit(x if is_sparse(x) else np.atleast_2d(np.asarray(x)), as_labels([y], "y"))
+            rows = x if is_sparse(x) else np.atleast_2d(np.asarray(x))
+            return self.partial_fit(rows, as_labels([y], "y"), sample_weight=weight)
         row = self._row(x)
         label = np.empty(1, dtype=object)
         label[0] = y
-        self._learn(row, label)
+        self._learn(row, *door.weighted_labels(label, None if weight == 1 else weight, 1))
         return self
 
-    def predict_then_learn(self, X: Matrix, y: Any) -> Array:
-        """The prequential block path: the prediction made for each row before its label was learned."""
+    def predict_then_learn(self, X: Matrix, y: Any, sample_weight: Any = None) -> Array:
+        """The prequential block path: the prediction made for each row before its label was learned.
+
+        `sample_weight` as in `partial_fit`.
+        """
         check_is_fitted(self)
         X = self._matrix(X, reset=False)
-        labels = door.labels(y, X.shape[0])
+        labels, weight = door.weighted_labels(y, sample_weight, X.shape[0])
         self._need_a_class()
-        return self._learn(X, labels)
+        return self._learn(X, labels, weight)
 
-    def _learn(self, X: Matrix, labels: Array) -> Array:
+    def _learn(self, X: Matrix, labels: Array, weight: Array | None) -> Array:
         """Rows in order, in blocks; a class met for the first time gets a block of its own, predicted without it."""
         new = self._codes.unseen(labels)
         if new and self.classes is not None:
@@ -356,7 +365,8 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             if a in first:  # one class at a time, so that an interrupt leaves learner and classes together
                 self.learner_.grow(known + 1)
                 self._codes, self.classes_ = Codes(table.classes[: known + 1]), table.classes[: known + 1]
-            trace = self.learner_.run(X[a:b], codes[a:b], known or None if a in first else None)
+            part = None if weight is None else weight[a:b]
+            trace = self.learner_.run(X[a:b], codes[a:b], known or None if a in first else None, part)
             predictions[a:b] = trace.predictions
             known = self.learner_.n_classes
         self._codes, self.classes_ = table, table.classes

@@ -1,6 +1,8 @@
 """The compiled inner loops. Imported only when the first fit or stream needs them; compiled once, cached on disk.
 
-Each loop has a NumPy twin that is its specification (`heads.pa.step`), and tests hold the two together.
+Each loop has a NumPy twin that is its specification (`heads.pa.step`), and tests hold the two together. Sums may be
+taken in any order (`SUMS`), so that they run in vector registers; one instance and a block go through the same loop,
+and so get the same numbers. No loop starts a thread.
 """
 
 from __future__ import annotations
@@ -11,8 +13,11 @@ from numba import njit
 from hedgerow.arrays import Array
 from hedgerow.rules import PA1, PA1_PRINTED, PA2, PERCEPTRON
 
+SUMS = {"reassoc", "contract", "nsz"}  # what vector sums need of fast-math; NaN and infinity keep their meaning
+EVEN = np.empty(0)  # no weights: every label counts one
 
-@njit(cache=True, fastmath=False)
+
+@njit(cache=True)
 def _step_size(rule: int, loss: float, margin: float, square: float, C: float) -> float:
     if rule == PERCEPTRON:
         return 1.0 if margin <= 0.0 else 0.0
@@ -25,52 +30,87 @@ def _step_size(rule: int, loss: float, margin: float, square: float, C: float) -
     return C if rule == PA1 and tau > C else tau
 
 
-@njit(cache=True, fastmath=False)
-def online_pass(W: Array, Z: Array, y: Array, rule: int, C: float, F: Array, mean: Array) -> None:
+@njit(cache=True, fastmath=SUMS)
+def _scores(W: Array, z: Array, f: Array) -> None:
+    """f = W z."""
+    for k in range(W.shape[0]):
+        total = W.dtype.type(0)
+        for j in range(W.shape[1]):
+            total += W[k, j] * z[j]
+        f[k] = total
+
+
+@njit(cache=True, fastmath=SUMS)
+def _square(z: Array) -> float:
+    """|z|^2."""
+    total = z.dtype.type(0)
+    for j in range(len(z)):
+        total += z[j] * z[j]
+    return float(total)
+
+
+@njit(cache=True)
+def _rival(f: Array, label: int) -> int:
+    """The best class but one: argmax_{k != label} f_k, the lowest of equals."""
+    best = 1 if label == 0 else 0
+    for k in range(len(f)):
+        if k != label and f[k] > f[best]:
+            best = k
+    return best
+
+
+@njit(cache=True)
+def _learn(W: Array, z: Array, f: Array, label: int, rule: int, C: float) -> tuple[float, int]:
+    """One labelled row into W: the size of the step and the rival. A step of 0 is none."""
+    if label < 0 or W.shape[0] < 2:
+        return 0.0, 0
+    rival = _rival(f, label)
+    margin = float(f[label]) - float(f[rival])
+    loss = 1.0 - margin
+    if not loss > 0.0:
+        return 0.0, rival
+    square = _square(z)
+    if square == 0.0:
+        return 0.0, rival
+    tau = _step_size(rule, loss, margin, square, C)
+    if tau > 0.0:
+        _add(W, z, tau, label, rival)
+    return tau, rival
+
+
+@njit(cache=True)
+def _add(W: Array, z: Array, tau: float, label: int, rival: int) -> None:
+    """W_label += tau z, W_rival -= tau z."""
+    size = W.dtype.type(tau)
+    for j in range(len(z)):
+        step = size * z[j]
+        W[label, j] += step
+        W[rival, j] -= step
+
+
+@njit(cache=True)
+def online_pass(W: Array, Z: Array, y: Array, weight: Array, rule: int, C: float, F: Array, mean: Array) -> None:
     """Scores before each label into F (B x K), updates into W (K x d); `mean` (K x d or empty) gets the mean of W_t."""
-    B, d = Z.shape
-    K = W.shape[0]
-    averaging = mean.shape[0] == K
+    B = len(Z)
+    averaging = len(mean) == len(W)
     if averaging:
         mean[:] = W
     for t in range(B):
-        square = 0.0
-        for j in range(d):
-            square += Z[t, j] * Z[t, j]
-        for k in range(K):
-            total = 0.0
-            for j in range(d):
-                total += W[k, j] * Z[t, j]
-            F[t, k] = total
-        label = y[t]
-        if label < 0 or square == 0.0 or K < 2:
-            continue
-        rival = -1
-        for k in range(K):
-            if k != label and (rival < 0 or F[t, k] > F[t, rival]):
-                rival = k
-        margin = F[t, label] - F[t, rival]
-        loss = 1.0 - margin
-        if loss <= 0.0:
-            continue
-        tau = _step_size(rule, loss, margin, square, C)
-        if tau == 0.0:
-            continue
-        share = tau * (B - t) / B
-        for j in range(d):
-            W[label, j] += tau * Z[t, j]
-            W[rival, j] -= tau * Z[t, j]
-            if averaging:
-                mean[label, j] += share * Z[t, j]
-                mean[rival, j] -= share * Z[t, j]
+        _scores(W, Z[t], F[t])
+        tau, rival = _learn(W, Z[t], F[t], y[t], rule, C * weight[t] if len(weight) else C)
+        if averaging and tau > 0.0:
+            _add(mean, Z[t], tau * (B - t) / B, y[t], rival)
 
 
-def run_pass(W: Array, Z: Array, y: Array, rule: int, C: float, average: bool = False) -> tuple[Array, Array]:
+def run_pass(
+    W: Array, Z: Array, y: Array, rule: int, C: float, weight: Array | None = None, average: bool = False
+) -> tuple[Array, Array]:
     """Prequential scores of one head over a block (B x K) and, if asked, the mean of its weights after each row."""
     F = np.empty((len(Z), len(W)), dtype=W.dtype)
     mean = np.zeros(W.shape if average else (0, 0), dtype=W.dtype)
     if len(Z):
-        online_pass(W, np.ascontiguousarray(Z, dtype=W.dtype), y, rule, float(C), F, mean)
+        rows = np.ascontiguousarray(Z, dtype=W.dtype)
+        online_pass(W, rows, y, EVEN if weight is None else weight, rule, float(C), F, mean)
     elif average:
         mean[:] = W
     return F, mean

@@ -148,13 +148,13 @@ class Learner(OnlineLearner):
 
     # -- learning -----------------------------------------------------------------------------------------------
 
-    def _predict_and_learn(self, X: Matrix, y: Array, known: int | None) -> tuple[Trace, float]:
+    def _predict_and_learn(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> tuple[Trace, float]:
         state, plan = self.state, self.plan
         Z = self._project(X)
         F = np.empty((X.shape[0], len(plan.experts), self.n_classes), dtype=Z.dtype)
         for e, expert in enumerate(plan.experts):
             W, rows = state["W"][e], _of(Z, expert)
-            F[:, e] = self.head.block(W, rows, y) if expert.learns else rows @ W.T
+            F[:, e] = self.head.block(W, rows, y, weight) if expert.learns else rows @ W.T
         F = F[:, :, :known]
         mixed = plan.mixer.run(state, self.seen, F, y)
         trace = Trace(mixed.scores, mixed.weights, F.argmax(axis=2))

@@ -100,27 +100,28 @@ class Moments:
         return cls(count, total, class_counts, class_totals, arrays.get(f"{prefix}.scatter"))
 
 
-def class_sums(X: Matrix, codes: Array, K: int) -> tuple[Array, Array]:
-    """N_k and sum_{y=k} x for the rows with codes 0..K-1.
+def class_sums(X: Matrix, codes: Array, K: int, weight: Array | None = None) -> tuple[Array, Array]:
+    """N_k and sum_{y=k} x for the rows with codes 0..K-1, each counted `weight` times (None: once).
 
     >>> class_sums(np.array([[1.0], [2.0], [4.0]]), np.array([1, 1, -1]), 2)
     (array([0., 2.]), array([[0.],
            [3.]]))
     """
     kept = np.flatnonzero(codes >= 0)
-    counts = np.bincount(codes[kept], minlength=K).astype(np.float64)
+    times = np.ones(len(kept)) if weight is None else weight[kept]
+    counts = np.bincount(codes[kept], times, minlength=K).astype(np.float64)
     if is_sparse(X):
         import scipy.sparse as sp
 
-        sums = sp.csr_array((np.ones(len(kept)), (codes[kept], kept)), shape=(K, X.shape[0])) @ X
+        sums = sp.csr_array((times, (codes[kept], kept)), shape=(K, X.shape[0])) @ X
         return counts, sums.toarray().astype(np.float64)
     totals = np.zeros((K, X.shape[1]))
     if len(kept) > K:
         indicator = np.zeros((K, len(kept)))
-        indicator[codes[kept], np.arange(len(kept))] = 1.0
+        indicator[codes[kept], np.arange(len(kept))] = times
         totals = indicator @ X[kept]
     else:
-        np.add.at(totals, codes[kept], X[kept])
+        np.add.at(totals, codes[kept], X[kept] if weight is None else times[:, None] * X[kept])
     return counts, totals
 
 

@@ -100,7 +100,7 @@ class OnlineLearner(ABC):
         """Combined scores as probabilities."""
 
     @abstractmethod
-    def _predict_and_learn(self, X: Matrix, y: Array, known: int | None) -> tuple[Trace, float]:
+    def _predict_and_learn(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> tuple[Trace, float]:
         """A block of preprocessed rows, each predicted before its label; and the loss of the mixture."""
 
     @abstractmethod
@@ -153,12 +153,18 @@ class OnlineLearner(ABC):
         """Predict one instance, then learn its label."""
         return self.run(x[None], np.array([y]))
 
-    def run(self, X: Matrix, y: Array, known: int | None = None) -> Trace:
+    def run(self, X: Matrix, y: Array, known: int | None = None, weight: Array | None = None) -> Trace:
         """Predict and learn rows in order, block by block, with the same predictions as one by one.
 
         `known` limits the prediction to the first classes: a label beyond was met here for the first time.
+        `weight` (>= 0, float64) says how much each label counts for the heads and the class moments, None: one each.
+        A mistake, an expert's loss and the bound count every label as one; a label of weight 0 is none at all.
         """
-        traces = [self._block(X[a:b], y[a:b], known) for a, b in self._blocks(y)]
+        if weight is not None:
+            y = np.where(weight > 0, y, -1)
+        traces = [
+            self._block(X[a:b], y[a:b], known, None if weight is None else weight[a:b]) for a, b in self._blocks(y)
+        ]
         if not traces:
             n = len(self.expert_names)
             return Trace(np.empty((0, self.n_classes)), np.empty((0, n)), np.empty((0, n), dtype=np.int64))
@@ -178,21 +184,21 @@ class OnlineLearner(ABC):
                 yield start, end
             start = end
 
-    def _block(self, X: Matrix, y: Array, known: int | None) -> Trace:
+    def _block(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> Trace:
         state, labelled = self.state, y >= 0
         X = self.pre.fold(X, labelled)
-        trace, loss = self._predict_and_learn(X, y, known)
+        trace, loss = self._predict_and_learn(X, y, known, weight)
         state["expert_mistakes"] += ((trace.expert_predictions != y[:, None]) & labelled[:, None]).sum(axis=0)
         state["mistakes"] += int(((trace.predictions != y) & labelled).sum())
         state["mixture_loss"] += loss
         state["seen"] += int(labelled.sum())
-        self._fold_target(X, y)
+        self._fold_target(X, y, weight)
         if self.period and labelled.any() and self.seen % self.period == 0:
             self._turn()
         return trace
 
-    def _fold_target(self, X: Matrix, y: Array) -> None:
-        counts, totals = class_sums(X, y, self.n_classes)
+    def _fold_target(self, X: Matrix, y: Array, weight: Array | None) -> None:
+        counts, totals = class_sums(X, y, self.n_classes, weight)
         self.state["target.class_counts"] += counts
         self.state["target.class_totals"] += totals
         self.state["target.count"] += counts.sum()

@@ -19,8 +19,11 @@ class Head(ABC):
         self.rule, self.C = rule, C
 
     @abstractmethod
-    def block(self, W: Array, Z: Array, y: Array) -> Array:
-        """Scores of each row before its label (B x K); W is updated in place by the rows with y >= 0, in order."""
+    def block(self, W: Array, Z: Array, y: Array, weight: Array | None = None) -> Array:
+        """Scores of each row before its label (B x K); W is updated in place by the rows with y >= 0, in order.
+
+        `weight` says how much each label counts; None is one for all.
+        """
 
     @abstractmethod
     def averaged(self, W: Array, Z: Array, y: Array) -> Array:
@@ -37,13 +40,20 @@ class StepwiseHead(Head):
     def step(self, W: Array, z: Array, y: int, f: Array) -> None:
         """Learn one row: W in place, f = W z the scores before the label."""
 
-    def block(self, W: Array, Z: Array, y: Array) -> Array:
+    def weighted_step(self, W: Array, z: Array, y: int, f: Array, weight: float) -> None:
+        """Learn one row whose label counts `weight` times: that many times the step, unless a head knows better."""
+        before = W.copy() if weight != 1 else W
+        self.step(W, z, y, f)
+        if weight != 1:
+            W[:] = before + weight * (W - before)
+
+    def block(self, W: Array, Z: Array, y: Array, weight: Array | None = None) -> Array:
         """Row by row."""
         F = np.empty((len(Z), len(W)), dtype=W.dtype)
         for t, (z, label) in enumerate(zip(Z, y, strict=True)):
             F[t] = W @ z
             if label >= 0:
-                self.step(W, z, int(label), F[t])
+                self.weighted_step(W, z, int(label), F[t], 1.0 if weight is None else float(weight[t]))
         return F
 
     def averaged(self, W: Array, Z: Array, y: Array) -> Array:

@@ -11,7 +11,8 @@
 | `pa2`         | loss / (2 |z|^2 + 1/(2C))                                                    |
 | `pa1-printed` | min(C, loss / |f_y - f_s|), C where that is 0/0: the paper's misprint        |
 
-sum_k W_k never changes. Ties go to the lowest class. A zero row teaches nothing.
+sum_k W_k never changes. Ties go to the lowest class. A zero row teaches nothing. A label of weight w has w C in place
+of C; where there is no C (`perceptron`, `pa`), any weight above zero is one step.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ class PassiveAggressive(Head):
             raise InputError(f"C={C}: the aggressiveness must be positive")
         super().__init__(rule, C)
 
-    def block(self, W: Array, Z: Array, y: Array) -> Array:
+    def block(self, W: Array, Z: Array, y: Array, weight: Array | None = None) -> Array:
         """Prequential scores of a block; W in place."""
         from hedgerow import kernels
 
-        return kernels.run_pass(W, Z, y, RULES[self.rule], self.C)[0]
+        return kernels.run_pass(W, Z, y, RULES[self.rule], self.C, weight)[0]
 
     def averaged(self, W: Array, Z: Array, y: Array) -> Array:
         """Mean of the weights after each row."""
