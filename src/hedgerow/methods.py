@@ -82,8 +82,8 @@ OWN_STEPS = ("auto", "centre", "unit")  # what fits the data, then each domain a
 RECIPES |= {
     name: Recipe(title, "several", " + ".join(spaces), "", "sources", "bayes", ridge=spaces, steps=OWN_STEPS)
     for name, title, spaces in (
-        ("hedgerow", "hedgerow", ("kernel", "white", "free", "pca")),
-        ("hedgerow-linear", "hedgerow (linear)", ("input", "white", "free", "pca")),
+        ("hedgerow", "hedgerow", ("kernel", "white", "free", "pca", "recent")),
+        ("hedgerow-linear", "hedgerow (linear)", ("input", "white", "free", "pca", "recent")),
     )
 }
 for _name, _recipe in RECIPES.items():

@@ -60,8 +60,11 @@ def _log_softmax(s: Array, out: Array) -> None:
 
 
 @njit(cache=True, fastmath=FREE_SUMS)
-def _newton(a: Array, H: Array, X: Array, log_p: Array, y: int, gain: float) -> None:
-    """H = gain H + X (diag p - p p') X',  a -= H^-1 X (p - e_y): one step of a stack with features X (f x K)."""
+def _newton(a: Array, H: Array, X: Array, log_p: Array, y: int, keep: float, ridge: float) -> None:
+    """One step of a stack with features X (f x K): a -= H^-1 X (p - e_y).
+
+    H = keep H + (1 - keep) ridge I + X (diag p - p p') X': old labels fade, the ridge stays.
+    """
     f, K = X.shape
     p = np.exp(log_p)
     mean, L, g = np.empty(f), np.empty((f, f)), np.empty(f)
@@ -77,8 +80,8 @@ def _newton(a: Array, H: Array, X: Array, log_p: Array, y: int, gain: float) -> 
             product = 0.0
             for k in range(K):
                 product += row[k] * X[j, k]
-            H[i, j] = gain * H[i, j] + product - total * mean[j]
-            H[j, i] = H[i, j]
+            H[i, j] = keep * H[i, j] + product - total * mean[j]
+        H[i, i] += (1.0 - keep) * ridge
     for i in range(f):  # Cholesky, with the forward substitution on the way
         for j in range(i + 1):
             rest = H[i, j]
@@ -110,7 +113,7 @@ def _weights(log_prior: Array, loss: Array, w: Array) -> None:
 @njit(cache=True)
 def mix_rows(
     F: Array, y: Array, known: int, temperatures: int, log_w: Array, loss: Array, counts: Array, a: Array, H: Array,
-    gain: Array, prior: Array, members: Array, pair: Array, share: float, shipped: Array, by_head: Array,
+    keep: Array, ridge: float, prior: Array, members: Array, pair: Array, share: float, shipped: Array, by_head: Array,
 ) -> float:  # fmt: skip
     """Rows in order: probabilities into `shipped` (B x known), the first mixture's weights into `by_head`; log-loss."""
     B, heads, _ = F.shape
@@ -167,7 +170,7 @@ def mix_rows(
             for e in range(n):
                 members[e] = (1.0 - alpha) * last[e] + alpha * prior[e]
             for s in range(stacks):
-                _newton(a[s], H[s], X, logs[2 + s], at, gain[s])
+                _newton(a[s], H[s], X, logs[2 + s], at, keep[s], ridge)
         else:
             loss -= np.log(LEAST)
             pair -= np.log(LEAST)

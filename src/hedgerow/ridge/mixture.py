@@ -3,7 +3,7 @@
 First mixture: experts are (head, temperature c, prior power j) with q = softmax(c F + j log pi), and pi itself, the
 running class frequencies. Weights are products of q(y): sum_t -ln qbar(y_t) <= min_e L_e + ln(1/w_e).
 Stacks: softmax(sum_i a_i F_i) over the heads' scores, centred log qbar and centred log pi, fitted by one online Newton
-step a label; STARTS says where they start and what they forget.
+step a label; one starts at qbar and remembers all labels, the other at the average of the heads, and forgets.
 Tracker: fixed share over qbar, pi and the stacks, so that after a change the one that is good now is soon believed.
 Last mixture: Bayes over qbar and the tracker, half each, so that qbar's bound costs ln 2 more and no more. Its argmax is
 the prediction: M <= (min_e L_e + ln(1/w_e) + ln 2)/ln 2.
@@ -20,8 +20,10 @@ from hedgerow.arrays import Array
 TEMPERATURES = 5  # 2, 4, 8, 16, 32
 PRIOR_WEIGHT = 0.05  # of an expert that multiplies in the class frequencies, against 1 of one that does not
 RIDGE = 3.0  # how slowly a stack leaves its start; three of them (1, 3, 10) were no better than one
-SHARE = 0.0
-GAINS = (1.0, 1.0)
+KEEP = np.array([1.0, 0.98])  # how much of its curvature a stack keeps from label to label: the second forgets
+FLOOR = 0.3  # what the curvature of a stack that forgets does not fall below
+MEMBERS = np.full(4, 0.25)  # the tracker's start: qbar, pi, the stacks
+SHARE = 1.0  # SHARE/(t + 1) of the tracker's weight goes back to its start after label t
 
 
 @dataclass(frozen=True)
@@ -40,11 +42,10 @@ def initial(heads: int, K: int) -> dict[str, Array]:
     from_mixture = np.concatenate([np.zeros(heads), [1.0, 0.0]])
     from_average = np.concatenate([np.full(heads, 4.0 / max(heads, 1)), [0.5, 0.0]])
     starts = np.array([from_mixture, from_average])
-    members = np.array([0.0, 0.5, 0.25, 0.25])  # qbar, pi, the stacks
     return {
         "mix.log_w": log_w - np.log(np.exp(log_w).sum()),
         "mix.loss": np.zeros(len(log_w)),
-        "mix.members": members,
+        "mix.members": MEMBERS.copy(),
         "mix.pair": np.zeros(2),
         "mix.a": starts,
         "mix.H": np.array([RIDGE * np.eye(heads + 2) for _ in starts]),
@@ -64,12 +65,9 @@ def run(state: dict[str, Array], F: Array, y: Array, known: int | None = None) -
     s = {name[4:]: array for name, array in state.items() if name.startswith("mix.")}
     loss = mix_rows(
         np.ascontiguousarray(F), y, known, TEMPERATURES, s["log_w"], s["loss"], s["counts"], s["a"], s["H"],
-        np.array(GAINS), MEMBERS, s["members"], s["pair"], SHARE, shipped, by_head,
+        KEEP, FLOOR, MEMBERS, s["members"], s["pair"], SHARE, shipped, by_head,
     )  # fmt: skip
     return Mixed(shipped, by_head, loss)
-
-
-MEMBERS = np.array([0.0, 0.5, 0.25, 0.25])
 
 
 def predict(state: dict[str, Array], F: Array) -> Array:

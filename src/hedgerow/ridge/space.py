@@ -23,12 +23,15 @@ from hedgerow.ridge.maps import Map
 from hedgerow.ridge.regression import Regression, deviation_prior, source_prior, with_rows
 
 EPSILON = 0.03  # how much a source's own head trusts the other sources
-RELABEL = 50  # labels between two labellings of the pool
+RELABEL = 50  # labels between two labellings of the pool, and between two steps of forgetting
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The constants of a space: ridge, trust in the sources, variance of the deviation, codes, weight of the pool."""
+    """The constants of a space: ridge, trust in the sources, variance of the deviation, codes, weight of the pool.
+
+    keep < 1: every RELABEL labels the weights go back to their start by 1 - keep, and P with them.
+    """
 
     name: str
     lam: float
@@ -37,6 +40,7 @@ class Settings:
     class_codes: bool = False
     pool: float = 0.0
     target_only: bool = False
+    keep: float = 1.0
 
 
 class Part(MutableMapping[str, Array]):
@@ -110,6 +114,8 @@ class Space:
         arrays.update(mapping.arrays())
         P = deviation_prior(G, d, settings.lam, settings.trust, settings.tau)
         arrays.update(Regression.arrays(P, np.hstack(priors), RELABEL))
+        if settings.keep < 1:
+            arrays["P0"], arrays["M0"] = arrays["P"].copy(), arrays["M"].copy()
         arrays["codes"] = np.hstack(tables)
         arrays["widths"] = np.array([table.shape[1] for table in tables])
         space = cls(settings, arrays)
@@ -142,6 +148,8 @@ class Space:
     def fold(self) -> None:
         """What waits is added up, and the pool is labelled again by the weights so far."""
         G, E = self.alone.fold()
+        if self.settings.keep < 1:
+            self._forget()
         if self.pooled is None:
             return
         self.pooled.fold()
@@ -154,6 +162,14 @@ class Space:
             self.pooled.M += self.settings.pool * np.linalg.multi_dot([self.pooled.P, a["U"][moved].T, change])
             a["labels"] = labels
 
+    def _forget(self) -> None:
+        """M and P go some way back to where they started: old labels fade, what the sources know stays."""
+        keep, a = self.settings.keep, self.arrays
+        self.alone.M *= keep
+        self.alone.M += (1 - keep) * a["M0"]
+        self.alone.P *= keep**2
+        self.alone.P += (1 - keep**2) * a["P0"]
+
     def grow(self, extra: int) -> None:
         """New classes: a column of the codes each, orthogonal to all others; what was learned so far had zero there."""
         a = self.arrays
@@ -164,7 +180,7 @@ class Space:
             grown[: len(table), : table.shape[1]] = table
             grown[len(table) :, table.shape[1] :] = np.eye(extra)
             tables.append(grown)
-        for name in ("M", "E", "UM", "pool.M", "pool.E"):
+        for name in ("M", "M0", "E", "UM", "pool.M", "pool.E"):
             if name in a:
                 parts = [np.pad(a[name][:, b:e], ((0, 0), (0, extra))) for b, e in self._spans()]
                 a[name] = np.hstack(parts)
