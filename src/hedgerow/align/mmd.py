@@ -10,7 +10,7 @@ target's classes being pseudo-labels of the round before:
 | JDA     | K      | 1        | Long, Wang, Ding, Sun, Yu 2013 (code)  |
 | BDA     | 1 - mu | mu       | Wang, Chen, Hao, Feng, Shen 2017       |
 
-M has rank K+1 and X M X^T = V V^T, where the columns of V are weighted mean gaps: M itself is never built.
+M = E^T E has rank K+1, E (K+1 x N) is sparse, and the scatter is factorised once for all rounds: see `pencil.py`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ import numpy as np
 from hedgerow.align.base import Alignment, Info, Projection, rbf_rows
 from hedgerow.arrays import Array, Matrix, dense, stack_rows
 from hedgerow.errors import InputError, unknown
-from hedgerow.linalg import low_rank_pencil, scatter_root
-from hedgerow.moments import Moments
+from hedgerow.pencil import Scatter, Solution, scatter
 from hedgerow.preprocess import unit
 
 KERNELS = ("primal", "linear", "rbf")
@@ -57,53 +56,65 @@ class _MMD(ABC):
         if self.unit_input or self.kernel == "rbf":  # the rbf kernel is defined on rows of unit length
             rows = unit(rows)
         X = rows if self.kernel == "primal" else _gram(rows, self.kernel, self.gamma)
-        A, info = self._rounds(X, codes, int(codes.max()) + 1)
+        A, info = self._rounds(X, codes)
         if self.kernel == "linear":
             return Alignment(Projection(np.asarray(rows.T @ A)), info)
         if self.kernel == "rbf":
             return Alignment(Projection(A, landmarks=dense(rows), gamma=self.gamma), info)
         return Alignment(Projection(A), info)
 
-    def _rounds(self, X: Matrix, codes: Array, K: int) -> tuple[Array, Info]:
-        ns = len(codes)
-        Xs, Xt = X[:ns], X[ns:]
-        root = scatter_root(X)
-        if not len(root.values):
+    def _rounds(self, X: Matrix, codes: Array) -> tuple[Array, Info]:
+        S = scatter(X)
+        if not len(S.values):
             raise InputError(
                 f"n_samples = {X.shape[0]}: all rows of the source and the target are the same after scaling, so there "
                 "is no direction to keep; give rows that differ, or use aligner='identity'"
             )
-        source = Moments.of(Xs, codes, K)
         pseudo: Array | None = None
+        solved: dict[
+            bytes, tuple[Solution, Array]
+        ] = {}  # the labels of a round follow from those before: they may cycle
         history: list[float] = []
         changed: list[int] = []
         for _ in range(self.rounds):
-            V = self._gaps(source, Moments.of(Xt, pseudo, K), K)
-            A, values = low_rank_pencil(root, V, self.lam, self.dim, self.eigenvectors)
-            history.append(float(((V.T @ A) ** 2).sum()))
-            if not Xt.shape[0] or self.weights(K)[1] == 0:
+            key = b"" if pseudo is None else pseudo.tobytes()
+            if key not in solved:
+                solved[key] = self._round(S, codes, pseudo, X.shape[0] - len(codes))
+            solution, labels = solved[key]
+            history.append(float(((solution.T / solution.scales(self.eigenvectors)) ** 2).sum()))
+            if not len(labels):
                 break
-            labels = codes[nearest_row(unit(np.asarray(Xt @ A)), unit(np.asarray(Xs @ A)))]
             changed.append(len(labels) if pseudo is None else int((labels != pseudo).sum()))
             if changed[-1] == 0:
                 break  # exact: every later round would solve the same problem
             pseudo = labels
-        return A, Info(history, changed, len(root.values), values, pseudo)
+        A = S.directions(solution, self.eigenvectors)
+        return A, Info(history, changed, len(S.values), solution.values, pseudo)
 
-    def _gaps(self, source: Moments, target: Moments, K: int) -> Array:
-        """V (m x k): the columns of X E, E = [sqrt(w_0) e_0, sqrt(w_c) e_c ..], over sqrt |E E^T|_F if normalised."""
-        if not target.count[0]:
-            return np.empty((len(source.total), 0))
-        have_s, have_t = source.class_counts > 0, target.class_counts > 0
-        w0, wc = self.weights(int(have_s.sum()))
-        labelled = wc > 0 and have_t.any()
-        used = have_s & (have_t if self.empty == "skip" else True) if labelled else np.zeros(K, dtype=bool)
-        G = np.vstack(
-            [np.sqrt(w0) * (source.mean - target.mean), np.sqrt(wc) * (source.class_means - target.class_means)[used]]
-        )
-        size = _frobenius(source, target, w0, wc, used) if self.normalise else 1.0
-        G /= np.sqrt(size or 1.0)
-        return np.ascontiguousarray(G.T)
+    def _round(self, S: Scatter, codes: Array, pseudo: Array | None, nt: int) -> tuple[Solution, Array]:
+        """The best directions for these pseudo-labels, and the labels of the nearest source rows there (if wanted)."""
+        solution = S.solve(self._contrasts(codes, pseudo, nt), self.lam, self.dim)
+        if not nt or self.weights(1)[1] == 0:
+            return solution, codes[:0]
+        Z = unit(S.projected(solution, self.eigenvectors))
+        return solution, codes[nearest_row(Z[len(codes) :], Z[: len(codes)])]
+
+    def _contrasts(self, codes: Array, pseudo: Array | None, nt: int) -> Matrix:
+        """E (k x N) with M = E^T E: its rows are sqrt(w_0) e_0 and sqrt(w_c) e_c, over sqrt |M|_F if normalised."""
+        import scipy.sparse as sp
+
+        ns = len(codes)
+        if not nt:
+            return sp.csr_array((0, ns))
+        groups = np.unique(codes)
+        w0, wc = self.weights(len(groups))
+        parts = [np.sqrt(w0) * mean_gaps(np.zeros(ns), np.zeros(nt), np.zeros(1))]
+        if pseudo is not None and wc > 0:
+            used = groups if self.empty == "source" else np.intersect1d(groups, pseudo)
+            parts.append(np.sqrt(wc) * mean_gaps(codes, pseudo, used))
+        E = sp.vstack(parts, format="csr")
+        size = np.linalg.norm((E @ E.T).toarray()) if self.normalise else 1.0  # |E^T E|_F = |E E^T|_F
+        return E / np.sqrt(size or 1.0)
 
     def _check(self) -> None:
         for name, value, known in (
@@ -175,13 +186,22 @@ class BDA(_MMD):
         return 1.0 - self.balance, self.balance
 
 
-def _frobenius(source: Moments, target: Moments, w0: float, wc: float, used: Array) -> float:
-    """|E E^T|_F = |E^T E|_F in closed form: the e_c have disjoint supports and meet only e_0."""
-    cs, ct = source.class_counts[used], target.class_counts[used]
-    diagonal = wc * (1 / cs + (ct > 0) / np.maximum(ct, 1))
-    cross = np.sqrt(w0 * wc) * (1 / source.count[0] + (ct > 0) / target.count[0])
-    corner = w0 * (1 / source.count[0] + 1 / target.count[0])
-    return float(np.sqrt(corner**2 + (diagonal**2).sum() + 2 * (cross**2).sum()))
+def mean_gaps(source: Array, target: Array, classes: Array) -> Matrix:
+    """e_c for every class c: 1/n_s^c on its source rows, -1/n_t^c on its target rows (k x N, CSR, source rows first).
+
+    >>> mean_gaps(np.array([0, 1, 1]), np.array([1]), np.array([0, 1])).toarray()
+    array([[ 1. ,  0. ,  0. ,  0. ],
+           [ 0. ,  0.5,  0.5, -1. ]])
+    """
+    import scipy.sparse as sp
+
+    parts = []
+    for labels, sign in ((source, 1.0), (target, -1.0)):
+        columns = np.flatnonzero(np.isin(labels, classes))
+        rows = np.searchsorted(classes, labels[columns])
+        weights = sign / np.bincount(rows, minlength=len(classes))[rows]
+        parts.append(sp.csr_array((weights, (rows, columns)), shape=(len(classes), len(labels))))
+    return sp.hstack(parts, format="csr")
 
 
 def nearest_row(queries: Array, rows: Array) -> Array:
