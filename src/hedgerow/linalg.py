@@ -78,16 +78,15 @@ def _count_above(D: Array, F: Array, level: float) -> int:
     return int((level < D).sum() - (np.linalg.eigvalsh(W) < 0).sum())
 
 
-def with_fixed_signs(A: Array) -> Array:
-    """Each column with the sign that makes its entry of largest size positive, so that a result can be repeated.
+def fix_signs(A: Array) -> Array:
+    """Each column, in place, with the sign that makes its entry of largest size positive: a result can be repeated.
 
-    >>> with_fixed_signs(np.array([[1.0, 2.0], [-3.0, 1.0]]))
+    >>> fix_signs(np.array([[1.0, 2.0], [-3.0, 1.0]]))
     array([[-1.,  2.],
            [ 3.,  1.]])
     """
-    largest = np.abs(A).argmax(axis=0)
-    signs = np.sign(A[largest, np.arange(A.shape[1])])
-    return np.ascontiguousarray(A * np.where(signs == 0, 1, signs))
+    A *= np.where(A.max(axis=0) < -A.min(axis=0), -1.0, 1.0)
+    return A
 
 
 def shrink_along(A: Array, G: Array, mu: float) -> Array:

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from hedgerow.align import ALIGNERS, Aligner, Alignment, Projection
-from hedgerow.arrays import Array, Matrix, dense, stack_rows
+from hedgerow.arrays import Array, Matrix, is_sparse, stack_rows
 from hedgerow.errors import InputError, unknown
 from hedgerow.heads import Head, make_head, train
+from hedgerow.heads.compact import train_sparse
 from hedgerow.learner import Expert, Learner, Plan, Refresh
 from hedgerow.methods import ORIGINAL, Recipe
 from hedgerow.mix import (
@@ -207,15 +208,15 @@ def _align(
     return align(aligner, stack_rows(Xs), np.concatenate(codes), U)
 
 
-def _project(projection: Projection, X: Matrix, to_unit: bool) -> Array:
-    Z = dense(projection(X))
-    return np.ascontiguousarray(unit(Z) if to_unit else Z)
+def _project(projection: Projection, X: Matrix, to_unit: bool) -> Matrix:
+    Z = unit(projection(X)) if to_unit else projection(X)
+    return Z if is_sparse(Z) else np.ascontiguousarray(Z)
 
 
 def _experts(
     recipe: Recipe,
     names: list[str],
-    Z: list[Array],
+    Z: list[Matrix],
     codes: list[Array],
     together: Array,
     K: int,
@@ -226,13 +227,14 @@ def _experts(
     shared, n = recipe.spaces == "shared", len(names)
     zero = np.zeros((K, max(z.shape[1] for z in Z)), dtype=Z[0].dtype)
 
-    def trained(rows: Array, y: Array) -> Array:
+    def trained(rows: Matrix, y: Array) -> Array:
         W = zero.copy()
-        W[:, : rows.shape[1]] = train(head, rows, y, K, reading.source_pass)
+        fit = train_sparse if is_sparse(rows) else train
+        W[:, : rows.shape[1]] = fit(head, rows, y, K, reading.source_pass)
         return W
 
     pooled = (
-        trained(np.vstack(Z)[together], np.concatenate(codes)[together])
+        trained(stack_rows(Z)[together], np.concatenate(codes)[together])
         if n and "pooled" in (recipe.frozen, recipe.online)
         else zero
     )

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hedgerow.arrays import Array, Matrix, dense, is_sparse
-from hedgerow.linalg import diagonal_minus_low_rank, with_fixed_signs
+from hedgerow.linalg import diagonal_minus_low_rank, fix_signs
 
 RANK_TOLERANCE = 1e-12  # of the largest eigenvalue: what is below is rounding, not data
 
@@ -65,8 +65,8 @@ class Scatter(ABC):
     def directions(self, solution: Solution, scaling: str) -> Array:
         """A (m x d). The entry of largest size in each column is positive."""
         A = self._directions(solution)
-        A /= np.linalg.norm(A, axis=0) if scaling == "unit" else solution.values
-        return with_fixed_signs(A)
+        A /= np.sqrt(np.einsum("ij,ij->j", A, A)) if scaling == "unit" else solution.values
+        return fix_signs(A)
 
     @abstractmethod
     def projected(self, solution: Solution, scaling: str) -> Array:
