@@ -122,3 +122,13 @@ def domains(size: Size, rows: int, warmup: int, seed: int = 0, dtype: Any = np.f
     sources = [domain(f"source {i}", rows) for i in range(size.n)]
     target = domain("target", warmup + size.stream)
     return sources, target.rows(np.arange(warmup)), target.rows(np.arange(warmup, len(target)))
+
+
+def fitted(size: Size, rows: int = 400, warmup: int = 200, **options: Any) -> tuple[Any, Any, Any]:
+    """ODDM (or `method=`) after one round of its offline stage on such a task, and the stream's rows and labels."""
+    from hedgerow import OnlineTransferClassifier
+
+    sources, unlabelled, stream = domains(size, rows, warmup)
+    given = {"method": "oddm", "reading": "general", "dim": size.d, "rounds": 1, "refresh_every": size.every} | options
+    clf = OnlineTransferClassifier(preprocess="unit", classes=np.arange(size.K), **given)
+    return clf.fit_domains(sources, unlabelled), stream.X, np.asarray(stream.y)

@@ -1,0 +1,92 @@
+"""What a fresh process pays: the import, the command's help, the compiled loops from the cache."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+
+from speed import Row, row, side_by_side
+
+REPEATS = 15
+FIRST_USE = """
+import time
+import numpy as np
+import scipy.linalg, scipy.sparse, sklearn.utils.validation, numba
+from hedgerow import OnlineTransferClassifier
+rng = np.random.default_rng(0)
+X, y = rng.normal(size=(300, 20)), np.arange(300) % 3
+domain = np.repeat([0, 1, -1], 100)
+def once():
+    began = time.perf_counter()
+    clf = OnlineTransferClassifier({method!r}).fit(X, y, sample_domain=domain)
+    clf.predict_one(X[0])
+    clf.learn_one(X[0], y[0])
+    clf.predict_then_learn(X, y)
+    return time.perf_counter() - began
+first = once()
+print(first - once())
+"""
+COMPILED_AT_IMPORT = """
+import sys
+import hedgerow, hedgerow.cli
+print(sum(name.split(".")[0] in ("numba", "llvmlite") for name in sys.modules))
+"""
+
+
+def measure() -> Iterator[Row]:
+    """Medians over fresh processes, one kind after the other."""
+    times = side_by_side(
+        {
+            "python": lambda: python("pass"),
+            "numpy": lambda: python("import numpy"),
+            "hedgerow": lambda: python("import hedgerow"),
+            "help": lambda: run([sys.executable, "-m", "hedgerow", "--help"]),
+        },
+        REPEATS,
+    )
+    alone = times["python"]
+    yield row(
+        "import hedgerow against import numpy",
+        "<= 1.6 x",
+        [("ratio", "<=", 1.6)],
+        times,
+        ratio=(times["hedgerow"] - alone) / (times["numpy"] - alone),
+    )
+    yield row("hedgerow --help", "< 0.5 s", [("seconds_taken", "<", 0.5)], times, unit="s", seconds_taken=times["help"])
+    modules = int(python(COMPILED_AT_IMPORT))
+    yield row(
+        "modules of the compiler loaded by import hedgerow", "none", [("modules", "==", 0)], unit="", modules=modules
+    )
+    for method in ("oddm", "hedgerow"):
+        yield first_use(method)
+
+
+def first_use(method: str) -> Row:
+    """The first fit and stream of a process beyond what the second takes: with an empty cache, then from the cache."""
+    code = FIRST_USE.format(method=method)
+    with tempfile.TemporaryDirectory() as cache:
+        environment = {"NUMBA_CACHE_DIR": cache}
+        compiled = float(python(code, environment))
+        warm = sorted(float(python(code, environment)) for _ in range(5))[2]
+    return row(
+        f"first use of {method} in a process, compiled loops from the disk",
+        "warm within 1 s",
+        [("first_use", "<=", 1.0)],
+        {"without a cache": compiled, "from the cache": warm},
+        unit="s",
+        first_use=warm,
+    )
+
+
+def python(code: str, environment: dict[str, str] | None = None) -> str:
+    """What a fresh interpreter prints."""
+    return run([sys.executable, "-c", code], environment)
+
+
+def run(command: list[str], environment: dict[str, str] | None = None) -> str:
+    """A command's output; an error if it fails."""
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ | (environment or {}))
+    return done.stdout
