@@ -18,8 +18,8 @@ from hedgerow.offline import Options
 from hedgerow.preprocess import parse
 from hedgerow.readings import Reading, resolve
 
-NUMBERS = ("dim", "rounds", "C", "mu", "eta", "lam", "refresh_every", "beta", "horizon")
-WHOLE = ("dim", "rounds", "refresh_every")
+NUMBERS = ("dim", "rank", "rounds", "C", "mu", "eta", "lam", "refresh_every", "beta", "horizon")
+WHOLE = ("dim", "rank", "rounds", "refresh_every")
 ALWAYS = ("dim", "rounds", "C", "mu", "eta")  # None is no value for these; for the others the reading decides
 
 
@@ -39,7 +39,7 @@ def composition(given: Mapping[str, Any]) -> tuple[Recipe, Options]:
         dim=int(given["dim"]),
         rounds=int(given["rounds"]),
         seed=int(given["random_state"] or 0),
-        **{name: given[name] for name in ("aligner", "C", "mu", "beta", "horizon", "head", "mixer", "loss", "eta")},
+        **{name: given[name] for name in ("aligner", "C", "mu", "beta", "horizon", "head", "mixer", "loss", "eta", "rank")},
     )
 
 

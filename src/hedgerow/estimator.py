@@ -37,6 +37,8 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         `hedgerow.readings` has the whole list.
     aligner : name or object of `hedgerow.align`; None is the method's own (JDA for the ODDM methods).
     dim : upper limit of the dimension of an aligned space; `dim_` says what the data allowed.
+    rank : upper limit of the dimension of our own learner's spaces: a leaner, faster model at some price in mistakes.
+        None keeps all (at most 1000 landmarks, and as many dimensions as there are features).
     lam : ridge of the aligner.
     rounds : rounds of pseudo-labels in JDA and BDA.
     C : aggressiveness of PA-I and PA-II.
@@ -87,6 +89,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         reading: str = "general",
         aligner: str | Aligner | None = None,
         dim: int = 100,
+        rank: int | None = None,
         lam: float | None = None,
         rounds: int = 10,
         C: float = 5.0,
@@ -117,6 +120,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.reading = reading
         self.aligner = aligner
         self.dim = dim
+        self.rank = rank
         self.lam = lam
         self.rounds = rounds
         self.C = C

@@ -58,6 +58,7 @@ class Options:
     loss: str = "projection"
     eta: float = 0.5
     seed: int = 0
+    rank: int | None = None
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,8 @@ def _build_ridge(
     U: Matrix,
     K: int,
 ) -> Built:
-    plan, state = build_ridge(recipe.ridge, list(zip(names, Xs, codes, strict=True)), U, pre, K, options.seed)
+    parts = list(zip(names, Xs, codes, strict=True))
+    plan, state = build_ridge(recipe.ridge, parts, U, pre, K, options.seed, options.rank)
     moments = [Moments.of(X, y, K) for X, y in zip(Xs, codes, strict=True)]
     state |= _bookkeeping(moments, U, K, options.reading, len(plan.heads) + 1) | pre.arrays()
     return Built(RidgeLearner(plan, state), [])

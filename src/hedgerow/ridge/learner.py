@@ -25,7 +25,7 @@ from hedgerow.arrays import Array, Matrix, dense
 from hedgerow.online import BLOCK, OnlineLearner, State, Trace
 from hedgerow.preprocess import Preprocess
 from hedgerow.ridge import mixture
-from hedgerow.ridge.maps import Map, landmarks, whitened_pca, whitening
+from hedgerow.ridge.maps import Map, landmarks, leading_axes, whitened_pca, whitening
 from hedgerow.ridge.regression import NEVER
 from hedgerow.ridge.space import RELABEL, Part, Settings, Space
 
@@ -112,11 +112,17 @@ class RidgeLearner(OnlineLearner):
 
     def _heads(self, X: Matrix) -> Array:
         rows = dense(self.pre.apply(X))
-        Z = [space.map(rows) for space in self.spaces]
+        Z = self._maps(rows)
         fits = [space.fit(z) for space, z in zip(self.spaces, Z, strict=True)]
         if len(rows) == 1:
             self._last = rows, self.seen, Z, fits
         return self._scored(fits)
+
+    def _maps(self, rows: Array) -> list[Array]:
+        """The rows in every space."""
+        axes = self.state.get("axes")
+        rows = rows if axes is None else rows @ axes
+        return [space.map(rows) for space in self.spaces]
 
     def _scored(self, fits: list[Array]) -> Array:
         return np.concatenate([space.scores(f) for space, f in zip(self.spaces, fits, strict=True)], axis=1)
@@ -125,10 +131,11 @@ class RidgeLearner(OnlineLearner):
         self, X: Matrix, y: Array, known: int | None, weight: Array | None
     ) -> tuple[Trace, float]:
         rows = dense(X)
-        noise = np.where(y >= 0, 1.0, NEVER)
+        with np.errstate(divide="ignore"):
+            noise = np.where(y >= 0, 1.0 if weight is None else 1.0 / weight, NEVER)
         last, seen, Z, before = self._last
         if seen != self.seen or not np.array_equal(last, rows):  # not the row that was just predicted
-            Z, before = [space.map(rows) for space in self.spaces], [None] * len(self.spaces)
+            Z, before = self._maps(rows), [None] * len(self.spaces)
         parts = zip(self.spaces, Z, before, strict=True)
         F = self._scored([space.run(z, y, noise, fits) for space, z, fits in parts])
         frequencies = mixture.log_frequencies(self.state, y)[:, :known]
@@ -157,13 +164,20 @@ def build_ridge(
     pre: Preprocess,
     K: int,
     seed: int,
+    rank: int | None = None,
 ) -> tuple[RidgePlan, State]:
-    """The spaces by name, from preprocessed sources (name, rows, codes) and warm-up rows. No sources: `free` alone."""
+    """The spaces by name, from preprocessed sources (name, rows, codes) and warm-up rows. No sources: `free` alone.
+
+    With a rank the input keeps that many leading directions of all rows, and no space has more.
+    """
     X, codes = [dense(rows) for _, rows, _ in sources], [y for _, _, y in sources]
     pool = dense(warmup)
     rng = np.random.default_rng(seed)
-    white = whitening(X, codes, K) if X else Map()
     state: State = {}
+    if rank is not None and rank < pool.shape[1] and (X or len(pool)):
+        state["axes"] = axes = leading_axes([*X, pool], rank)
+        X, pool = [rows @ axes for rows in X], pool @ axes
+    white = whitening(X, codes, K) if X else Map()
     settings: list[Settings] = []
     heads: list[str] = []
 
@@ -182,7 +196,7 @@ def build_ridge(
                 add(name, whitened_pca(rows, pool), [rows], [labels], [source], False)
         else:
             mapping = {
-                "kernel": lambda: landmarks(X, pool, rng),
+                "kernel": lambda: landmarks(X, pool, rng, rank),
                 "white": lambda: white,
                 "recent": lambda: whitened_pca(np.vstack(X), pool),
             }.get(name, Map)()

@@ -44,10 +44,21 @@ def whitening(sources: Sequence[Array], codes: Sequence[Array], K: int) -> Map:
     return Map(within_class_root(np.vstack(sources), np.concatenate(codes), K)[0])
 
 
-def landmarks(sources: Sequence[Array], pool: Array, rng: np.random.Generator) -> Map:
+def landmarks(sources: Sequence[Array], pool: Array, rng: np.random.Generator, rank: int | None = None) -> Map:
     """Quadratic features over landmarks from the pool (at most a third) and from every source alike."""
     L = drawn(sources, pool, LANDMARKS, rng)
-    return Map(kernel_root(L)[0], L)
+    return Map(kernel_root(L, rank)[0], L)
+
+
+def leading_axes(parts: Sequence[Array], rank: int) -> Array:
+    """The leading eigenvectors of the second moments of all rows together (m x rank).
+
+    >>> leading_axes([np.array([[3.0, 0.0], [0.0, 1.0]])], 1).round(6).ravel().tolist()
+    [1.0, 0.0]
+    """
+    gram = sum(rows.T @ rows for rows in parts)
+    axes = np.linalg.eigh(gram)[1][:, ::-1][:, :rank]
+    return np.asarray(axes * np.sign(axes[abs(axes).argmax(axis=0), np.arange(axes.shape[1])]))
 
 
 def whitened_pca(source: Array, pool: Array) -> Map:
