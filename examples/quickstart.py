@@ -5,7 +5,7 @@ from hedgerow import OnlineTransferClassifier, load, split
 domains = load("digits")
 warmup, stream = split(domains["shifted"], warmup=0.3, seed=0)
 sources = [domain for name, domain in domains.items() if name != "shifted"]
-clf = OnlineTransferClassifier(method="oddm").fit_domains(sources, warmup)
+clf = OnlineTransferClassifier().fit_domains(sources, warmup)
 
 wrong = 0
 for t, (x, label) in enumerate(zip(stream.X, stream.y, strict=True), 1):

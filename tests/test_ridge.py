@@ -10,7 +10,7 @@ from laws import assert_same_state, fitted, law, make_task, seeds, state_of
 
 from hedgerow import OnlineTransferClassifier
 from hedgerow.ridge import mixture
-from hedgerow.ridge.regression import NEVER, run_block, subtract_gram, with_rows
+from hedgerow.ridge.regression import NEVER, Regression, subtract_gram, with_rows
 from hedgerow.ridge.space import RELABEL
 
 OWN = ("hedgerow", "hedgerow-linear")
@@ -37,7 +37,11 @@ def test_a_block_is_its_rows_one_by_one(seed, B, d):
     P, M = root @ root.T + np.eye(d), rng.normal(size=(d, 2))
     noise = np.where(rng.random(B) < 0.3, NEVER, rng.uniform(0.2, 3.0, B))
     expected, P1, M1 = one_by_one(P, M, Z, Y, noise)
-    np.testing.assert_allclose(run_block(P, M, Z, Y, noise), expected, atol=1e-8)
+    regression, cut = Regression(Regression.arrays(P, M, B)), int(rng.integers(B + 1))
+    parts = [regression.run(Z[rows], Y[rows], noise[rows]) for rows in (slice(cut), slice(cut, None)) if len(Z[rows])]
+    np.testing.assert_allclose(np.vstack(parts), expected, atol=1e-8)
+    np.testing.assert_allclose(regression.fit(Z), Z @ M1, atol=1e-8)
+    regression.fold()
     np.testing.assert_allclose(P, P1, atol=1e-8)
     np.testing.assert_allclose(M, M1, atol=1e-8)
 
@@ -45,7 +49,9 @@ def test_a_block_is_its_rows_one_by_one(seed, B, d):
 def test_the_regression_is_ridge_regression(rng):
     Z, Y = rng.normal(size=(40, 5)), rng.normal(size=(40, 3))
     P, M = np.eye(5) / 0.7, np.zeros((5, 3))
-    run_block(P, M, Z, Y, np.ones(40))
+    regression = Regression(Regression.arrays(P, M, 40))
+    regression.run(Z, Y, np.ones(40))
+    regression.fold()
     np.testing.assert_allclose(M, np.linalg.solve(0.7 * np.eye(5) + Z.T @ Z, Z.T @ Y), atol=1e-10)
 
 
@@ -75,7 +81,7 @@ def test_the_prediction_never_makes_more_mistakes_than_its_bound(seed, heads, K)
     state, mistakes = mixture.initial(heads, K), 0
     scale = rng.choice([0.1, 0.5, 2.0])
     for _ in range(60):
-        F = mixture.centred(rng.normal(scale=scale, size=(1, heads, K)))
+        F = rng.normal(scale=scale, size=(1, heads, K))
         believed = mixture.predict(state, F)[0]
         label = int(believed.argmin()) if rng.random() < 0.5 else int(F[0, 0].argmax())
         mistakes += int(believed.argmax() != label)
@@ -151,3 +157,48 @@ def test_counts_get_square_roots_and_signed_data_a_scale(method):
         warmup=type(signed.warmup)("t", abs(signed.warmup.X)),
     )
     assert fitted(counts, method).learner_.plan.steps == ("signed-sqrt", "unit", "centre", "unit")
+
+
+@pytest.mark.parametrize("method", OWN)
+def test_weight_one_is_no_weight_and_weight_zero_no_label(method):
+    task = make_task(4, stream=60)
+    plain, ones, none = (fitted(task, method) for _ in range(3))
+    plain.partial_fit(task.X, task.y)
+    ones.partial_fit(task.X, task.y, sample_weight=np.ones(len(task.X)))
+    assert_same_state(state_of(plain), state_of(ones))
+    weight = np.ones(len(task.X))
+    weight[30:] = 0
+    none.partial_fit(task.X, task.y, sample_weight=weight)
+    half = fitted(task, method).partial_fit(task.X[:30], task.y[:30])
+    assert none.seen_ == 30
+    np.testing.assert_allclose(none.predict_proba(task.X), half.predict_proba(task.X), atol=1e-12)
+
+
+def test_a_row_of_weight_two_is_the_row_twice(rng):
+    Z, Y = rng.normal(size=(3, 4)), rng.normal(size=(3, 2))
+    heavy, double = (Regression(Regression.arrays(np.eye(4), np.zeros((4, 2)), 6)) for _ in range(2))
+    heavy.run(Z, Y, np.full(3, 0.5))
+    double.run(np.repeat(Z, 2, axis=0), np.repeat(Y, 2, axis=0), np.ones(6))
+    np.testing.assert_allclose(heavy.fit(np.eye(4)), double.fit(np.eye(4)), atol=1e-12)
+
+
+@pytest.mark.parametrize("method", OWN)
+def test_rank_limits_every_space(method):
+    task = make_task(6, m=12, rows=40, stream=80)
+    lean, full = fitted(task, method, rank=5), fitted(task, method)
+    assert lean.dim_ == 5 < full.dim_
+    wrong = (lean.predict_then_learn(task.X, task.y) != task.y).mean()
+    assert wrong <= (full.predict_then_learn(task.X, task.y) != task.y).mean() + 0.2
+
+
+def test_what_was_learned_fades_back_to_the_sources():
+    """Old labels lose their say in the space `recent`, and in no other."""
+    task = make_task(7, stream=4 * RELABEL)
+    clf = fitted(task, "hedgerow-linear")
+    space = next(s for s in clf.learner_.spaces if s.settings.name == "recent")
+    kept = space.settings.keep
+    clf.partial_fit(task.X[:RELABEL], task.y[:RELABEL])
+    moved, start = space.alone.M.copy(), space.arrays["M0"]
+    space._forget()
+    np.testing.assert_allclose(space.alone.M - start, kept * (moved - start), atol=1e-12)
+    assert all("M0" not in s.arrays for s in clf.learner_.spaces if s is not space)

@@ -22,7 +22,7 @@ from hedgerow.errors import InputError
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning:sklearn")  # its own cast of NaN in a check
 @parametrize_with_checks(
-    [OnlineTransferClassifier(), *(OnlineTransferClassifier(m) for m in METHODS if m not in ("pa", "oddm"))]
+    [OnlineTransferClassifier(), *(OnlineTransferClassifier(m) for m in METHODS if m not in ("pa", "hedgerow"))]
 )
 def test_scikit_learns_checks(estimator, check):
     check(estimator)

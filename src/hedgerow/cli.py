@@ -116,7 +116,7 @@ def fit(
     label: Annotated[str, typer.Option(help="The label column of the sources.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the model goes (.safetensors).")],
     unlabelled: Annotated[Path | None, typer.Option(help="Unlabelled rows of the target.")] = None,
-    method: Annotated[str, typer.Option(help="See `hedgerow methods`.")] = "oddm",
+    method: Annotated[str, typer.Option(help="See `hedgerow methods`.")] = "hedgerow",
     reading: Annotated[str, typer.Option(help="Preset of the options: general, authors, paper or table.")] = "general",
     option: Annotated[list[str] | None, typer.Option(help="key=value for the classifier, e.g. dim=50.")] = None,
 ) -> None:

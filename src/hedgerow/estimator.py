@@ -30,8 +30,8 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
 
     Parameters
     ----------
-    method : a name of `hedgerow.methods.METHODS`: pa, paio, homotl-1, homotl-2, homotlms, oddm-fixed, oddm
-        (the paper's), hedgerow, hedgerow-linear (ours).
+    method : a name of `hedgerow.methods.METHODS`: hedgerow (ours, the default), hedgerow-linear (its light sibling),
+        and the paper's: pa, paio, homotl-1, homotl-2, homotlms, oddm-fixed, oddm.
     reading : "general" (our defaults for any data), "authors" (the released code), "paper" (the text as printed) or
         "table" (what reproduces the published table). It sets every option below that is None;
         `hedgerow.readings` has the whole list.
@@ -84,7 +84,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
 
     def __init__(
         self,
-        method: str = "oddm",
+        method: str = "hedgerow",
         *,
         reading: str = "general",
         aligner: str | Aligner | None = None,

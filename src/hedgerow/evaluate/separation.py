@@ -36,7 +36,7 @@ def separations(clf: OnlineTransferClassifier, sources: Sequence[Domain], target
     >>> rng = np.random.default_rng(0)
     >>> s = Domain("s", rng.normal(size=(60, 4)) + [3, 0, 0, 0], np.arange(60) % 2)
     >>> t = Domain("t", rng.normal(size=(40, 4)))
-    >>> clf = OnlineTransferClassifier(preprocess=(), dim=2).fit_domains([s], t)
+    >>> clf = OnlineTransferClassifier("oddm", preprocess=(), dim=2).fit_domains([s], t)
     >>> [d] = separations(clf, [s], t)
     >>> d.after < d.before
     True

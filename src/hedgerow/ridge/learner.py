@@ -127,9 +127,7 @@ class RidgeLearner(OnlineLearner):
     def _scored(self, fits: list[Array]) -> Array:
         return np.concatenate([space.scores(f) for space, f in zip(self.spaces, fits, strict=True)], axis=1)
 
-    def _predict_and_learn(
-        self, X: Matrix, y: Array, known: int | None, weight: Array | None
-    ) -> tuple[Trace, float]:
+    def _predict_and_learn(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> tuple[Trace, float]:
         rows = dense(X)
         with np.errstate(divide="ignore"):
             noise = np.where(y >= 0, 1.0 if weight is None else 1.0 / weight, NEVER)
