@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from laws import law, seeds
 
-from hedgerow import kernels
+from hedgerow.kernels import heads as kernels
 from hedgerow.heads import StepwiseHead, make_head, pa, train
 from hedgerow.rules import RULES
 

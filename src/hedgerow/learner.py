@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -18,10 +19,11 @@ import numpy as np
 
 from hedgerow.align import refreshed
 from hedgerow.align.base import kernel_rows
-from hedgerow.arrays import Array, Matrix, dense
+from hedgerow.align.moving import Moving, Refresh
+from hedgerow.arrays import Array, Matrix, dense, is_sparse
 from hedgerow.heads import make_head
 from hedgerow.mix import Mixer
-from hedgerow.moments import KAPPA, Moments, gap
+from hedgerow.moments import Moments, gap
 from hedgerow.online import BLOCK, OnlineLearner, State, Trace, pad_axis
 from hedgerow.preprocess import Preprocess, unit
 
@@ -33,17 +35,6 @@ class Expert:
     name: str
     space: int
     learns: bool
-
-
-@dataclass(frozen=True)
-class Refresh:
-    """How the projections follow the labels: every `every` labels, with strength mu."""
-
-    every: int = 10
-    mu: float = 1.0
-    unseen: str = "zero"
-    inverse: str = "woodbury"
-    kappa: float = KAPPA
 
 
 @dataclass(frozen=True)
@@ -69,6 +60,10 @@ class Learner(OnlineLearner):
         self.plan, self.state = plan, state
         self.pre = Preprocess.of_arrays(plan.steps, state)
         self.head = make_head(plan.rule, plan.C)
+        spaces = len(state["A"]) if "A" in state else 1
+        self._space = np.array([expert.space if spaces > 1 else 0 for expert in plan.experts])
+        self._online = np.flatnonzero([expert.learns for expert in plan.experts])
+        self._moving: Moving | None = None
 
     @property
     def expert_names(self) -> list[str]:
@@ -78,12 +73,12 @@ class Learner(OnlineLearner):
     @property
     def weights(self) -> Array:
         """Who is trusted now: one weight an expert, summing to one."""
-        return self.plan.mixer.weights(self.state, self.seen)
+        return self.plan.mixer.weights(self._state, self.seen)
 
     @property
     def bound(self) -> float:
         """The mixer's guarantee for what was observed so far."""
-        return self.plan.mixer.bound(self.state, self.seen)
+        return self.plan.mixer.bound(self._state, self.seen)
 
     @property
     def guarantee(self) -> str:
@@ -93,17 +88,18 @@ class Learner(OnlineLearner):
     @property
     def dim(self) -> int:
         """d, the dimension of the spaces."""
-        return int(self.state["W"].shape[2])
+        return int(self._state["W"].shape[2])
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """That of the heads' weights."""
-        return self.state["W"].dtype
+        return self._state["W"].dtype
 
     @property
     def period(self) -> int | None:
-        """T_w."""
-        return self.plan.refresh.every if self.plan.refresh else None
+        """T_w where the refresh is done as it is printed; otherwise `align.moving` does it within a block."""
+        refresh = self.plan.refresh
+        return refresh.every if refresh and refresh.inverse == "pinv" else None
 
     def probabilities(self, scores: Array) -> Array:
         """As the mixer says."""
@@ -122,56 +118,87 @@ class Learner(OnlineLearner):
     def scores(self, X: Matrix) -> Array:
         """Combined scores (B x K) by the state as it is; nothing is remembered."""
         parts = [
-            self.plan.mixer.combine(self.state, self.seen, self.expert_scores(X[i : i + BLOCK]))
+            self.plan.mixer.combine(self._state, self.seen, self.expert_scores(X[i : i + BLOCK]))
             for i in range(0, X.shape[0], BLOCK)
         ]
         return np.concatenate(parts) if parts else np.empty((0, self.n_classes))
 
     def expert_scores(self, X: Matrix) -> Array:
         """Each expert's own scores (B x N x K)."""
+        if self._moving is not None:
+            self._moving.settle()
         Z = self._project(self.pre.apply(X))
-        W = self.state["W"]
-        return np.stack([_of(Z, expert) @ W[e].T for e, expert in enumerate(self.plan.experts)], axis=1)
+        if self.plan.unit_projection:
+            Z = unit(Z)
+        return np.stack([Z[:, i] @ W.T for i, W in zip(self._space, self._state["W"], strict=True)], axis=1)
 
     def _project(self, X: Matrix) -> Array:
-        """Preprocessed rows in every space (n x B x d; 1 x B x m where there is no projection)."""
-        if "A" in self.state:
-            A = self.state["A"]
-            if self.plan.gammas:
-                phi = [kernel_rows(X, self.state[f"landmarks.{i}"], g) for i, g in enumerate(self.plan.gammas)]
-                Z = np.stack([p @ a[: p.shape[1]] for p, a in zip(phi, A, strict=True)])
-            else:
-                Z = np.stack([X @ a for a in A])
-        else:
-            Z = dense(X)[None]
-        return unit(Z) if self.plan.unit_projection else Z
+        """Preprocessed rows in every space (B x n x d; B x 1 x m where there is no projection)."""
+        if "A" not in self._state:
+            return dense(X)[:, None]
+        if self.plan.gammas:
+            phi = [kernel_rows(X, self._state[f"landmarks.{i}"], g) for i, g in enumerate(self.plan.gammas)]
+            return np.stack([p @ a[: p.shape[1]] for p, a in zip(phi, self._state["A"], strict=True)], axis=1)
+        return np.asarray(X @ self._stacked()).reshape(X.shape[0], len(self._state["A"]), -1)
+
+    def _stacked(self) -> Array:
+        """All projections side by side (m x nd), in memory too; the state's A is a view of it."""
+        n, m, d = self._state["A"].shape
+        H = np.ascontiguousarray(self._state["A"].transpose(1, 0, 2))
+        self._state["A"] = H.transpose(1, 0, 2)
+        return H.reshape(m, n * d)
 
     # -- learning -----------------------------------------------------------------------------------------------
 
     def _predict_and_learn(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> tuple[Trace, float]:
-        state, plan = self.state, self.plan
-        Z = self._project(X)
-        F = np.empty((X.shape[0], len(plan.experts), self.n_classes), dtype=Z.dtype)
-        for e, expert in enumerate(plan.experts):
-            W, rows = state["W"][e], _of(Z, expert)
-            F[:, e] = self.head.block(W, rows, y, weight) if expert.learns else rows @ W.T
+        W, (E, K) = self._state["W"], self._state["W"].shape[:2]
+        F = np.empty((X.shape[0], E, K), dtype=W.dtype)
+        for rows, Z in self._windows(X, y, weight):
+            if self.plan.unit_projection:
+                Z = unit_rows(Z)
+            self.head.blocks(
+                W, self._online, self._space, Z, y[rows], None if weight is None else weight[rows], F[rows]
+            )
+            for e, expert in enumerate(self.plan.experts):
+                if not expert.learns:
+                    F[rows, e] = Z[:, self._space[e]] @ W[e].T
         F = F[:, :, :known]
-        mixed = plan.mixer.run(state, self.seen, F, y)
+        mixed = self.plan.mixer.run(self._state, self.seen, F, y)
         trace = Trace(mixed.scores, mixed.weights, F.argmax(axis=2))
         return trace, float((mixed.weights * mixed.losses).sum())
 
+    def _windows(self, X: Matrix, y: Array, weight: Array | None) -> Iterable[tuple[slice, Array]]:
+        """The rows in every space, window by window: between two windows the spaces move."""
+        if self.plan.refresh is None or self.period:
+            return [(slice(None), self._project(X))]
+        if self._moving is None or self._moving.stale:
+            self._settle()
+            order = "F" if is_sparse(X) else "C"
+            self._moving = Moving(self._stacked(), self._sources(), self.target, self.plan.refresh, order)
+        return self._moving.windows(X, y, weight, self.seen)
+
+    def _fold_target(self, X: Matrix, y: Array, weight: Array | None) -> None:
+        if self._moving is None:  # which has done it
+            super()._fold_target(X, y, weight)
+
+    def _settle(self) -> None:
+        if self._moving is not None:
+            self._moving.settle()
+            self._moving = None  # a learner from a file has none: what comes next must not depend on it
+
+    def _sources(self) -> list[Moments]:
+        """The moments of each space's source; one space for all has the pool."""
+        sources = [self.source(i) for i in range(len(self._state["source.count"]))]
+        return sources if len(self._state["A"]) == len(sources) else [reduce(Moments.merge, sources)]
+
     def _turn(self) -> None:
-        """The refresh: every space moves towards smaller gaps."""
+        """The refresh as it is printed: every space moves towards smaller gaps."""
         refresh = self.plan.refresh
-        if refresh is None:
-            return
-        A, n = self.state["A"], len(self.state["source.count"])
-        sources = [self.source(i) for i in range(n)]
-        if len(A) != n:  # one space for all: its source is the pool
-            sources = [reduce(Moments.merge, sources)]
-        for i, source in enumerate(sources):
-            G = gap(source, self.target, refresh.unseen, refresh.kappa)
-            A[i] = refreshed(A[i], G, refresh.mu, refresh.inverse)
+        if refresh is not None:
+            for A, source in zip(self._state["A"], self._sources(), strict=True):
+                A[:] = refreshed(
+                    A, gap(source, self.target, refresh.unseen, refresh.kappa), refresh.mu, refresh.inverse
+                )
 
     def grow(self, n_classes: int) -> None:
         """Room for classes met for the first time: zero weights, no instances yet."""
@@ -179,5 +206,10 @@ class Learner(OnlineLearner):
         super().grow(n_classes)
 
 
-def _of(Z: Array, expert: Expert) -> Array:
-    return np.asarray(Z[expert.space if len(Z) > 1 else 0])
+def unit_rows(Z: Array) -> Array:
+    """`preprocess.unit` by the compiled loop, for rows in several spaces (B x n x d)."""
+    from hedgerow.kernels import heads as kernels
+
+    out = np.empty_like(Z)
+    kernels.unit_rows(Z, out)
+    return out

@@ -79,14 +79,24 @@ class Moments:
         )
 
     @property
+    def counts(self) -> Array:
+        """N, then N_k of each class (K+1)."""
+        return np.concatenate([self.count, self.class_counts])
+
+    @property
+    def means(self) -> Array:
+        """The mean of all rows, then that of each class (K+1 x m); a zero row where there are no instances."""
+        return np.vstack([self.mean, self.class_means])
+
+    @property
     def mean(self) -> Array:
         """Mean of all rows; zero if there are none."""
-        return np.asarray(self.total / max(self.count[0], 1.0))
+        return np.asarray(self.total / or_one(self.count))
 
     @property
     def class_means(self) -> Array:
         """Mean of each class; a zero row for a class without instances."""
-        return np.asarray(self.class_totals / np.maximum(self.class_counts, 1.0)[:, None])
+        return np.asarray(self.class_totals / or_one(self.class_counts)[:, None])
 
     def arrays(self, prefix: str) -> dict[str, Array]:
         """The moments as named arrays (the arrays themselves)."""
@@ -98,6 +108,15 @@ class Moments:
         names = ("count", "total", "class_counts", "class_totals")
         count, total, class_counts, class_totals = (arrays[f"{prefix}.{name}"] for name in names)
         return cls(count, total, class_counts, class_totals, arrays.get(f"{prefix}.scatter"))
+
+
+def or_one(counts: Array) -> Array:
+    """Counts to divide by: one in place of zero.
+
+    >>> or_one(np.array([0.0, 0.5, 3.0]))
+    array([1. , 0.5, 3. ])
+    """
+    return np.where(counts > 0, counts, 1.0)
 
 
 def class_sums(X: Matrix, codes: Array, K: int, weight: Array | None = None) -> tuple[Array, Array]:
@@ -137,17 +156,25 @@ def gap(source: Moments, target: Moments, unseen: str = "skip", kappa: float = K
     >>> [gap(s, t, how).ravel().tolist() for how in ("zero", "skip")]
     [[3.0, 1.0, 6.0], [3.0, 1.0, 0.0]]
     """
+    weight = gap_weights(source.counts, target.counts, unseen, kappa)
+    return (source.means - target.means) * weight[:, None]
+
+
+def gap_weights(source: Array, target: Array, unseen: str, kappa: float = KAPPA) -> Array:
+    """What each gap is multiplied by, from both sides' counts (of all rows, then of each class); see `gap`.
+
+    >>> gap_weights(np.array([2.0, 2.0, 0.0]), np.array([5.0, 5.0, 5.0]), "shrink")
+    array([1. , 0.5, 0. ])
+    """
     if unseen not in UNSEEN:
         raise unknown("rule for unseen classes", unseen, UNSEEN)
-    G = np.empty((len(source.class_counts) + 1, len(source.total)))
-    G[0] = source.mean - target.mean if target.count[0] and source.count[0] else 0.0
-    weight = (source.class_counts > 0).astype(np.float64)
+    weight = np.where(source > 0, np.ones_like(target), 0.0)
+    weight[..., 0] *= target[0] > 0
     if unseen == "skip":
-        weight *= target.class_counts > 0
+        weight[..., 1:] *= target[1:] > 0
     elif unseen == "shrink":
-        weight *= target.class_counts / (target.class_counts + kappa)
-    G[1:] = (source.class_means - target.class_means) * weight[:, None]
-    return G
+        weight[..., 1:] *= target[1:] / (target[1:] + kappa)
+    return weight
 
 
 def discrepancy(A: Array | None, G: Array) -> float:

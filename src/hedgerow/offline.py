@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from hedgerow.align import ALIGNERS, Aligner, Alignment, Projection
+from hedgerow.align.moving import Refresh
 from hedgerow.arrays import Array, Matrix, is_sparse, stack_rows
 from hedgerow.errors import InputError, unknown
 from hedgerow.heads import Head, make_head, train
 from hedgerow.heads.compact import train_sparse
-from hedgerow.learner import Expert, Learner, Plan, Refresh
+from hedgerow.learner import Expert, Learner, Plan
 from hedgerow.methods import ORIGINAL, Recipe
 from hedgerow.mix import (
     AdaHedge,

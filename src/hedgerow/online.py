@@ -40,8 +40,21 @@ class OnlineLearner(ABC):
     """A plan and its state. Rows come raw; labels are codes 0..K-1, or -1 for an instance that is only predicted."""
 
     plan: Any
-    state: State
     pre: Preprocess
+    _state: State
+
+    @property
+    def state(self) -> State:
+        """The arrays themselves, up to date."""
+        self._settle()
+        return self._state
+
+    @state.setter
+    def state(self, state: State) -> None:
+        self._state = state
+
+    def _settle(self) -> None:  # noqa: B027 (most learners write everything at once)
+        """Write to the arrays what was put off."""
 
     def __reduce__(self) -> tuple[type[Self], tuple[Any, State]]:
         return type(self), (self.plan, self.state)  # views share their arrays with the state, also after a copy
@@ -116,35 +129,35 @@ class OnlineLearner(ABC):
     @property
     def n_classes(self) -> int:
         """K, the classes met so far."""
-        return len(self.state["target.class_counts"])
+        return len(self._state["target.class_counts"])
 
     @property
     def seen(self) -> int:
         """Labels learned so far."""
-        return int(self.state["seen"][0])
+        return int(self._state["seen"][0])
 
     @property
     def mistakes(self) -> int:
         """Mistakes so far, each counted when its label was learned."""
-        return int(self.state["mistakes"][0])
+        return int(self._state["mistakes"][0])
 
     @property
     def mixture_loss(self) -> float:
         """The loss that the mixture suffered so far."""
-        return float(self.state["mixture_loss"][0])
+        return float(self._state["mixture_loss"][0])
 
     def source(self, i: int) -> Moments:
         """Moments of source i, in the input space of its alignment."""
-        return Moments(*(self.state[f"source.{name}"][i] for name in MOMENTS))
+        return Moments(*(self._state[f"source.{name}"][i] for name in MOMENTS))
 
     @property
     def target(self) -> Moments:
         """Moments of the target so far."""
-        return Moments.of_arrays(self.state, "target")
+        return Moments.of_arrays(self._state, "target")
 
     def discrepancies(self) -> Array:
         """sum_k |A^T g_k|^2 for each source, over the classes that both sides have shown."""
-        n = len(self.state["source.count"])
+        n = len(self._state["source.count"])
         return np.array([discrepancy(self._projection(i), gap(self.source(i), self.target, "skip")) for i in range(n)])
 
     # -- learning -----------------------------------------------------------------------------------------------
@@ -185,7 +198,7 @@ class OnlineLearner(ABC):
             start = end
 
     def _block(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> Trace:
-        state, labelled = self.state, y >= 0
+        state, labelled = self._state, y >= 0
         X = self.pre.fold(X, labelled)
         trace, loss = self._predict_and_learn(X, y, known, weight)
         state["expert_mistakes"] += ((trace.expert_predictions != y[:, None]) & labelled[:, None]).sum(axis=0)
@@ -199,17 +212,17 @@ class OnlineLearner(ABC):
 
     def _fold_target(self, X: Matrix, y: Array, weight: Array | None) -> None:
         counts, totals = class_sums(X, y, self.n_classes, weight)
-        self.state["target.class_counts"] += counts
-        self.state["target.class_totals"] += totals
-        self.state["target.count"] += counts.sum()
-        self.state["target.total"] += totals.sum(axis=0)
+        self._state["target.class_counts"] += counts
+        self._state["target.class_totals"] += totals
+        self._state["target.count"] += counts.sum()
+        self._state["target.total"] += totals.sum(axis=0)
 
     def grow(self, n_classes: int) -> None:
         """Room for classes met for the first time: no instances yet."""
         extra = n_classes - self.n_classes
         for side, axis in (("target", 0), ("source", 1)):
             for name in ("class_counts", "class_totals"):
-                pad_axis(self.state, f"{side}.{name}", axis, extra)
+                pad_axis(self._state, f"{side}.{name}", axis, extra)
 
 
 def pad_axis(state: State, name: str, axis: int, extra: int) -> None:

@@ -12,9 +12,10 @@ from uuid import uuid4
 import numpy as np
 
 from hedgerow.align import ALIGNERS
+from hedgerow.align.moving import Refresh
 from hedgerow.arrays import Array
 from hedgerow.errors import InputError
-from hedgerow.learner import Expert, Learner, Plan, Refresh
+from hedgerow.learner import Expert, Learner, Plan
 from hedgerow.mix import AdaHedge, FixedShare, FixedShareLogLoss, Hedge, LogLoss, LossBased, Mixer, Single, Squint
 from hedgerow.online import OnlineLearner, State
 from hedgerow.ridge.learner import RidgeLearner, RidgePlan

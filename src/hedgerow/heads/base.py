@@ -25,6 +25,11 @@ class Head(ABC):
         `weight` says how much each label counts; None is one for all.
         """
 
+    def blocks(self, W: Array, which: Array, space: Array, Z: Array, y: Array, weight: Array | None, F: Array) -> None:
+        """`block` for each of the heads `which` over its rows of Z (B x n x d), head e in space[e]; into F[:, e]."""
+        for e in which:
+            F[:, e] = self.block(W[e], np.ascontiguousarray(Z[:, space[e]]), y, weight)
+
     @abstractmethod
     def averaged(self, W: Array, Z: Array, y: Array) -> Array:
         """The mean of the weights after each row of the pass; W ends at the last ones."""

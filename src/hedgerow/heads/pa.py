@@ -22,6 +22,7 @@ import numpy as np
 from hedgerow.arrays import Array
 from hedgerow.errors import InputError, unknown
 from hedgerow.heads.base import Head
+from hedgerow.kernels.common import EVEN
 from hedgerow.rules import PA, PA1_PRINTED, PA2, PERCEPTRON, RULES
 
 
@@ -43,13 +44,20 @@ class PassiveAggressive(Head):
 
     def block(self, W: Array, Z: Array, y: Array, weight: Array | None = None) -> Array:
         """Prequential scores of a block; W in place."""
-        from hedgerow import kernels
+        from hedgerow.kernels import heads as kernels
 
         return kernels.run_pass(W, Z, y, RULES[self.rule], self.C, weight)[0]
 
+    def blocks(self, W: Array, which: Array, space: Array, Z: Array, y: Array, weight: Array | None, F: Array) -> None:
+        """All heads in one compiled loop."""
+        from hedgerow.kernels import heads as kernels
+
+        even = EVEN if weight is None else weight
+        kernels.passes(W, which, space, Z, y, even, RULES[self.rule], float(self.C), F)
+
     def averaged(self, W: Array, Z: Array, y: Array) -> Array:
         """Mean of the weights after each row."""
-        from hedgerow import kernels
+        from hedgerow.kernels import heads as kernels
 
         return kernels.run_pass(W, Z, y, RULES[self.rule], self.C, average=True)[1]
 

@@ -1,9 +1,4 @@
-"""The compiled inner loops. Imported only when the first fit or stream needs them; compiled once, cached on disk.
-
-Each loop has a NumPy twin that is its specification (`heads.pa.step`), and tests hold the two together. Sums may be
-taken in any order (`SUMS`), so that they run in vector registers; one instance and a block go through the same loop,
-and so get the same numbers. No loop starts a thread.
-"""
+"""The passive-aggressive loops: one head over a block, all heads over a block. Their twin is `heads.pa.step`."""
 
 from __future__ import annotations
 
@@ -11,10 +6,8 @@ import numpy as np
 from numba import njit
 
 from hedgerow.arrays import Array
+from hedgerow.kernels.common import EVEN, SUMS
 from hedgerow.rules import PA1, PA1_PRINTED, PA2, PERCEPTRON
-
-SUMS = {"reassoc", "contract", "nsz"}  # what vector sums need of fast-math; NaN and infinity keep their meaning
-EVEN = np.empty(0)  # no weights: every label counts one
 
 
 @njit(cache=True)
@@ -100,6 +93,29 @@ def online_pass(W: Array, Z: Array, y: Array, weight: Array, rule: int, C: float
         tau, rival = _learn(W, Z[t], F[t], y[t], rule, C * weight[t] if len(weight) else C)
         if averaging and tau > 0.0:
             _add(mean, Z[t], tau * (B - t) / B, y[t], rival)
+
+
+@njit(cache=True)
+def passes(
+    W: Array, which: Array, space: Array, Z: Array, y: Array, weight: Array, rule: int, C: float, F: Array
+) -> None:
+    """`online_pass` for each of the heads `which`, over the rows Z (B x n x d) of its space; F is B x N x K."""
+    for e in which:
+        for t in range(len(Z)):
+            z, f = Z[t, space[e]], F[t, e]
+            _scores(W[e], z, f)
+            _learn(W[e], z, f, y[t], rule, C * weight[t] if len(weight) else C)
+
+
+@njit(cache=True)
+def unit_rows(Z: Array, out: Array) -> None:
+    """z/|z| for each row of each space (B x n x d); a zero row stays zero."""
+    for t in range(Z.shape[0]):
+        for i in range(Z.shape[1]):
+            square = _square(Z[t, i])
+            scale = Z.dtype.type(1.0 / np.sqrt(square) if square > 0.0 else 0.0)
+            for j in range(Z.shape[2]):
+                out[t, i, j] = scale * Z[t, i, j]
 
 
 def run_pass(

@@ -1,0 +1,200 @@
+"""Projections that follow the labels, in a form that leaves them alone while a block of rows goes by.
+
+    every T_w labels:  A_i <- (I + mu G_i^T G_i)^{-1} A_i = A_i - G_i^T C_i,   C_i = mu (I + mu G_i G_i^T)^{-1} G_i A_i
+
+G_i = D_i (M_i - L T) holds the K+1 gaps: M_i the means of source i, T = [sum of the warm-up rows; class sums of the
+target], L T the target's means, D_i a diagonal of weights (a class that one side lacks has no gap). Hence
+
+    A_i = H_i + M_i^T P_i + T^T U_i
+
+and a refresh only adds to P_i and U_i (K+1 x d). When class sums S of the stream join T, H_i loses S^T U_i, so that A_i
+stays as it was. Rows are projected through the parts. All that the next refresh needs are products of vectors with
+each other and with A, kept up to date from products with the rows:
+
+    SS_i = M_i M_i^T   TS_i = T M_i^T   TT = T T^T   MA_i = M_i A_i   TA_i = T A_i
+
+A block of rows over many windows of T_w labels costs three matrix products with its rows, and one of the rank of its
+class sums, whatever T_w. Rounding adds up along this path, so after `ANCHOR` refreshes all is computed anew from A.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from hedgerow.arrays import Array, Matrix, is_sparse
+from hedgerow.kernels.common import EVEN
+from hedgerow.moments import KAPPA, Moments, gap_weights, or_one
+
+ANCHOR = 64  # refreshes between two computations from scratch
+
+
+@dataclass(frozen=True)
+class Refresh:
+    """How the projections follow the labels: every `every` labels, with strength mu; `moments.gap` has the rest."""
+
+    every: int = 10
+    mu: float = 1.0
+    unseen: str = "zero"
+    inverse: str = "woodbury"
+    kappa: float = KAPPA
+
+
+class Window(NamedTuple):
+    """Rows first:last of a block, between two refreshes; their class sums are start:stop of the block's."""
+
+    first: int
+    last: int
+    start: int
+    stop: int
+    ends: bool
+
+
+class Moving:
+    """n projections side by side in one m x nd matrix H, and the low-rank part by which they moved since.
+
+    `target` is updated in place along with them.
+    """
+
+    def __init__(self, H: Array, sources: list[Moments], target: Moments, refresh: Refresh, order: str = "C") -> None:
+        n, K1, m = len(sources), len(target.counts), len(H)
+        self.H, self.target, self.refresh, self.refreshes, self._moved = H, target, refresh, 0, False
+        self.counts = np.stack([source.counts for source in sources])
+        # order "F": what belongs to one feature lies together, as sparse rows need it
+        self.M = np.array(np.vstack([source.means for source in sources]), dtype=H.dtype, order=order)  # type: ignore[call-overload]
+        warmup = target.total - target.class_totals.sum(axis=0)
+        self.T = np.array(np.vstack([warmup, target.class_totals]), dtype=H.dtype, order=order)  # type: ignore[call-overload]
+        M, A = self.M.reshape(n, K1, m), H.reshape(m, n, -1).transpose(1, 0, 2)
+        self.SS = np.asarray(M @ M.transpose(0, 2, 1), dtype=np.float64)
+        self.TS = np.asarray(self.T @ M.transpose(0, 2, 1), dtype=np.float64)
+        self.TT = np.asarray(self.T @ self.T.T, dtype=np.float64)
+        self.MA, self.TA = M @ A, self.T @ A
+        self.P, self.U = np.zeros_like(self.MA), np.zeros((K1, H.shape[1]), dtype=H.dtype)
+
+    @property
+    def stale(self) -> bool:
+        """Whether rounding should be kept from adding up any further."""
+        return self.refreshes >= ANCHOR
+
+    def settle(self) -> None:
+        """H becomes A itself."""
+        if not self._moved:
+            return
+        n, K1, d = self.P.shape
+        add_product(self.H, self.T, self.U)
+        step = self.M.reshape(n, K1, -1).transpose(0, 2, 1) @ self.P
+        self.H.reshape(-1, n, d)[...] += step.transpose(1, 0, 2)
+        self.P[:], self.U[:], self._moved = 0, 0, False
+
+    def windows(self, X: Matrix, y: Array, weight: Array | None, seen: int) -> Iterator[tuple[slice, Array]]:
+        """The projections (B x n x d) of the rows between two refreshes; after each, its labels are learned."""
+        from hedgerow.kernels import moving as kernels
+
+        (n, K1, d), even = self.P.shape, EVEN if weight is None else weight
+        cut, group, classes = _cut(y, seen, self.refresh.every, K1 - 1)
+        S = group_sums(X, group, len(classes), even)
+        XH, XM, XTS = np.asarray(X @ self.H), np.asarray(X @ self.M.T), _products(X, self.T, S)
+        SM, STS = (group_sums(products, group, len(classes), even) for products in (XM, XTS))
+        UL = np.vstack([self.U, np.zeros((len(classes), n * d), dtype=self.U.dtype)])  # U, and what H is to lose
+        for first, last, start, stop, ends in cut:
+            here, Z = slice(first, last), XH[first:last]
+            if self._moved:
+                Z += XTS[here, : K1 + start] @ UL[: K1 + start]
+                own = XM[here].reshape(-1, n, K1).transpose(1, 0, 2) @ self.P
+                Z.reshape(-1, n, d)[...] += own.transpose(1, 0, 2)
+            yield here, Z.reshape(-1, n, d)
+            kernels.add_labels(Z, y[here], even[here], self.TA, self.target.count, self.target.class_counts)
+            kernels.add_products(start, stop, classes, SM, STS, self.TS, self.TT)
+            kernels.move_on(last, start, stop, classes, K1, XTS)
+            kernels.move_on(stop, start, stop, classes, K1, STS)
+            np.negative(self.U[1 + classes[start:stop]], out=UL[K1 + start : K1 + stop])
+            if ends:
+                self._refresh()
+                UL[:K1] = self.U
+        self._join(S, classes, UL[K1:])
+
+    def _refresh(self) -> None:
+        from hedgerow.kernels import moving as kernels
+
+        rule, counts = self.refresh, self.target.counts
+        D = gap_weights(self.counts, counts, rule.unseen, rule.kappa)
+        kernels.refresh(self.SS, self.TS, self.TT, self.MA, self.TA, D, or_one(counts), rule.mu, self.P, self.U)
+        self.refreshes += 1
+        self._moved = True
+
+    def _join(self, S: Matrix, classes: Array, lost: Array) -> None:
+        """T takes in the class sums S of a block, and H gives their share, so that A stays as it is."""
+        if self._moved:
+            add_product(self.H, S, lost)
+        if is_sparse(S):
+            at = 1 + np.repeat(classes, np.diff(S.indptr)), S.indices
+            np.add.at(self.T, at, S.data)
+            np.add.at(self.target.class_totals, (at[0] - 1, at[1]), S.data)
+            np.add.at(self.target.total, S.indices, S.data)
+        else:
+            sums = group_sums(S, classes, len(self.T) - 1, EVEN)
+            self.T[1:] += sums
+            self.target.class_totals[:] += sums
+            self.target.total[:] += sums.sum(axis=0)
+
+
+def add_product(H: Array, S: Matrix, U: Array) -> None:
+    """H += S^T U in place; of sparse S only the features that it holds are touched.
+
+    >>> H = np.zeros((2, 1)); add_product(H, np.array([[1.0, 2.0]]), np.array([[3.0]])); H.ravel().tolist()
+    [3.0, 6.0]
+    """
+    if is_sparse(S):
+        found, column = np.unique(S.indices, return_inverse=True)
+        packed = S.__class__((S.data, column, S.indptr), shape=(S.shape[0], len(found)))
+        H[found] += packed.T @ U
+        return
+    from scipy.linalg.blas import dgemm, sgemm
+
+    gemm = dgemm if H.dtype == np.float64 else sgemm
+    gemm(1.0, U.T, S.T, beta=1.0, c=H.T, trans_b=True, overwrite_c=True)
+
+
+def group_sums(X: Matrix, group: Array, R: int, weight: Array) -> Matrix:
+    """The sum of the rows of each of R groups, each row counted `weight` times (empty: once); group -1 is none.
+
+    >>> group_sums(np.array([[1.0], [2.0], [4.0]]), np.array([0, -1, 0]), 1, np.array([1.0, 1.0, 0.5]))
+    array([[3.]])
+    """
+    from hedgerow.kernels import moving as kernels
+
+    if is_sparse(X):
+        import scipy.sparse as sp
+
+        kept = np.flatnonzero(group >= 0)
+        times = weight[kept] if len(weight) else np.ones(len(kept), dtype=X.dtype)
+        return (sp.csr_array((times, (group[kept], kept)), shape=(R, X.shape[0])) @ X).astype(X.dtype, copy=False)
+    out = np.zeros((R, X.shape[1]), dtype=X.dtype)
+    kernels.group_sums(X, group, weight, out)
+    return out
+
+
+def _products(X: Matrix, T: Array, S: Matrix) -> Array:
+    """X [T; S]^T."""
+    if is_sparse(X):
+        return np.hstack([X @ T.T, (X @ S.T).toarray()])
+    return np.asarray(X @ np.vstack([T, S]).T)
+
+
+def _cut(y: Array, seen: int, every: int, K: int) -> tuple[list[Window], Array, Array]:
+    """The windows of a block, the class sum that each row adds to (-1: none), and the class of each such sum."""
+    labelled = y >= 0
+    labels = seen + np.cumsum(labelled)
+    window = (labels - labelled) // every
+    group = np.full(len(y), -1)
+    key, group[labelled] = np.unique(window[labelled] * K + y[labelled], return_inverse=True)
+    lasts = np.append(np.flatnonzero(np.diff(window)), len(y) - 1)
+    stops = np.searchsorted(key, (window[lasts] + 1) * K)
+    cut, first, start = [], 0, 0
+    for last, stop, total in zip((lasts + 1).tolist(), stops.tolist(), labels[lasts].tolist(), strict=True):
+        cut.append(Window(first, last, start, stop, stop > start and total % every == 0))
+        first, start = last, stop
+    return cut, group, key % K

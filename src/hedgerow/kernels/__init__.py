@@ -1,0 +1,8 @@
+"""The compiled inner loops. Imported only when the first fit or stream needs them; compiled once, cached on disk.
+
+Each loop has a NumPy twin that is its specification, and tests hold the two together. Sums may be taken in any order
+(`SUMS`), so that they run in vector registers; one instance and a block go through the same loop, and so get the same
+numbers. No loop starts a thread.
+"""
+
+from __future__ import annotations

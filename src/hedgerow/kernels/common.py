@@ -1,0 +1,8 @@
+"""What the compiled loops share."""
+
+from __future__ import annotations
+
+import numpy as np
+
+SUMS = {"reassoc", "contract", "nsz"}  # what vector sums need of fast-math; NaN and infinity keep their meaning
+EVEN = np.empty(0)  # no weights: every label counts one

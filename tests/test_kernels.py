@@ -1,0 +1,142 @@
+"""Every compiled loop is its NumPy twin, for both precisions, with ties, weights and missing labels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from laws import law, seeds
+
+from hedgerow.heads import StepwiseHead, make_head, pa
+from hedgerow.kernels import heads, moving
+from hedgerow.kernels.common import EVEN
+from hedgerow.preprocess import unit
+from hedgerow.rules import RULES
+
+DTYPES = [np.float64, np.float32]
+
+
+def close(dtype):
+    return {"rtol": 1e-9, "atol": 1e-9} if dtype == np.float64 else {"rtol": 2e-3, "atol": 2e-3}
+
+
+def labels_and_weights(rng, B, K, weighted):
+    return rng.integers(-1, K, size=B), rng.exponential(size=B) if weighted else EVEN
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@given(seeds, st.integers(1, 9), st.integers(1, 3), st.integers(1, 11))
+@law(15)
+def test_unit_rows(dtype, seed, B, n, d):
+    Z = np.random.default_rng(seed).normal(size=(B, n, d)).astype(dtype)
+    Z[0, 0] = 0
+    out = np.empty_like(Z)
+    heads.unit_rows(Z, out)
+    np.testing.assert_allclose(out, unit(Z), rtol=1e-5)
+    assert not out[0, 0].any()
+
+
+class Twin(StepwiseHead):
+    """The specification of the passive-aggressive loops, one row at a time."""
+
+    def step(self, W, z, y, f):
+        pa.step(W, z, y, self.rule, self.C)
+
+    def weighted_step(self, W, z, y, f, weight):
+        pa.step(W, z, y, self.rule, self.C * weight)
+
+
+@pytest.mark.parametrize("rule", sorted(RULES))
+@given(seeds, st.integers(1, 5), st.booleans(), st.booleans())
+@law(10)
+def test_all_heads_at_once(rule, seed, K, weighted, tied):
+    rng = np.random.default_rng(seed)
+    N, n, B, d = 4, 2, 12, 5
+    Z = rng.integers(-1, 2, size=(B, n, d)).astype(float) if tied else rng.normal(size=(B, n, d))
+    W = np.zeros((N, K, d)) if tied else rng.normal(size=(N, K, d))
+    y, weight = labels_and_weights(rng, B, K, weighted)
+    which, space = np.array([1, 3]), np.array([0, 1, 1, 0])
+    F, G = np.zeros((B, N, K)), np.zeros((B, N, K))
+    ours, plain = W.copy(), W.copy()
+    make_head(rule, 0.7).blocks(ours, which, space, Z, y, weight if weighted else None, F)
+    Twin(rule, 0.7).blocks(plain, which, space, Z, y, weight if weighted else None, G)
+    np.testing.assert_allclose(F, G, atol=1e-9)
+    np.testing.assert_allclose(ours, plain, atol=1e-9)
+    np.testing.assert_array_equal(ours[[0, 2]], W[[0, 2]])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@given(seeds, st.integers(0, 12), st.integers(1, 4), st.booleans())
+@law(15)
+def test_group_sums(dtype, seed, B, R, weighted):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(B, 3)).astype(dtype)
+    group, weight = labels_and_weights(rng, B, R, weighted)
+    out = np.ones((R, 3), dtype=dtype)
+    moving.group_sums(X, group, weight, out)
+    times = weight if weighted else np.ones(B)
+    expected = 1 + (group == np.arange(R)[:, None]) * times @ X
+    np.testing.assert_allclose(out, expected, **close(dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@given(seeds, st.integers(1, 12), st.booleans())
+@law(15)
+def test_add_labels(dtype, seed, B, weighted):
+    rng = np.random.default_rng(seed)
+    n, K, d = 2, 3, 4
+    Z, TA = rng.normal(size=(B, n * d)).astype(dtype), rng.normal(size=(n, K + 1, d)).astype(dtype)
+    y, weight = labels_and_weights(rng, B, K, weighted)
+    times = np.where(y >= 0, weight if weighted else 1.0, 0.0)
+    indicator = (y == np.arange(K)[:, None]) * times
+    expected = TA.copy()
+    expected[:, 1:] += (indicator @ Z).reshape(K, n, d).transpose(1, 0, 2)
+    count, class_counts = np.array([2.0]), np.arange(K, dtype=float)
+    moving.add_labels(Z, y, weight, TA, count, class_counts)
+    np.testing.assert_allclose(TA, expected, **close(dtype))
+    np.testing.assert_allclose(class_counts, np.arange(K) + indicator.sum(axis=1))
+    np.testing.assert_allclose(count, 2 + times.sum())
+
+
+@given(seeds, st.integers(1, 4), st.integers(1, 3))
+@law(15)
+def test_products_with_sums_that_join(seed, R, n):
+    """T M^T and T T^T after the sums first:last of R joined T, from products with T before, and the rows' own."""
+    rng = np.random.default_rng(seed)
+    K, m = 4, 6
+    M, T, S = rng.normal(size=(n * (K + 1), m)), rng.normal(size=(K + 1, m)), rng.normal(size=(R, m))
+    X = rng.normal(size=(5, m))
+    classes = rng.permutation(K)[:R]
+    first = int(rng.integers(0, R))
+    TS, TT = (T @ M.T).reshape(K + 1, n, K + 1).transpose(1, 0, 2).copy(), T @ T.T
+    STS, XTS = S @ np.vstack([T, S]).T, X @ np.vstack([T, S]).T
+    moving.add_products(first, R, classes, S @ M.T, STS, TS, TT)
+    after = T.copy()
+    after[1 + classes[first:]] += S[first:]
+    np.testing.assert_allclose(TS, (after @ M.T).reshape(K + 1, n, K + 1).transpose(1, 0, 2), atol=1e-10)
+    np.testing.assert_allclose(TT, after @ after.T, atol=1e-10)
+    moving.move_on(2, first, R, classes, K + 1, XTS)
+    np.testing.assert_allclose(XTS[2:, : K + 1], X[2:] @ after.T, atol=1e-10)
+    np.testing.assert_allclose(XTS[:2, : K + 1], X[:2] @ T.T, atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@given(seeds, st.floats(0, 3))
+@law(15)
+def test_the_small_refresh(dtype, seed, mu):
+    """On products of vectors what the dense update of A does to A."""
+    rng = np.random.default_rng(seed)
+    n, K1, m, d = 2, 4, 7, 3
+    M, T, A = rng.normal(size=(n, K1, m)), rng.normal(size=(K1, m)), rng.normal(size=(n, m, d))
+    counts, D = rng.integers(1, 5, size=K1).astype(float), rng.choice([0.0, 0.5, 1.0], size=(n, K1))
+    means = np.vstack([T.sum(axis=0), T[1:]]) / counts[:, None]
+    gaps = D[:, :, None] * (M - means)
+    after = np.stack([np.linalg.inv(np.eye(m) + mu * G.T @ G) @ a for G, a in zip(gaps, A, strict=True)])
+    MA, TA = (M @ A).astype(dtype), (T @ A).astype(dtype)
+    P, U = np.zeros((n, K1, d), dtype=dtype), np.zeros((K1, n * d), dtype=dtype)
+    moving.refresh(M @ M.transpose(0, 2, 1), T @ M.transpose(0, 2, 1), T @ T.T, MA, TA, D, counts, mu, P, U)
+    moved = A + M.transpose(0, 2, 1) @ P + (T.T @ U).reshape(m, n, d).transpose(1, 0, 2)
+    np.testing.assert_allclose(moved, after, **close(dtype))
+    np.testing.assert_allclose(MA, M @ after, **close(dtype))
+    np.testing.assert_allclose(TA, T @ after, **close(dtype))

@@ -1,0 +1,150 @@
+"""Laws of projections that follow the labels: the low-rank form is the plain update, however the stream is cut."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+
+import naive_online
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from laws import fitted, law, make_task, seeds
+
+from hedgerow.align import moving
+from hedgerow.align.moving import Moving, Refresh, add_product
+from hedgerow.align.refresh import refreshed
+from hedgerow.moments import UNSEEN, Moments, class_sums, gap
+
+
+def setting(seed, n=2, K=4, m=7, d=3, N=60, missing=0.2, warmup=5):
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(n, m, d))
+    sources = [Moments.of(rng.normal(size=(9, m)), rng.integers(0, K - (i > 0), 9), K) for i in range(n)]
+    target = Moments.of(rng.normal(size=(warmup, m)), None, K)
+    X, y = rng.normal(size=(N, m)), rng.integers(0, K, N)
+    return A, sources, target, X, np.where(rng.random(N) < missing, -1, y), rng.exponential(size=N)
+
+
+def plainly(A, sources, target, X, y, weight, rule):
+    """Row by row: project, learn the label, refresh when it is due, all by the definitions."""
+    A, target, seen, Z = A.copy(), copy.deepcopy(target), 0, []
+    for x, label, w in zip(X, y, weight, strict=True):
+        Z.append(x @ A)
+        if label < 0:
+            continue
+        counts, totals = class_sums(x[None], np.array([label]), len(target.class_counts), np.array([w]))
+        target = target.merge(Moments(counts.sum(keepdims=True), totals.sum(axis=0), counts, totals))
+        seen += 1
+        if seen % rule.every == 0:
+            A = np.stack(
+                [
+                    refreshed(a, gap(s, target, rule.unseen, rule.kappa), rule.mu)
+                    for a, s in zip(A, sources, strict=True)
+                ]
+            )
+    return np.stack(Z), A, target
+
+
+def in_blocks(A, sources, target, X, y, weight, rule, edges, order="C", settle=True):
+    n, m, d = A.shape
+    H = np.ascontiguousarray(A.transpose(1, 0, 2)).reshape(m, n * d)
+    move = Moving(H, sources, copy.deepcopy(target), rule, order)
+    Z, seen = [], 0
+    for a, b in itertools.pairwise(edges):
+        Z += [z.copy() for _, z in move.windows(X[a:b], y[a:b], None if weight is None else weight[a:b], seen)]
+        seen += int((y[a:b] >= 0).sum())
+        if settle:
+            move.settle()
+    move.settle()
+    return np.concatenate(Z), H.reshape(m, n, d).transpose(1, 0, 2), move.target
+
+
+def assert_same_moments(a, b):
+    for name in ("count", "total", "class_counts", "class_totals"):
+        np.testing.assert_allclose(getattr(a, name), getattr(b, name), atol=1e-9)
+
+
+cuts = st.lists(st.integers(0, 60), max_size=4).map(lambda inner: sorted({0, 60, *inner}))
+rules = st.builds(
+    Refresh, every=st.sampled_from([1, 3, 10, 100]), mu=st.sampled_from([0.0, 0.3, 2.0]), unseen=st.sampled_from(UNSEEN)
+)
+
+
+@given(seeds, rules, cuts, st.booleans(), st.booleans(), st.booleans(), st.sampled_from([0, 5]))
+@law(60)
+def test_windows_are_the_plain_update(seed, rule, edges, weighted, sparse, settle, warmup):
+    A, sources, target, X, y, weight = setting(seed, warmup=warmup)
+    Z, after, moments = plainly(A, sources, target, X, y, weight if weighted else np.ones(len(y)), rule)
+    rows = sp.csr_array(np.where(np.abs(X) < 0.5, 0, X)) if sparse else X
+    if sparse:
+        Z, after, moments = plainly(
+            A, sources, target, rows.toarray(), y, weight if weighted else np.ones(len(y)), rule
+        )
+    got = in_blocks(
+        A, sources, target, rows, y, weight if weighted else None, rule, edges, "F" if sparse else "C", settle
+    )
+    np.testing.assert_allclose(got[0], Z, atol=1e-8)
+    np.testing.assert_allclose(got[1], after, atol=1e-8)
+    assert_same_moments(got[2], moments)
+
+
+def test_the_anchor_is_not_seen():
+    task = make_task(2, stream=150, K=3)
+    short, long = fitted(task, "oddm", refresh_every=1), fitted(task, "oddm", refresh_every=1)
+    expected = long.predict_then_learn(task.X, task.y)
+    before, moving.ANCHOR = moving.ANCHOR, 3
+    try:
+        np.testing.assert_array_equal(short.predict_then_learn(task.X, task.y), expected)
+    finally:
+        moving.ANCHOR = before
+    np.testing.assert_allclose(short.learner_.state["A"], long.learner_.state["A"], atol=1e-10)
+
+
+@given(seeds, st.sampled_from([2, 5, 9]))
+@law(10)
+def test_oddm_is_the_naive_oddm(seed, every):
+    task = make_task(seed, n=3, stream=60)
+    clf = fitted(task, "oddm", refresh_every=every, horizon=60, reading="authors", preprocess=())
+    codes = np.searchsorted(clf.classes_, task.y.astype(str))
+    expected = naive_online.replay(clf.learner_, task.X, codes)
+    np.testing.assert_array_equal(clf.learner_.run(task.X, codes).predictions, expected)
+
+
+def test_reading_the_state_does_not_change_what_comes():
+    task = make_task(4, stream=80)
+    a = fitted(task, "oddm", refresh_every=7)
+    b = copy.deepcopy(a)
+    for start in range(0, 80, 16):
+        rows = slice(start, start + 16)
+        np.testing.assert_array_equal(
+            a.predict_then_learn(task.X[rows], task.y[rows]), b.predict_then_learn(task.X[rows], task.y[rows])
+        )
+        b.learner_.state  # noqa: B018
+        b.predict(task.X[:3])
+    np.testing.assert_allclose(a.learner_.state["A"], b.learner_.state["A"], atol=1e-11)
+
+
+def test_what_is_written_to_the_state_counts():
+    task = make_task(4, stream=40)
+    clf = fitted(task, "oddm", refresh_every=3)
+    clf.partial_fit(task.X[:20], task.y[:20])
+    half = copy.deepcopy(clf)
+    half.learner_.state["A"][:] *= 0.5
+    clf.learner_.state["A"] = clf.learner_.state["A"] * 0.5
+    np.testing.assert_array_equal(
+        clf.predict_then_learn(task.X[20:], task.y[20:]), half.predict_then_learn(task.X[20:], task.y[20:])
+    )
+    np.testing.assert_array_equal(clf.learner_.state["A"], half.learner_.state["A"])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_add_product(dtype, sparse, rng):
+    H, S, U = (rng.normal(size=shape).astype(dtype) for shape in ((6, 4), (3, 6), (3, 4)))
+    S[:, 2] = 0
+    expected = H + S.T @ U
+    add_product(H, sp.csr_array(S) if sparse else S, U)
+    np.testing.assert_allclose(H, expected, atol=1e-5)
