@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from laws import assert_same_state, fitted, law, make_task, seeds, state_of
 
-from hedgerow import OnlineTransferClassifier
+from hedgerow import InputError, OnlineTransferClassifier
 from hedgerow.ridge import mixture
 from hedgerow.ridge.regression import NEVER, Regression, subtract_gram, with_rows
 from hedgerow.ridge.space import RELABEL
@@ -202,3 +202,9 @@ def test_what_was_learned_fades_back_to_the_sources():
     space._forget()
     np.testing.assert_allclose(space.alone.M - start, kept * (moved - start), atol=1e-12)
     assert all("M0" not in s.arrays for s in clf.learner_.spaces if s is not space)
+
+
+@pytest.mark.parametrize("option", [{"mixer": "hedge"}, {"aligner": "jda"}])
+def test_parts_that_it_does_not_take_are_refused(option):
+    with pytest.raises(InputError, match="has its own"):
+        fitted(make_task(0), "hedgerow", **option)

@@ -1,7 +1,7 @@
 """Our learner against every method of the paper given the same input: nine tasks, fresh splits, several orders.
 
     python benchmarks/own_learner/run.py --out out/own [--seeds 10,11,12,13,14] [--orders 5] [--tasks all] [--jobs 2]
-    python benchmarks/own_learner/run.py --out out/own --ablate      # every space of ours removed in turn
+    python benchmarks/own_learner/run.py --out out/ablation --ablate --seeds 10,11 --orders 2   # ours without each part
 
 Everybody gets the input map of our method (square roots and unit length for non-negative data, else a scale; each
 domain about its own mean, the target's running). A row a finished run goes to OUT/results.jsonl; what is there is
@@ -13,14 +13,18 @@ from __future__ import annotations
 
 import argparse
 import copy
+import json
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+from ablations import ABLATIONS, without
 from joblib import Parallel, delayed, parallel_config
 
-from hedgerow import METHODS, OnlineTransferClassifier, Recipe
+from hedgerow import OnlineTransferClassifier
 from hedgerow.labels import Codes
 from hedgerow.methods import OWN_STEPS
 from hedgerow.paper import results
@@ -44,25 +48,17 @@ BASELINES: dict[str, dict[str, object]] = {
 }
 
 
-def ablations() -> list[str]:
-    """`hedgerow` without one of its spaces, and with one that was dropped, as methods of their own."""
-    full = METHODS["hedgerow"].ridge
-    names = []
-    for space in full:
-        name = f"hedgerow without {space}"
-        kept = tuple(s for s in full if s != space)
-        if name not in METHODS:
-            METHODS.register(name, Recipe(name, "several", "", "", "sources", "bayes", ridge=kept, steps=OWN_STEPS))
-        names.append(name)
-    return names
-
-
-def configuration(label: str, family: str) -> OnlineTransferClassifier:
-    if label in BASELINES:
-        # C, mu and T_w as in the paper; lam as there too
-        options = {"preprocess": OWN_STEPS, **FAMILY_SETTINGS[family], **BASELINES[label]}
-        return OnlineTransferClassifier(label.split(",")[0], reading="general", **options)
-    return OnlineTransferClassifier(label)
+@contextmanager
+def configuration(label: str, family: str, length: int) -> Iterator[OnlineTransferClassifier]:
+    """The classifier of a row of the table; C, mu, T_w and lam of the paper's methods are the paper's."""
+    if label in ABLATIONS:
+        with without(label) as clf:
+            yield clf
+    elif label in BASELINES:
+        options = {"preprocess": OWN_STEPS, "horizon": length, **FAMILY_SETTINGS[family], **BASELINES[label]}
+        yield OnlineTransferClassifier(label.split(",")[0], reading="general", **options)
+    else:
+        yield OnlineTransferClassifier(label)
 
 
 def expected_calibration_error(p: np.ndarray, right: np.ndarray) -> float:
@@ -77,12 +73,8 @@ def expected_calibration_error(p: np.ndarray, right: np.ndarray) -> float:
 def work(task: str, label: str, seed: int, orders: list[int], out: str, data_dir: str | None) -> int:
     from threadpoolctl import threadpool_limits
 
-    ablations()
-    with threadpool_limits(1):
-        prepared = prepare(TASKS[task], seed, "general", data_dir)
-        clf = configuration(label, TASKS[task].family)
-        if label in BASELINES:
-            clf.set_params(horizon=len(prepared.stream))
+    prepared = prepare(TASKS[task], seed, "general", data_dir)
+    with threadpool_limits(1), configuration(label, TASKS[task].family, len(prepared.stream)) as clf:
         began = time.perf_counter()
         cache = AlignmentCache(Path(out) / "cache")
         clf.fit_domains(prepared.sources, prepared.warmup, together=prepared.together, align=cache)
@@ -130,7 +122,7 @@ def main() -> None:
     given = parser.parse_args()
     Path(given.out).mkdir(parents=True, exist_ok=True)
     results.mend(given.out)
-    labels = ablations() if given.ablate else [*OURS, *BASELINES]
+    labels = ["hedgerow", *ABLATIONS] if given.ablate else [*OURS, *BASELINES]
     if given.methods:
         labels = given.methods.split(";")
     there = {(r["task"], r["method"], r["split"], r["trial"]) for r in lines(given.out)}
@@ -152,8 +144,6 @@ def main() -> None:
 
 def lines(out: str) -> list[dict[str, object]]:
     """The rows of a results file."""
-    import json
-
     path = Path(out) / results.FILE
     return [json.loads(line) for line in path.read_text().splitlines() if line.strip()] if path.is_file() else []
 

@@ -117,6 +117,9 @@ def build(
     state = _bookkeeping(moments, U, K, reading, len(experts)) | pre.arrays()
     mixer = make_mixer(recipe, options, len(experts))
     state |= {"W": np.stack(weights)} | mixer.start(len(experts))
+    memory = head.memory(weights[0].shape[1], weights[0].dtype)
+    if memory is not None:
+        state["memory"] = np.stack([memory for expert in experts if expert.learns])
     gammas = _add_projections(state, projections, refreshes, weights[0].dtype)
     plan = Plan(
         steps=pre.steps,
@@ -141,6 +144,12 @@ def _build_ridge(
     U: Matrix,
     K: int,
 ) -> Built:
+    for name, value in (("mixer", options.mixer), ("aligner", options.aligner)):
+        if value is not None:
+            raise InputError(
+                f"{name}={value!r}: {recipe.title} has its own; leave it out, or choose a method of the paper, "
+                "for instance method='oddm'"
+            )
     parts = list(zip(names, Xs, codes, strict=True))
     plan, state = build_ridge(recipe.ridge, parts, U, pre, K, options.seed, options.rank)
     moments = [Moments.of(X, y, K) for X, y in zip(Xs, codes, strict=True)]

@@ -83,7 +83,7 @@ class RidgeLearner(OnlineLearner):
     @property
     def dim(self) -> int:
         """The largest space."""
-        return max(len(space.alone.P) for space in self.spaces)
+        return max(space.dim for space in self.spaces)
 
     @property
     def dtype(self) -> np.dtype[Any]:

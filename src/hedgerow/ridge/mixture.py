@@ -5,7 +5,7 @@ running class frequencies. Weights are products of q(y): sum_t -ln qbar(y_t) <= 
 Stacks: softmax(sum_i a_i F_i) over the heads' scores, centred log qbar and centred log pi, fitted by one online Newton
 step a label; one starts at qbar and remembers all labels, the other at the average of the heads, and forgets.
 Tracker: fixed share over qbar, pi and the stacks, so that after a change the one that is good now is soon believed.
-Last mixture: Bayes over qbar and the tracker, half each, so that qbar's bound costs ln 2 more and no more. Its argmax is
+Last mixture: Bayes over qbar and the tracker, half each: qbar's bound costs ln 2 more and no more. Its argmax is
 the prediction: M <= (min_e L_e + ln(1/w_e) + ln 2)/ln 2.
 """
 

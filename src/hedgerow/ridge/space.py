@@ -86,6 +86,11 @@ class Space:
         """How many heads share the space."""
         return len(self.widths)
 
+    @property
+    def dim(self) -> int:
+        """The dimension of the space."""
+        return len(self.alone.P)
+
     @classmethod
     def start(
         cls,

@@ -1,0 +1,72 @@
+"""Our learner with one ingredient taken out: what each of them is worth.
+
+An ablation is a set of replaced constants (of `hedgerow.ridge`), other spaces, or other options of the estimator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from hedgerow import METHODS, OnlineTransferClassifier, Recipe
+from hedgerow.methods import OWN_STEPS
+from hedgerow.ridge import learner, mixture, space
+
+FULL = METHODS["hedgerow"].ridge
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """`constants` are (module, name) -> value; `spaces` those that stay; `settings` change a space's own constants."""
+
+    constants: Mapping[tuple[Any, str], Any] = field(default_factory=dict)
+    spaces: tuple[str, ...] = FULL
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+NO_PCA, NO_RECENT = (tuple(s for s in FULL if s != name) for name in ("pca", "recent"))
+MIN_MAX = ("row-minmax", "unit", "centre", "unit")
+
+ABLATIONS = {f"without {name}": Ablation(spaces=tuple(s for s in FULL if s != name)) for name in FULL} | {
+    "without the pool": Ablation(settings={"pool": 0.0}),
+    "without class codes": Ablation(settings={"class_codes": False}),
+    "without heads of single sources": Ablation({(space, "EPSILON"): 1.0}, NO_PCA),  # all alike
+    "without deviation (tau = 0)": Ablation(settings={"tau": 0.0}),
+    "without stacks": Ablation({(mixture, "MEMBERS"): np.array([0.5, 0.5, 0.0, 0.0])}),
+    "without qbar in the end (stacks only)": Ablation({(mixture, "MEMBERS"): np.array([0.0, 0.0, 0.5, 0.5])}),
+    "without fixed share": Ablation({(mixture, "SHARE"): 0.0}),
+    "without forgetting": Ablation({(mixture, "KEEP"): np.ones(2)}, NO_RECENT),
+    "without temperatures (2 only)": Ablation({(mixture, "TEMPERATURES"): 1}),
+    "without experts with class frequencies": Ablation({(mixture, "PRIOR_WEIGHT"): 1e-12}),
+    "without centring": Ablation(options={"preprocess": ("auto", "unit")}),
+    "without the input map (min-max and unit length)": Ablation(options={"preprocess": MIN_MAX}),
+    "rank 512": Ablation(options={"rank": 512}),
+    "rank 256": Ablation(options={"rank": 256}),
+    "rank 128": Ablation(options={"rank": 128}),
+}  # fmt: skip
+
+
+@contextmanager
+def without(label: str) -> Iterator[OnlineTransferClassifier]:
+    """The classifier of an ablation; its constants are replaced while the block runs."""
+    chosen = ABLATIONS[label]
+    name = f"hedgerow {label}"
+    if name not in METHODS:
+        METHODS.register(
+            name, Recipe(name, "several", "", "", "sources", "bayes", ridge=chosen.spaces, steps=OWN_STEPS)
+        )
+    changed = {n: replace(s, **chosen.settings) for n, s in learner.SPACES.items()}
+    constants = {**chosen.constants, (learner, "SPACES"): changed}
+    before = {(module, key): getattr(module, key) for module, key in constants}
+    for (module, key), value in constants.items():
+        setattr(module, key, value)
+    try:
+        yield OnlineTransferClassifier(name, **chosen.options)
+    finally:
+        for (module, key), value in before.items():
+            setattr(module, key, value)
