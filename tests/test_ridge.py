@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from laws import assert_same_state, fitted, law, make_task, seeds, state_of
 
-from hedgerow import InputError, OnlineTransferClassifier
+from hedgerow import OnlineTransferClassifier
+from hedgerow.errors import InputError
 from hedgerow.ridge import mixture
 from hedgerow.ridge.regression import NEVER, Regression, subtract_gram, with_rows
 from hedgerow.ridge.space import RELABEL

@@ -125,7 +125,7 @@ def main() -> None:
     labels = ["hedgerow", *ABLATIONS] if given.ablate else [*OURS, *BASELINES]
     if given.methods:
         labels = given.methods.split(";")
-    there = {(r["task"], r["method"], r["split"], r["trial"]) for r in lines(given.out)}
+    there = {(r["task"], r["method"], r["split"], r["trial"]) for r in lines(Path(given.out) / results.FILE)}
     jobs = []
     for seed in map(int, given.seeds.split(",")):
         for task in find_tasks(given.tasks):
@@ -142,9 +142,8 @@ def main() -> None:
             print(f"{done}/{total} runs, about {spent / done * (total - done):.0f} s left", flush=True)
 
 
-def lines(out: str) -> list[dict[str, object]]:
-    """The rows of a results file."""
-    path = Path(out) / results.FILE
+def lines(path: Path) -> list[dict[str, object]]:
+    """The rows of a results file; none if it is not there."""
     return [json.loads(line) for line in path.read_text().splitlines() if line.strip()] if path.is_file() else []
 
 

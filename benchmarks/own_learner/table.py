@@ -1,20 +1,34 @@
-"""Fold benchmarks/own_learner/run.py's rows into tables (Markdown on stdout).
+"""Fold the rows of benchmarks/own_learner/run.py into RESULTS.md, ranks.svg and configuration.json beside this file.
 
-python benchmarks/own_learner/table.py OUT
+    python benchmarks/own_learner/table.py OUT [ABLATION_OUT]
+
+OUT holds results.jsonl of the nine tasks, ABLATION_OUT that of `run.py --ablate`. Both are copied here, so that the
+tables can be made again from what is in the repository: python benchmarks/own_learner/table.py.
 """
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
 
 import numpy as np
+from ablations import ABLATIONS
 from run import BASELINES, EARLY, OURS, lines
 
-from hedgerow.evaluate.stats import Rates, friedman
+from hedgerow import METHODS
+from hedgerow.evaluate.stats import Ranking, Rates, friedman
+from hedgerow.methods import OWN_STEPS
+from hedgerow.paper.diagram import critical_difference
 from hedgerow.paper.tasks import TASKS
+from hedgerow.ridge import mixture, space
+from hedgerow.ridge.learner import SPACES
 
 Row = dict[str, object]
+HERE = Path(__file__).parent
+TUNED = ("PIE3", "PIE5", "webcam", "dslr")
 
 
 def by_split(rows: list[Row], task: str, method: str, value: Callable[[Row], float]) -> dict[int, float]:
@@ -24,44 +38,101 @@ def by_split(rows: list[Row], task: str, method: str, value: Callable[[Row], flo
     return {s: float(np.mean([value(r) for r in found if r["split"] == s])) for s in splits}
 
 
-def table(rows: list[Row], title: str, value: Callable[[Row], float]) -> None:
+def table(rows: list[Row], title: str, value: Callable[[Row], float], digits: int = 2) -> Iterator[str]:
+    """A row a method, a column a task, and the average over the tasks."""
     methods = list(dict.fromkeys(str(r["method"]) for r in rows))
+    order = [*OURS, *BASELINES, *ABLATIONS]
     tasks = [t for t in TASKS if any(r["task"] == t for r in rows)]
-    print(f"\n## {title}\n\n| method | {' | '.join(TASKS[t].title for t in tasks)} | average |")
-    print("|---" * (len(tasks) + 2) + "|")
-    for method in methods:
+    yield f"\n## {title}\n\n| method | {' | '.join(TASKS[t].title for t in tasks)} | average |"
+    yield "|---" * (len(tasks) + 2) + "|"
+    for method in sorted(methods, key=order.index):
         cells = [list(by_split(rows, t, method, value).values()) for t in tasks]
         if all(cells):
-            shown = [f"{np.mean(c):.2f} ± {np.std(c, ddof=1) if len(c) > 1 else 0:.2f}" for c in cells]
-            print(f"| {method} | {' | '.join(shown)} | **{np.mean([np.mean(c) for c in cells]):.2f}** |")
+            sd = [np.std(c, ddof=1) if len(c) > 1 else 0.0 for c in cells]
+            shown = [f"{np.mean(c):.{digits}f} ± {s:.{digits}f}" for c, s in zip(cells, sd, strict=True)]
+            yield f"| {method} | {' | '.join(shown)} | **{np.mean([np.mean(c) for c in cells]):.{digits}f}** |"
 
 
 def rate(row: Row) -> float:
-    return 100 * int(row["mistakes"]) / int(row["n"])
+    """Mistakes in percent."""
+    return 100 * int(str(row["mistakes"])) / int(str(row["n"]))
 
 
-def main(out: str) -> None:
-    rows = lines(out)
-    table(rows, "Mistakes, %, mean ± sd over the split means", rate)
-    table(rows, f"Mistakes in the first {EARLY} labels", lambda r: float(r["early"]))
-    table(rows, "Expected calibration error", lambda r: float(r["calibration"]))
-    table(rows, "Milliseconds an instance, in blocks", lambda r: 1e3 * float(r["seconds_online"]) / int(r["n"]))
+def won(rows: list[Row], value: Callable[[Row], float]) -> Iterator[str]:
+    """In how many splits ours is below every method of the paper."""
     tasks = [t for t in TASKS if any(r["task"] == t for r in rows)]
-    print("\n## Splits in which ours is below every method of the paper\n\n| method | task | splits |\n|---|---|---|")
+    yield f"\n| method | {' | '.join(TASKS[t].title for t in tasks)} |\n{'|---' * (len(tasks) + 1)}|"
     for ours in OURS:
+        cells = []
         for task in tasks:
-            mine = by_split(rows, task, ours, rate)
-            others = [by_split(rows, task, name, rate) for name in BASELINES]
-            won = sum(all(mine[s] < o[s] for o in others if s in o) for s in mine)
-            print(f"| {ours} | {TASKS[task].title} | {won} of {len(mine)} |")
+            mine = by_split(rows, task, ours, value)
+            others = [by_split(rows, task, name, value) for name in BASELINES]
+            cells.append(f"{sum(all(mine[s] < o[s] for o in others if s in o) for s in mine)} of {len(mine)}")
+        yield f"| {ours} | {' | '.join(cells)} |"
+
+
+def ranking_of(rows: list[Row]) -> Ranking:
+    """Friedman's test over the task means."""
+    tasks = [t for t in TASKS if any(r["task"] == t for r in rows)]
     names = [m for m in (*OURS, *BASELINES) if all(by_split(rows, t, m, rate) for t in tasks)]
     matrix = np.array([[np.mean(list(by_split(rows, t, m, rate).values())) for m in names] for t in tasks])
-    ranking = friedman(Rates(tuple(names), matrix))
-    print(f"\n## Mean ranks over the tasks, critical difference {ranking.critical_difference:.2f}\n")
-    print(f"Friedman p = {ranking.p:.2g}\n")
-    for name, rank in ranking.ordered:
-        print(f"- {rank:.2f} {name}")
+    return friedman(Rates(tuple(names), matrix))
+
+
+def page(rows: list[Row], ablation: list[Row]) -> Iterator[str]:
+    """RESULTS.md."""
+    splits = sorted({int(str(r["split"])) for r in rows})
+    orders = len({r["trial"] for r in rows})
+    yield "# Our own learner against the methods of the paper\n"
+    yield f"Made by `run.py` and `table.py`: splits {splits}, {orders} orders each, everybody with the same input map."
+    yield f"The configuration was chosen on {', '.join(TUNED)} with splits 0 to 4, and is in configuration.json."
+    yield "Splits of one data set overlap: the deviation over them is no confidence interval."
+    yield from table(rows, "Mistakes, %, mean ± sd over the split means", rate)
+    yield "\nSplits in which ours is below every method of the paper:"
+    yield from won(rows, rate)
+    untuned = [t for t in TASKS if t not in TUNED]
+    means = [np.mean([np.mean(list(by_split(rows, t, m, rate).values())) for t in untuned]) for m in OURS]
+    yield f"\nAverage over the tasks that were not tuned on ({', '.join(untuned)}): " + ", ".join(
+        f"{name} {value:.2f}" for name, value in zip(OURS, means, strict=True)
+    )
+    yield from table(rows, f"Mistakes in the first {EARLY} labels", lambda r: float(str(r["early"])), 1)
+    yield "\nSplits in which ours has fewer of them than every method of the paper:"
+    yield from won(rows, lambda r: float(str(r["early"])))
+    yield from table(rows, "Expected calibration error", lambda r: float(str(r["calibration"])), 3)
+    ranking = ranking_of(rows)
+    yield f"\n## Mean ranks over the tasks\n\nFriedman p = {ranking.p:.2g}, critical difference "
+    yield f"{ranking.critical_difference:.2f} (Nemenyi, 5 %).\n\n![Critical-difference diagram](ranks.svg)"
+    if ablation:
+        kept = f"splits {sorted({r['split'] for r in ablation})}, {len({r['trial'] for r in ablation})} orders"
+        yield from table(ablation, f"Ablation: `hedgerow` without one ingredient, mistakes in % ({kept})", rate)
+
+
+def configuration() -> dict[str, object]:
+    """Every constant of the learner."""
+    names = ("TEMPERATURES", "PRIOR_WEIGHT", "RIDGE", "KEEP", "FLOOR", "MEMBERS", "SHARE")
+    constants = {name: np.asarray(getattr(mixture, name)).tolist() for name in names}
+    return {
+        "preprocess": OWN_STEPS,
+        "methods": {name: METHODS[name].ridge for name in OURS},
+        "spaces": {name: asdict(settings) for name, settings in SPACES.items()},
+        "mixture": constants,
+        "space": {"EPSILON": space.EPSILON, "RELABEL": space.RELABEL},
+    }
+
+
+def main(out: str = "", ablation: str = "") -> None:
+    for folder, name in ((out, "results.jsonl"), (ablation, "ablation.jsonl")):
+        if folder:
+            (HERE / name).write_text((Path(folder) / "results.jsonl").read_text())
+    rows, removed = lines(HERE / "results.jsonl"), lines(HERE / "ablation.jsonl")
+    (HERE / "RESULTS.md").write_text("\n".join(page(rows, removed)) + "\n")
+    (HERE / "configuration.json").write_text(json.dumps(configuration(), indent=1) + "\n")
+    ranking = ranking_of(rows)
+    titles = {name: name for name in ranking.names}
+    figure = critical_difference(ranking, titles, {name: i for i, name in enumerate(ranking.names)})
+    figure.savefig(HERE / "ranks.svg", bbox_inches="tight")
+    print((HERE / "RESULTS.md").read_text())
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])
