@@ -77,12 +77,13 @@ def check_head(head: Head) -> None:
     for dtype in (np.float64, np.float32):
         tolerance = 1e-10 if dtype is np.float64 else 1e-3
         W, stepwise, total = (np.zeros((3, 4), dtype=dtype) for _ in range(3))
-        F = head.block(W, rows.astype(dtype), y)
+        kept, one_kept = ({} if (m := head.memory(4, dtype)) is None else {"memory": m} for _ in range(2))
+        F = head.block(W, rows.astype(dtype), y, **kept)
         law(F.shape == (60, 3), "a block gives a score for each row and class")
         law(F.dtype == dtype and W.dtype == dtype, f"{np.dtype(dtype)} is kept")
         for t in range(60):
             before = stepwise.copy()
-            f = head.block(stepwise, rows[t : t + 1].astype(dtype), y[t : t + 1])[0]
+            f = head.block(stepwise, rows[t : t + 1].astype(dtype), y[t : t + 1], **one_kept)[0]
             law(np.allclose(f, before @ rows[t], atol=tolerance), "scores are W z, with the W before the label")
             law(np.allclose(f, F[t], atol=tolerance), "a block scores as its rows one by one")
             law(y[t] >= 0 or np.array_equal(before, stepwise), "a missing label teaches nothing")

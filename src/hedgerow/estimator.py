@@ -57,7 +57,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     dtype : "float64", "float32" or None (as the data comes).
     random_state : seed for parts that draw at random (landmarks; nothing in the paper's methods). None is 0.
     tau, target_mean, projected, beta_rule, inverse, guarantee : the remaining places where paper and code differ.
-    head : update rule of the classifiers: pa1, pa, pa2, perceptron, or a registered one.
+    head : update rule of the classifiers: pa1, pa, pa2, perceptron, arow, arow-diagonal, or a registered one.
     mixer : "hedge", "adahedge", "squint", "fixed-share", "loss" or "log-loss" in place of the method's own; `loss` and
         `eta` are those of the loss-based one. With combine="simplex" fixed share is that on the log-loss.
 

@@ -156,9 +156,8 @@ class Learner(OnlineLearner):
         for rows, Z in self._windows(X, y, weight):
             if self.plan.unit_projection:
                 Z = unit_rows(Z)
-            self.head.blocks(
-                W, self._online, self._space, Z, y[rows], None if weight is None else weight[rows], F[rows]
-            )
+            counts, memory = None if weight is None else weight[rows], self._state.get("memory")
+            self.head.blocks(W, self._online, self._space, Z, y[rows], counts, F[rows], memory)
             for e, expert in enumerate(self.plan.experts):
                 if not expert.learns:
                     F[rows, e] = Z[:, self._space[e]] @ W[e].T

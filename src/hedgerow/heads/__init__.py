@@ -1,11 +1,13 @@
 """Heads: the classifiers that live in a space. A head turns rows into scores and labels into better weights.
 
-A head is an object with `block(W, Z, y) -> F`: the scores before each label, with W (K x d) updated in place.
+A head is an object with `block(W, Z, y) -> F`: the scores before each label, with W (K x d) updated in place. What a
+head keeps beside W is its `memory`.
 To add one, subclass `StepwiseHead`, write its `step`, and register it: `register_head("mine", Mine)`.
 """
 
 from __future__ import annotations
 
+from hedgerow.heads.arow import AROW, AROW_RULES
 from hedgerow.heads.base import Head, StepwiseHead, train
 from hedgerow.heads.pa import PassiveAggressive
 from hedgerow.registry import Registry
@@ -14,6 +16,8 @@ from hedgerow.rules import RULES
 HEADS: Registry[type[Head]] = Registry("head")
 for _name in RULES:
     HEADS.register(_name, PassiveAggressive)
+for _name in AROW_RULES:
+    HEADS.register(_name, AROW)
 
 
 def register_head(name: str, head: type[Head], *, replace: bool = False) -> type[Head]:
@@ -34,4 +38,4 @@ def make_head(name: str, C: float) -> Head:
     return HEADS[name](name, C)
 
 
-__all__ = ["HEADS", "Head", "PassiveAggressive", "StepwiseHead", "make_head", "register_head", "train"]
+__all__ = ["AROW", "HEADS", "Head", "PassiveAggressive", "StepwiseHead", "make_head", "register_head", "train"]

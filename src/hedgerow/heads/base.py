@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,10 @@ class Head(ABC):
     def __init__(self, rule: str, C: float) -> None:
         self.rule, self.C = rule, C
 
+    def memory(self, d: int, dtype: Any = np.float64) -> Array | None:
+        """What the head keeps beside W, before the first label; it goes to `block` as `memory=`. None: nothing."""
+        return None
+
     @abstractmethod
     def block(self, W: Array, Z: Array, y: Array, weight: Array | None = None) -> Array:
         """Scores of each row before its label (B x K); W is updated in place by the rows with y >= 0, in order.
@@ -25,10 +30,24 @@ class Head(ABC):
         `weight` says how much each label counts; None is one for all.
         """
 
-    def blocks(self, W: Array, which: Array, space: Array, Z: Array, y: Array, weight: Array | None, F: Array) -> None:
-        """`block` for each of the heads `which` over its rows of Z (B x n x d), head e in space[e]; into F[:, e]."""
-        for e in which:
-            F[:, e] = self.block(W[e], np.ascontiguousarray(Z[:, space[e]]), y, weight)
+    def blocks(
+        self,
+        W: Array,
+        which: Array,
+        space: Array,
+        Z: Array,
+        y: Array,
+        weight: Array | None,
+        F: Array,
+        memory: Array | None = None,
+    ) -> None:
+        """`block` for each of the heads `which` over its rows of Z (B x n x d), head e in space[e]; into F[:, e].
+
+        `memory` has one part for each of them.
+        """
+        for i, e in enumerate(which):
+            kept = {} if memory is None else {"memory": memory[i]}
+            F[:, e] = self.block(W[e], np.ascontiguousarray(Z[:, space[e]]), y, weight, **kept)
 
     @abstractmethod
     def averaged(self, W: Array, Z: Array, y: Array) -> Array:

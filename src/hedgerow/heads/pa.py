@@ -48,7 +48,17 @@ class PassiveAggressive(Head):
 
         return kernels.run_pass(W, Z, y, RULES[self.rule], self.C, weight)[0]
 
-    def blocks(self, W: Array, which: Array, space: Array, Z: Array, y: Array, weight: Array | None, F: Array) -> None:
+    def blocks(
+        self,
+        W: Array,
+        which: Array,
+        space: Array,
+        Z: Array,
+        y: Array,
+        weight: Array | None,
+        F: Array,
+        memory: Array | None = None,
+    ) -> None:
         """All heads in one compiled loop."""
         from hedgerow.kernels import heads as kernels
 
