@@ -11,6 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
+from naive_online import oddm, replay
+
+__all__ = ["Solution", "jda", "mmd_matrix", "oddm", "replay", "scatter", "smallest", "squared_distances", "unit_rows"]
 
 Array = np.ndarray[Any, Any]
 
