@@ -7,7 +7,7 @@
 | `input`  | the input itself                    | one-hot     | .5  | .3    | .05 | -    | all sources, each source |
 | `free`   | the input itself, weakly held       | one-hot     | 3   | .1    | 2   | -    | these and target only    |
 | `pca`    | whitened PCA, one space a source    | one-hot     | 1   | .3    | .1  | -    | one                      |
-| `recent` | whitened PCA of all; old labels fade | one-hot    | 1   | .3    | 3   | -    | these and target only    |
+| `recent` | whitened PCA of all, labels fade    | one-hot     | 1   | -     | 3   | -    | target only              |
 
 `hedgerow` is kernel + white + free + pca + recent; `hedgerow-linear` has the input in place of the kernel and no pool:
 statistics that merge, and no kept instances.
@@ -35,7 +35,7 @@ SPACES = {
     "input": Settings("input", lam=0.5, trust=0.3, tau=0.05),
     "free": Settings("free", lam=3.0, trust=0.1, tau=2.0, target_only=True),
     "pca": Settings("pca", lam=1.0, trust=0.3, tau=0.1),
-    "recent": Settings("recent", lam=1.0, trust=0.3, tau=3.0, target_only=True, keep=0.85),
+    "recent": Settings("recent", lam=1.0, trust=0.0, tau=3.0, keep=0.85),
 }
 FREQUENCIES = "class frequencies"
 
@@ -192,11 +192,12 @@ def build_ridge(
         if name == "pca":
             for source, rows, labels in zip(everyone, X, codes, strict=True):
                 add(name, whitened_pca(rows, pool), [rows], [labels], [source], False)
+        elif name == "recent":
+            add(name, whitened_pca(np.vstack(X), pool), [], [], [], False)
         else:
             mapping = {
                 "kernel": lambda: landmarks(X, pool, rng, rank),
                 "white": lambda: white,
-                "recent": lambda: whitened_pca(np.vstack(X), pool),
             }.get(name, Map)()
             add(name, mapping, X, codes, everyone, "kernel" in names)
     state |= mixture.initial(len(heads), K)
