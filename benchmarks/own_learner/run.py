@@ -1,6 +1,7 @@
 """Our learner against every method of the paper given the same input: nine tasks, fresh splits, several orders.
 
     python benchmarks/own_learner/run.py --out out/own [--seeds 10,11,12,13,14] [--orders 5] [--tasks all] [--jobs 2]
+    python benchmarks/own_learner/run.py --out out/others --data amazon-reviews,digits --seeds 10,11 --orders 3
     python benchmarks/own_learner/run.py --out out/ablation --ablate --seeds 10,11 --orders 2   # ours without each part
 
 Everybody gets the input map of our method (square roots and unit length for non-negative data, else a scale; each
@@ -25,11 +26,12 @@ from ablations import ABLATIONS, without
 from joblib import Parallel, delayed, parallel_config
 
 from hedgerow import OnlineTransferClassifier
+from hedgerow.data import load
 from hedgerow.labels import Codes
 from hedgerow.methods import OWN_STEPS
 from hedgerow.paper import results
 from hedgerow.paper.cache import AlignmentCache
-from hedgerow.paper.tasks import FAMILY_SETTINGS, TASKS, find_tasks, order_of, prepare
+from hedgerow.paper.tasks import FAMILY_SETTINGS, TASKS, Task, find_tasks, order_of, prepare
 
 EARLY = 50
 BINS = 15
@@ -48,6 +50,14 @@ BASELINES: dict[str, dict[str, object]] = {
 }
 
 
+def task_of(name: str) -> Task:
+    """A task of the paper, or "data/target" of any other data set, all other domains its sources."""
+    if name in TASKS:
+        return TASKS[name]
+    data, target = name.split("/")
+    return Task(target, target, data)
+
+
 @contextmanager
 def configuration(label: str, family: str, length: int) -> Iterator[OnlineTransferClassifier]:
     """The classifier of a row of the table; C, mu, T_w and lam of the paper's methods are the paper's."""
@@ -55,7 +65,7 @@ def configuration(label: str, family: str, length: int) -> Iterator[OnlineTransf
         with without(label) as clf:
             yield clf
     elif label in BASELINES:
-        options = {"preprocess": OWN_STEPS, "horizon": length, **FAMILY_SETTINGS[family], **BASELINES[label]}
+        options = {"preprocess": OWN_STEPS, "horizon": length, **FAMILY_SETTINGS.get(family, {}), **BASELINES[label]}
         yield OnlineTransferClassifier(label.split(",")[0], reading="general", **options)
     else:
         yield OnlineTransferClassifier(label)
@@ -73,8 +83,8 @@ def expected_calibration_error(p: np.ndarray, right: np.ndarray) -> float:
 def work(task: str, label: str, seed: int, orders: list[int], out: str, data_dir: str | None) -> int:
     from threadpoolctl import threadpool_limits
 
-    prepared = prepare(TASKS[task], seed, "general", data_dir)
-    with threadpool_limits(1), configuration(label, TASKS[task].family, len(prepared.stream)) as clf:
+    prepared = prepare(task_of(task), seed, "general", data_dir)
+    with threadpool_limits(1), configuration(label, task_of(task).family, len(prepared.stream)) as clf:
         began = time.perf_counter()
         cache = AlignmentCache(Path(out) / "cache")
         clf.fit_domains(prepared.sources, prepared.warmup, together=prepared.together, align=cache)
@@ -99,6 +109,7 @@ def work(task: str, label: str, seed: int, orders: list[int], out: str, data_dir
                     "mistakes": int(wrong.sum()),
                     "early": int(wrong[:EARLY].sum()),
                     "n": len(codes),
+                    "majority": int((codes != np.bincount(codes).argmax()).sum()),
                     "calibration": expected_calibration_error(model.learner_.probabilities(trace.scores), ~wrong),
                     "bound": model.bound_ if np.isfinite(model.bound_) else None,
                     "seconds_offline": offline,
@@ -115,6 +126,9 @@ def main() -> None:
     parser.add_argument("--seeds", default="10,11,12,13,14")
     parser.add_argument("--orders", type=int, default=5)
     parser.add_argument("--tasks", default="all")
+    parser.add_argument(
+        "--data", default="", help="data sets other than the paper's, with all their domains as targets"
+    )
     parser.add_argument("--methods", default="")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--data-dir", default=os.environ.get("HEDGEROW_DATA"))
@@ -125,18 +139,20 @@ def main() -> None:
     labels = ["hedgerow", *ABLATIONS] if given.ablate else [*OURS, *BASELINES]
     if given.methods:
         labels = given.methods.split(";")
+    others = [f"{data}/{name}" for data in given.data.split(",") if data for name in load(data, given.data_dir)]
+    tasks = others or [task.name for task in find_tasks(given.tasks)]
     there = {(r["task"], r["method"], r["split"], r["trial"]) for r in lines(Path(given.out) / results.FILE)}
     jobs = []
     for seed in map(int, given.seeds.split(",")):
-        for task in find_tasks(given.tasks):
+        for task in tasks:
             for label in labels:
-                todo = [t for t in range(given.orders) if (task.name, label, seed, t) not in there]
+                todo = [t for t in range(given.orders) if (task, label, seed, t) not in there]
                 if todo:
-                    jobs.append((task.name, label, seed, todo))
+                    jobs.append((task, label, seed, todo))
     done, total, began = 0, sum(len(job[3]) for job in jobs), time.perf_counter()
     with parallel_config(backend="loky", n_jobs=given.jobs, inner_max_num_threads=1):
-        tasks = (delayed(work)(*job, given.out, given.data_dir) for job in jobs)
-        for finished in Parallel(return_as="generator_unordered")(tasks):
+        calls = (delayed(work)(*job, given.out, given.data_dir) for job in jobs)
+        for finished in Parallel(return_as="generator_unordered")(calls):
             done += finished
             spent = time.perf_counter() - began
             print(f"{done}/{total} runs, about {spent / done * (total - done):.0f} s left", flush=True)

@@ -1,9 +1,9 @@
 """Fold the rows of benchmarks/own_learner/run.py into RESULTS.md, ranks.svg and configuration.json beside this file.
 
-    python benchmarks/own_learner/table.py OUT [ABLATION_OUT]
+    python benchmarks/own_learner/table.py [results=OUT] [ablation=OUT] [others=OUT]
 
-OUT holds results.jsonl of the nine tasks, ABLATION_OUT that of `run.py --ablate`. Both are copied here, so that the
-tables can be made again from what is in the repository: python benchmarks/own_learner/table.py.
+OUT is a folder of run.py: nine tasks, `--ablate`, `--data`. Its rows are copied here, so that the tables can be made
+again from what is in the repository: python benchmarks/own_learner/table.py.
 """
 
 from __future__ import annotations
@@ -38,12 +38,23 @@ def by_split(rows: list[Row], task: str, method: str, value: Callable[[Row], flo
     return {s: float(np.mean([value(r) for r in found if r["split"] == s])) for s in splits}
 
 
+def tasks_of(rows: list[Row]) -> list[str]:
+    """The tasks of the rows: the paper's in its order, then others."""
+    names = {str(r["task"]): None for r in rows}
+    return [*(t for t in TASKS if t in names), *sorted(t for t in names if t not in TASKS)]
+
+
+def title_of(task: str) -> str:
+    """As a column's head."""
+    return TASKS[task].title if task in TASKS else task
+
+
 def table(rows: list[Row], title: str, value: Callable[[Row], float], digits: int = 2) -> Iterator[str]:
     """A row a method, a column a task, and the average over the tasks."""
     methods = list(dict.fromkeys(str(r["method"]) for r in rows))
     order = [*OURS, *BASELINES, *ABLATIONS]
-    tasks = [t for t in TASKS if any(r["task"] == t for r in rows)]
-    yield f"\n## {title}\n\n| method | {' | '.join(TASKS[t].title for t in tasks)} | average |"
+    tasks = tasks_of(rows)
+    yield f"\n## {title}\n\n| method | {' | '.join(title_of(t) for t in tasks)} | average |"
     yield "|---" * (len(tasks) + 2) + "|"
     for method in sorted(methods, key=order.index):
         cells = [list(by_split(rows, t, method, value).values()) for t in tasks]
@@ -60,8 +71,8 @@ def rate(row: Row) -> float:
 
 def won(rows: list[Row], value: Callable[[Row], float]) -> Iterator[str]:
     """In how many splits ours is below every method of the paper."""
-    tasks = [t for t in TASKS if any(r["task"] == t for r in rows)]
-    yield f"\n| method | {' | '.join(TASKS[t].title for t in tasks)} |\n{'|---' * (len(tasks) + 1)}|"
+    tasks = tasks_of(rows)
+    yield f"\n| method | {' | '.join(title_of(t) for t in tasks)} |\n{'|---' * (len(tasks) + 1)}|"
     for ours in OURS:
         cells = []
         for task in tasks:
@@ -73,13 +84,13 @@ def won(rows: list[Row], value: Callable[[Row], float]) -> Iterator[str]:
 
 def ranking_of(rows: list[Row]) -> Ranking:
     """Friedman's test over the task means."""
-    tasks = [t for t in TASKS if any(r["task"] == t for r in rows)]
+    tasks = tasks_of(rows)
     names = [m for m in (*OURS, *BASELINES) if all(by_split(rows, t, m, rate) for t in tasks)]
     matrix = np.array([[np.mean(list(by_split(rows, t, m, rate).values())) for m in names] for t in tasks])
     return friedman(Rates(tuple(names), matrix))
 
 
-def page(rows: list[Row], ablation: list[Row]) -> Iterator[str]:
+def page(rows: list[Row], ablation: list[Row], others: list[Row]) -> Iterator[str]:
     """RESULTS.md."""
     splits = sorted({int(str(r["split"])) for r in rows})
     orders = len({r["trial"] for r in rows})
@@ -102,9 +113,35 @@ def page(rows: list[Row], ablation: list[Row]) -> Iterator[str]:
     ranking = ranking_of(rows)
     yield f"\n## Mean ranks over the tasks\n\nFriedman p = {ranking.p:.2g}, critical difference "
     yield f"{ranking.critical_difference:.2f} (Nemenyi, 5 %).\n\n![Critical-difference diagram](ranks.svg)"
+    if others:
+        yield from untuned_sets(others)
     if ablation:
         kept = f"splits {sorted({r['split'] for r in ablation})}, {len({r['trial'] for r in ablation})} orders"
         yield from table(ablation, f"Ablation: `hedgerow` without one ingredient, mistakes in % ({kept})", rate)
+
+
+def untuned_sets(rows: list[Row]) -> Iterator[str]:
+    """Data sets that nothing was chosen on: mistakes, and how far the best is from ours in standard errors."""
+    seeds = sorted({int(str(r["split"])) for r in rows})
+    yield from table(rows, f"Sets that nothing was chosen on, mistakes in % (splits {seeds})", rate)
+    yield "\n| target | majority rule | best method of the paper | ours - best | standard error of the difference |"
+    yield "|---|---|---|---|---|"
+    for task in tasks_of(rows):
+        runs = {
+            m: np.array(
+                [
+                    rate(r)
+                    for r in sorted(rows, key=lambda r: (r["split"], r["trial"]))
+                    if r["task"] == task and r["method"] == m
+                ]
+            )
+            for m in ("hedgerow", *BASELINES)
+        }
+        best = min(BASELINES, key=lambda m: runs[m].mean())
+        apart = runs["hedgerow"] - runs[best]
+        majority = np.mean([100 * int(str(r["majority"])) / int(str(r["n"])) for r in rows if r["task"] == task])
+        error = apart.std(ddof=1) / np.sqrt(len(apart))
+        yield f"| {task} | {majority:.2f} | {best} {runs[best].mean():.2f} | {apart.mean():+.2f} | {error:.2f} |"
 
 
 def configuration() -> dict[str, object]:
@@ -120,12 +157,11 @@ def configuration() -> dict[str, object]:
     }
 
 
-def main(out: str = "", ablation: str = "") -> None:
-    for folder, name in ((out, "results.jsonl"), (ablation, "ablation.jsonl")):
-        if folder:
-            (HERE / name).write_text((Path(folder) / "results.jsonl").read_text())
-    rows, removed = lines(HERE / "results.jsonl"), lines(HERE / "ablation.jsonl")
-    (HERE / "RESULTS.md").write_text("\n".join(page(rows, removed)) + "\n")
+def main(*given: str) -> None:
+    for name, folder in (argument.split("=") for argument in given):
+        (HERE / f"{name}.jsonl").write_text((Path(folder) / "results.jsonl").read_text())
+    rows, removed, others = (lines(HERE / f"{name}.jsonl") for name in ("results", "ablation", "others"))
+    (HERE / "RESULTS.md").write_text("\n".join(page(rows, removed, others)) + "\n")
     (HERE / "configuration.json").write_text(json.dumps(configuration(), indent=1) + "\n")
     ranking = ranking_of(rows)
     titles = {name: name for name in ranking.names}
