@@ -20,7 +20,7 @@ from hedgerow.arrays import Array
 from hedgerow.moments import class_sums
 from hedgerow.preprocess import unit
 from hedgerow.ridge.maps import Map
-from hedgerow.ridge.regression import Regression, deviation_prior, source_prior, with_rows
+from hedgerow.ridge.regression import Regression, deviation_prior, source_prior, symmetric_product, with_rows
 
 EPSILON = 0.03  # how much a source's own head trusts the other sources
 RELABEL = 50  # labels between two labellings of the pool, and between two steps of forgetting
@@ -164,7 +164,7 @@ class Space:
         moved = (labels != a["labels"]).any(axis=1)
         if moved.any():
             change = self._targets(labels[moved]) - self._targets(a["labels"][moved])
-            self.pooled.M += self.settings.pool * np.linalg.multi_dot([self.pooled.P, a["U"][moved].T, change])
+            self.pooled.M += symmetric_product(a["U"][moved], self.pooled.P).T @ (self.settings.pool * change)
             a["labels"] = labels
 
     def _forget(self) -> None:
