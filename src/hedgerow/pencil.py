@@ -158,6 +158,6 @@ def _eigenvectors(S: Array) -> tuple[Array, Array]:
     import scipy.linalg
 
     values, vectors = scipy.linalg.eigh(S, overwrite_a=True, check_finite=False, driver="evd")
-    values, vectors = values[::-1], vectors[:, ::-1]
-    kept = values > max(values[0], 0.0) * max(RANK_TOLERANCE, np.finfo(values.dtype).eps * len(values))
-    return values[kept], np.ascontiguousarray(vectors[:, kept])
+    smallest = max(values[-1], 0.0) * max(RANK_TOLERANCE, np.finfo(values.dtype).eps * len(values))
+    first = int(np.searchsorted(values, smallest, side="right"))
+    return values[first:][::-1], np.ascontiguousarray(vectors[:, first:][:, ::-1])
