@@ -7,17 +7,18 @@ from dataclasses import replace
 import numpy as np
 
 from hedgerow.arrays import Array
-from hedgerow.domains import pool
+from hedgerow.domains import Domain, pool
 from hedgerow.errors import InputError, unknown
 from hedgerow.paper.tasks import order_of
 from hedgerow.study.scenes import Line, Scenario, Scene, with_source_rows
 
-KINDS = ("steady", "abrupt", "gradual", "recurring")
+KINDS = ("steady", "abrupt", "gradual", "recurring", "renamed")
 
 
 def drifting(kind: str) -> Scenario:
     """The stream changes to the family's next domain, which is then no source: steady, abrupt, gradual, recurring.
 
+    "renamed" stays with its domain, and from half-time on every class goes by the name of the next one.
     All kinds have the same sources, the same unlabelled rows (of the first domain) and the same length, so that
     "steady", where nothing changes, is what the others are compared with.
     """
@@ -27,21 +28,33 @@ def drifting(kind: str) -> Scenario:
         other = names[(names.index(scene.name) + 1) % len(names)]
         if len(scene.sources) < 2:
             raise InputError(f"{scene.name!r} has one source only: drift takes a domain away, and none would be left")
-        second = scene.domains[other]
+        second = renamed(scene.target) if kind == "renamed" else scene.domains[other]
         left, a, b = [source.name != other for source in scene.sources], len(scene.target), len(second)
-        n = min(a, 2 * b)
+        n = min(a, 2 * len(scene.domains[other]))
         both = replace(pool([scene.target, second], f"{scene.name}, {other}"), feature_names=None)
 
         def line(order: int) -> Line:
             is_second, changes = switched(kind, n, order)
             place = np.where(is_second, np.cumsum(is_second), np.cumsum(~is_second)) - 1
             first, then = order_of(order, a), a + order_of(order, b)
+            if kind == "renamed":  # the rows that would have come, not those that came
+                then = np.roll(then, -int((~is_second).sum()))
             return Line(np.where(is_second, then[place % b], first[place % a]), changes)
 
         masks = [np.full(len(s), stays) for s, stays in zip(scene.sources, left, strict=True)]
         return replace(with_source_rows(scene, masks), target=both, line=line)
 
     return change
+
+
+def renamed(domain: Domain) -> Domain:
+    """The same rows, each class under the name of the next.
+
+    >>> renamed(Domain("d", np.zeros((3, 1)), np.array([0, 1, 2]))).y.tolist()
+    [1, 2, 0]
+    """
+    names, codes = np.unique(np.asarray(domain.y), return_inverse=True)
+    return replace(domain, name=f"{domain.name} renamed", y=np.roll(names, -1)[codes])
 
 
 def switched(kind: str, n: int, seed: int = 0) -> tuple[Array, tuple[int, ...]]:
@@ -54,7 +67,7 @@ def switched(kind: str, n: int, seed: int = 0) -> tuple[Array, tuple[int, ...]]:
     quarters = n // 4, n // 2, n - n // 4
     if kind == "steady":
         return np.zeros(n, dtype=bool), ()
-    if kind == "abrupt":
+    if kind in ("abrupt", "renamed"):
         return np.arange(n) >= n // 2, quarters[1:2]
     if kind == "recurring":
         return np.searchsorted(quarters, np.arange(n), side="right") % 2 == 1, quarters
