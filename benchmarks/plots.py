@@ -94,23 +94,26 @@ def roofline(rows: list[Row]) -> Any:
     from matplotlib.figure import Figure
 
     roofs = [row["roof"] for row in rows if "roof" in row]
-    points = [(row["what"], row["roofline"]) for row in rows if "roofline" in row]
+    points = [(row["roofline"].get("name", row["what"]), row["roofline"]) for row in rows if "roofline" in row]
     if not roofs or not points:
         return None
-    rate, bandwidth = roofs[-1]["flops"], roofs[-1]["bytes"]
+    roof = roofs[-1]
+    rate, bends = roof["flops"], [roof["flops"] / roof[name] for name in ("bytes", "cached")]
     intensity = np.array([p["flops"] / p["bytes"] for _, p in points])
     with style() as colours:
         figure = Figure(figsize=(8, 5), layout="constrained")
         axes = figure.subplots()
-        x = np.geomspace(min(intensity.min(), rate / bandwidth) / 3, max(intensity.max(), rate / bandwidth) * 3, 200)
-        axes.plot(x, np.minimum(x * bandwidth, rate) / 1e9, color=colours["text"])
+        x = np.geomspace(min(intensity.min(), *bends) / 3, max(intensity.max(), *bends) * 3, 200)
+        for name, line in (("bytes", "solid"), ("cached", "dashed")):
+            axes.plot(x, np.minimum(x * roof[name], rate) / 1e9, color=colours["text"], linestyle=line)
         for i, (what, p) in enumerate(points):
             y = p["flops"] / p["seconds"] / 1e9
             axes.plot(intensity[i], y, MARKERS[i % 7], color=COLOURS[1 + i % 6], label=what)
         axes.set_xscale("log")
         axes.set_yscale("log")
-        axes.set_xlabel("flops a byte moved from memory")
+        axes.set_xlabel("flops a byte moved")
         axes.set_ylabel("Gflop/s")
-        axes.set_title(f"Roof {rate / 1e9:.0f} Gflop/s (matrix product), {bandwidth / 1e9:.0f} GB/s (copy)")
+        slopes = f"{roof['bytes'] / 1e9:.0f} GB/s from memory, {roof['cached'] / 1e9:.0f} GB/s from the cache (dashed)"
+        axes.set_title(f"{rate / 1e9:.0f} Gflop/s in a matrix product, {slopes}")
         axes.legend(fontsize=7, labelcolor=colours["text"])
         return figure

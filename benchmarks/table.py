@@ -87,6 +87,36 @@ def markdown(rows: list[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def model(rows: list[Row]) -> str:
+    """Measured against the machine's two limits: what must be computed and moved, and the least time for it."""
+    roofs = [row["roof"] for row in rows if "roof" in row]
+    points = [row for row in rows if "roofline" in row]
+    if not roofs or not points:
+        return ""
+    roof = roofs[-1]
+    rates = [f"{roof[name] / 1e9:.1f}" for name in ("flops", "cached", "bytes")]
+    lines = [
+        "## Measured against the model",
+        "",
+        "One thread: {} Gflop/s in a large matrix product, {} GB/s out of the cache, {} GB/s in a large copy.".format(
+            *rates
+        ),
+        "",
+        "| what | Mflop | MB moved | at least | measured | share |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in points:
+        p = row["roofline"]
+        least = max(p["flops"] / rate, p["bytes"] / bandwidth)
+        cells = [p["flops"] / 1e6, p["bytes"] / 1e6]
+        shown = " | ".join(number(cell) for cell in cells)
+        name = p.get("name", row["what"])
+        lines.append(
+            f"| {name} | {shown} | {duration(least)} | {duration(p['seconds'])} | {least / p['seconds']:.0%} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
 def _machine(facts: Row) -> str:
     libraries = ", ".join(f"{name} {facts[name]}" for name in ("numpy", "scipy", "numba", "scikit-learn"))
     return f"{facts['cpu']}, {facts['cores']} cores, {'; '.join(facts['blas'])}, Python {facts['python']}, {libraries}"
@@ -101,7 +131,7 @@ def fold(out: Path, results: Path | None = None, pictures: Path | None = None) -
         return
     target = results or out / "table.md"
     title = "# Speed: what `make bench` measured\n\n" if results else ""
-    target.write_text(title + markdown(rows))
+    target.write_text("\n".join(part for part in (title + markdown(rows), model(rows)) if part))
     drawn = plots.draw(rows, pictures or out)
     reached = sum(kept(row) for row in rows if row["limits"])
     print(f"{reached} of {sum(bool(row['limits']) for row in rows)} reached; table in {target}")

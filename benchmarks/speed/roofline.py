@@ -10,6 +10,7 @@ from hedgerow.align import refreshed
 from speed import PIE, Row, gemm_rate, median_seconds, row
 
 LARGE = 2**25  # doubles: 256 MiB, far beyond any cache
+CACHE = 8 * 2**20  # bytes that a core of any recent server can keep near
 REPEATS = 31
 
 
@@ -22,7 +23,7 @@ def measure() -> Iterator[Row]:
         [],
         ratio=rate / 1e9,
         unit="Gflop/s",
-        roof={"flops": rate, "bytes": bandwidth},
+        roof={"flops": rate, "bytes": bandwidth, "cached": cached_rate(), "cache": CACHE},
         float32=rate32 / 1e9,
         copy=bandwidth / 1e9,
     )
@@ -67,3 +68,9 @@ def copy_rate() -> float:
     a = np.ones(LARGE)
     b = np.empty_like(a)
     return 2 * a.nbytes / median_seconds(lambda: np.copyto(b, a), 5)
+
+
+def cached_rate() -> float:
+    """Bytes a second read from an array that stays in the cache."""
+    a = np.ones(CACHE // 16)
+    return a.nbytes / median_seconds(lambda: np.dot(a, a), 101)
