@@ -94,26 +94,22 @@ def model(rows: list[Row]) -> str:
     if not roofs or not points:
         return ""
     roof = roofs[-1]
-    rates = [f"{roof[name] / 1e9:.1f}" for name in ("flops", "cached", "bytes")]
+    rate, cached, memory = (f"{roof[name] / 1e9:.1f}" for name in ("flops", "cached", "bytes"))
     lines = [
         "## Measured against the model",
         "",
-        "One thread: {} Gflop/s in a large matrix product, {} GB/s out of the cache, {} GB/s in a large copy.".format(
-            *rates
-        ),
+        f"One thread: {rate} Gflop/s in a large matrix product, {cached} GB/s out of the cache, {memory} GB/s in a copy.",
         "",
         "| what | Mflop | MB moved | at least | measured | share |",
         "|---|---|---|---|---|---|",
     ]
     for row in points:
         p = row["roofline"]
-        least = max(p["flops"] / rate, p["bytes"] / bandwidth)
-        cells = [p["flops"] / 1e6, p["bytes"] / 1e6]
-        shown = " | ".join(number(cell) for cell in cells)
-        name = p.get("name", row["what"])
-        lines.append(
-            f"| {name} | {shown} | {duration(least)} | {duration(p['seconds'])} | {least / p['seconds']:.0%} |"
-        )
+        slope = roof["cached" if p["bytes"] <= roof["cache"] else "bytes"]
+        least = max(p["flops"] / roof["flops"], p["bytes"] / slope)
+        cells = [p.get("name", row["what"]), number(p["flops"] / 1e6), number(p["bytes"] / 1e6), duration(least)]
+        cells += [duration(p["seconds"]), f"{least / p['seconds']:.0%}"]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
