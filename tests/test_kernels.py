@@ -121,22 +121,110 @@ def test_products_with_sums_that_join(seed, R, n):
     np.testing.assert_allclose(XTS[:2, : K + 1], X[:2] @ T.T, atol=1e-10)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@given(seeds, st.floats(0, 3))
-@law(15)
-def test_the_small_refresh(dtype, seed, mu):
-    """On products of vectors what the dense update of A does to A."""
+def refresh_setting(seed, dtype):
+    """Means, sums, projections, counts and weights of the gaps; and A after the dense update."""
     rng = np.random.default_rng(seed)
     n, K1, m, d = 2, 4, 7, 3
     M, T, A = rng.normal(size=(n, K1, m)), rng.normal(size=(K1, m)), rng.normal(size=(n, m, d))
     counts, D = rng.integers(1, 5, size=K1).astype(float), rng.choice([0.0, 0.5, 1.0], size=(n, K1))
     means = np.vstack([T.sum(axis=0), T[1:]]) / counts[:, None]
-    gaps = D[:, :, None] * (M - means)
-    after = np.stack([np.linalg.inv(np.eye(m) + mu * G.T @ G) @ a for G, a in zip(gaps, A, strict=True)])
-    MA, TA = (M @ A).astype(dtype), (T @ A).astype(dtype)
+    products = (M @ M.transpose(0, 2, 1), T @ M.transpose(0, 2, 1), T @ T.T)
+    return (
+        M,
+        T,
+        A,
+        1 / counts,
+        D,
+        D[:, :, None] * (M - means),
+        products,
+        (M @ A).astype(dtype),
+        (T @ A).astype(dtype),
+    )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@given(seeds, st.floats(0, 3))
+@law(15)
+def test_the_small_refresh(dtype, seed, mu):
+    """On products of vectors what the dense update of A does to A."""
+    M, T, A, shares, D, G, products, MA, TA = refresh_setting(seed, dtype)
+    (n, m, d), K1 = A.shape, len(T)
+    after = np.stack([np.linalg.inv(np.eye(m) + mu * g.T @ g) @ a for g, a in zip(G, A, strict=True)])
     P, U = np.zeros((n, K1, d), dtype=dtype), np.zeros((K1, n * d), dtype=dtype)
-    moving.refresh(M @ M.transpose(0, 2, 1), T @ M.transpose(0, 2, 1), T @ T.T, MA, TA, D, counts, mu, P, U)
+    R, C = np.empty((n, K1, K1)), np.empty((n, K1, d))
+    moving.factor(*products, MA, TA, D, shares, mu, R, C)
+    np.testing.assert_allclose(R @ R.transpose(0, 2, 1), np.eye(K1) + mu * G @ G.transpose(0, 2, 1), atol=1e-9)
+    np.testing.assert_allclose(C, mu * G @ A, **close(dtype))
+    for i in range(n):
+        moving.finish(i, *products, MA, TA, D, shares, R, C)
+    moving.move(C, shares, P, U)
     moved = A + M.transpose(0, 2, 1) @ P + (T.T @ U).reshape(m, n, d).transpose(1, 0, 2)
     np.testing.assert_allclose(moved, after, **close(dtype))
     np.testing.assert_allclose(MA, M @ after, **close(dtype))
     np.testing.assert_allclose(TA, T @ after, **close(dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@given(seeds, st.floats(0, 3), st.integers(0, 2))
+@law(15)
+def test_a_row_corrected_before_the_projections_are(dtype, seed, mu, solved):
+    """x A after the refresh from x A before it, whichever sources have their C."""
+    M, T, A, shares, D, G, products, MA, TA = refresh_setting(seed, dtype)
+    (n, m, d), K1 = A.shape, len(T)
+    x = np.random.default_rng(seed + 1).normal(size=m).astype(dtype)
+    R, C = np.empty((n, K1, K1)), np.empty((n, K1, d))
+    moving.factor(*products, MA, TA, D, shares, mu, R, C)
+    for i in range(solved):
+        moving.finish(i, *products, MA, TA, D, shares, R, C)
+    z = np.concatenate([x @ a for a in A]).astype(dtype)
+    moving.correct(z, (M @ x).ravel().astype(dtype), (T @ x).astype(dtype), solved, D, shares, R, C)
+    after = [np.linalg.inv(np.eye(m) + mu * g.T @ g) @ a for g, a in zip(G, A, strict=True)]
+    np.testing.assert_allclose(z, np.concatenate([x @ a for a in after]), **close(dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@given(seeds, st.integers(1, 9), st.integers(1, 5))
+@law(15)
+def test_few_products(dtype, seed, B, R):
+    rng = np.random.default_rng(seed)
+    X, M = rng.normal(size=(B, 13)).astype(dtype), rng.normal(size=(R, 13)).astype(dtype)
+    out = np.full((B, R + 2), 7, dtype=dtype)
+    moving.few_products(X, M, out)
+    np.testing.assert_allclose(out[:, :R], X @ M.T, rtol=1e-4, atol=1e-5)
+    assert (out[:, R:] == 7).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_project_each(dtype, rng):
+    V, A = rng.normal(size=(3, 6)).astype(dtype), rng.normal(size=(3, 6, 4)).astype(dtype)
+    out = np.ones((3, 4), dtype=dtype)
+    moving.project_each(V, np.hstack(list(A)), out)
+    np.testing.assert_allclose(out, np.einsum("im,imd->id", V, A), rtol=1e-4, atol=1e-5)
+
+
+@given(seeds, st.floats(0.1, 3))
+@law(10)
+def test_one_row_waits_as_it_is_counted(seed, weight):
+    rng = np.random.default_rng(seed)
+    n, K, d, m = 2, 3, 4, 5
+    x, z, TA = rng.normal(size=m), rng.normal(size=n * d), rng.normal(size=(n, K + 1, d))
+    block, counts, rows = TA.copy(), [np.ones(1), np.ones(K)], np.zeros((2, m))
+    again = [count.copy() for count in counts]
+    moving.wait(x, z, 1, weight, TA, *counts, rows, 1)
+    moving.add_labels(z[None], np.array([1]), np.array([weight]), block, *again)
+    np.testing.assert_array_equal(TA, block)
+    np.testing.assert_array_equal(np.concatenate(counts), np.concatenate(again))
+    np.testing.assert_array_equal(rows, np.stack([np.zeros(m), weight * x]))
+
+
+@given(seeds)
+@law(10)
+def test_rows_join_their_class_sums(seed):
+    rng = np.random.default_rng(seed)
+    rows, labels = rng.normal(size=(5, 3)), rng.integers(0, 2, 5)
+    T, total, class_totals = rng.normal(size=(3, 3)), rng.normal(size=3), rng.normal(size=(2, 3))
+    sums = (labels == np.arange(2)[:, None]) @ rows
+    expected = [T + np.vstack([np.zeros(3), sums]), total + rows.sum(axis=0), class_totals + sums]
+    moving.join(rows, labels, T, total, class_totals)
+    for got, wanted in zip((T, total, class_totals), expected, strict=True):
+        np.testing.assert_allclose(got, wanted, atol=1e-12)

@@ -14,6 +14,9 @@ from hedgerow.errors import InputError
 Array: TypeAlias = npt.NDArray[Any]
 Matrix: TypeAlias = Any  # a dense 2-d array or a scipy CSR matrix; scipy is imported only when somebody uses it
 
+# the largest number that is taken: there is room for the squared length of a row
+LARGEST = {np.dtype(kind): float(np.sqrt(np.finfo(kind).max) / 2**20) for kind in (np.float32, np.float64)}
+
 
 def is_sparse(X: object) -> bool:
     """Whether X is a scipy sparse matrix (without importing scipy for those who have none)."""
@@ -81,7 +84,7 @@ def _as_float(X: object, what: str) -> Array:
 def check_finite(X: Matrix, what: str) -> None:
     """Refuse NaN, infinity and numbers whose squares overflow; name the first by row and column."""
     values = X.data if is_sparse(X) else X
-    largest = np.sqrt(np.finfo(values.dtype).max) / 2**20  # room for the squared length of a row
+    largest = LARGEST[values.dtype]
     flat = values.ravel(order="K")
     with np.errstate(over="ignore", invalid="ignore"):
         if np.vdot(flat, flat) <= largest**2 or (np.abs(flat) <= largest).all():

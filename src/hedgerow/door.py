@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import column_or_1d
 
-from hedgerow.arrays import Array, Matrix, cast, check_finite, is_sparse
+from hedgerow.arrays import LARGEST, Array, Matrix, cast, check_finite, is_sparse
 from hedgerow.errors import InputError
 from hedgerow.labels import as_labels, classes_of, is_missing
 from hedgerow.methods import METHODS, Recipe
@@ -39,7 +39,10 @@ def composition(given: Mapping[str, Any]) -> tuple[Recipe, Options]:
         dim=int(given["dim"]),
         rounds=int(given["rounds"]),
         seed=int(given["random_state"] or 0),
-        **{name: given[name] for name in ("aligner", "C", "mu", "beta", "horizon", "head", "mixer", "loss", "eta", "rank")},
+        **{
+            name: given[name]
+            for name in ("aligner", "C", "mu", "beta", "horizon", "head", "mixer", "loss", "eta", "rank")
+        },
     )
 
 
@@ -60,8 +63,19 @@ def given_dtype(dtype: Any) -> str | None:
     return dtype  # type: ignore[no-any-return]
 
 
+def is_plain_row(x: Any, m: int, dtype: np.dtype[Any]) -> bool:
+    """Whether x can be used as it is: m finite numbers, none too large, of this type and side by side in memory."""
+    return (
+        type(x) is np.ndarray
+        and x.shape == (m,)
+        and x.dtype == dtype
+        and x.flags.c_contiguous
+        and x.dot(x) <= LARGEST[dtype] ** 2
+    )
+
+
 def one_row(x: Any, m: int, names: Array | None, dtype: np.dtype[Any]) -> Matrix:
-    """One instance, a 1-d array, a sparse row or a mapping from feature names, as a 1 x m matrix."""
+    """One instance, a 1-d array, a sparse row or a mapping from feature names: a 1-d array or a sparse 1 x m matrix."""
     if isinstance(x, Mapping):
         x = _from_names(x, names)
     if is_sparse(x):
@@ -75,7 +89,7 @@ def one_row(x: Any, m: int, names: Array | None, dtype: np.dtype[Any]) -> Matrix
     if row.shape != (1, m):
         raise InputError(f"x: expected one instance of {m} features, got shape {np.shape(x)}")
     check_finite(row, "x")
-    return row
+    return row if is_sparse(row) else np.ascontiguousarray(row[0])
 
 
 def _from_names(x: Mapping[Any, Any], names: Array | None) -> list[Any]:
@@ -87,9 +101,9 @@ def _from_names(x: Mapping[Any, Any], names: Array | None) -> list[Any]:
     return [x[name] for name in names]
 
 
-def weighted_labels(y: Any, weight: Any, length: int) -> tuple[Array, Array | None]:
+def weighted_labels(y: Any, given_weights: Any, length: int) -> tuple[Array, Array | None]:
     """One label a row and how much it counts; a label of weight 0 is as good as missing."""
-    given, counted = labels(y, length), weights(weight, length)
+    given, counted = labels(y, length), weights(given_weights, length)
     if counted is not None and not counted.all():
         given = given.astype(object)
         given[counted == 0] = None
@@ -104,16 +118,16 @@ def labels(y: Any, length: int) -> Array:
     return as_labels(y, "y", length)
 
 
-def weights(weight: Any, length: int) -> Array | None:
+def weights(given_weights: Any, length: int) -> Array | None:
     """How much each label counts: one finite number >= 0 a row; None is one for all.
 
     >>> weights([1, 0.5], 2)
     array([1. , 0.5])
     """
-    if weight is None:
+    if given_weights is None:
         return None
     try:
-        given = np.ascontiguousarray(weight, dtype=np.float64)
+        given = np.ascontiguousarray(given_weights, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"sample_weight: not numbers ({error}); give one number >= 0 a row") from error
     given = np.full(length, float(given)) if given.ndim == 0 else given
@@ -123,6 +137,12 @@ def weights(weight: Any, length: int) -> Array | None:
     if len(bad):
         raise InputError(f"sample_weight: {given[bad[0]]} at row {bad[0]}; a weight is a finite number, not below 0")
     return given
+
+
+def weight(given: Any) -> float:
+    """How much one label counts; None is one."""
+    counted = weights(given, 1)
+    return 1.0 if counted is None else float(counted[0])
 
 
 def given_classes(classes: Any) -> Array:

@@ -19,7 +19,7 @@ from hedgerow.align import Aligner, Info
 from hedgerow.arrays import Array, Matrix, cast, check_finite, is_sparse
 from hedgerow.domains import Domain
 from hedgerow.errors import InputError
-from hedgerow.labels import Codes, as_labels, classes_of, is_missing, plain
+from hedgerow.labels import MISSING, Codes, as_labels, classes_of, is_missing, plain
 from hedgerow.methods import Recipe
 from hedgerow.offline import AlignFit, Options, Source, build, fit_aligner
 from hedgerow.online import OnlineLearner
@@ -284,14 +284,15 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         """The most likely class of one instance: a 1-d array, or a mapping from feature names to values."""
         row = self._row(x)
         self._need_a_class()
-        scores = self.learner_.scores(row)[0]
-        return plain(self.classes_[scores.argmax()])
+        dense = row.ndim == 1
+        best = self.learner_.predict_row(row) if dense else self.learner_.scores(row)[0].argmax()
+        return plain(self.classes_[best])
 
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
         """Class -> probability for one instance."""
         row = self._row(x)
         self._need_a_class()
-        p = self.learner_.probabilities(self.learner_.scores(row))[0]
+        p = self.learner_.probabilities(self.learner_.scores(row if row.ndim == 2 else row[None]))[0]
         return {plain(label): float(v) for label, v in zip(self.classes_, p, strict=True)}
 
     def _scores(self, X: Matrix) -> Array:
@@ -335,10 +336,15 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
                 raise InputError("x is a mapping, but no feature names are known yet; fit first, or give a 1-d array")
             rows = x if is_sparse(x) else np.atleast_2d(np.asarray(x))
             return self.partial_fit(rows, as_labels([y], "y"), sample_weight=weight)
-        row = self._row(x)
-        label = np.empty(1, dtype=object)
-        label[0] = y
-        self._learn(row, *door.weighted_labels(label, None if weight == 1 else weight, 1))
+        row, code = self._row(x), self._codes.code(y)
+        if weight != 1:
+            weight = door.weight(weight)
+        if code >= 0 and row.ndim == 1:
+            self.learner_.learn_row(row, code, weight)
+        elif code != MISSING:
+            label = np.empty(1, dtype=object)
+            label[0] = y
+            self._learn(row if row.ndim == 2 else row[None], *door.weighted_labels(label, weight, 1))
         return self
 
     def predict_then_learn(self, X: Matrix, y: Any, sample_weight: Any = None) -> Array:
@@ -354,11 +360,12 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
 
     def _learn(self, X: Matrix, labels: Array, weight: Array | None) -> Array:
         """Rows in order, in blocks; a class met for the first time gets a block of its own, predicted without it."""
-        new = self._codes.unseen(labels)
-        if new and self.classes is not None:
-            self._known(self._codes, labels, "the stream")
-        table = self._codes.grow(new) if new else self._codes
-        codes = table.of(labels)
+        table, codes = self._codes, self._codes.of(labels)
+        if (codes == Codes.NEW).any():
+            if self.classes is not None:
+                self._known(table, labels, "the stream")
+            table = table.grow(table.unseen(labels))
+            codes = table.of(labels)
         if not len(table.classes):  # no label yet, and none here
             return codes
         first = sorted(int(np.flatnonzero(codes == k)[0]) for k in range(len(self._codes.classes), len(table.classes)))
@@ -480,7 +487,10 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         return X
 
     def _row(self, x: Any) -> Matrix:
-        """One instance as a 1 x m matrix, checked without scikit-learn's overhead."""
-        check_is_fitted(self)
-        names = getattr(self, "feature_names_in_", None)
-        return door.one_row(x, self.n_features_in_, names, self.learner_.dtype)
+        """One instance, a 1-d array or a sparse 1 x m matrix, checked without scikit-learn's overhead."""
+        if not hasattr(self, "learner_"):
+            check_is_fitted(self)
+        dtype = self.learner_.dtype
+        if door.is_plain_row(x, self.n_features_in_, dtype):
+            return x
+        return door.one_row(x, self.n_features_in_, getattr(self, "feature_names_in_", None), dtype)

@@ -122,6 +122,18 @@ class Codes:
         codes[missing] = MISSING
         return codes
 
+    def code(self, label: Any) -> int:
+        """`of` for one label.
+
+        >>> codes = Codes(np.array([3, 5])); [codes.code(label) for label in (5, np.int64(3), 4, None)]
+        [1, 0, -2, -1]
+        """
+        try:
+            found = self._index.get(plain(label), self.NEW)
+        except TypeError as error:
+            raise _unhashable(error) from None
+        return MISSING if found == self.NEW and _none(label) else found
+
     def unseen(self, labels: Array) -> list[Any]:
         """Labels that are not in the table, each once, in the order of their first appearance."""
         return list(

@@ -19,13 +19,17 @@ import numpy as np
 
 from hedgerow.align import refreshed
 from hedgerow.align.base import kernel_rows
-from hedgerow.align.moving import Moving, Refresh
+from hedgerow.align.moving import Moving, Order, Refresh
+from hedgerow.align.stepping import Stepping
 from hedgerow.arrays import Array, Matrix, dense, is_sparse
-from hedgerow.heads import make_head
-from hedgerow.mix import Mixer
+from hedgerow.heads import PassiveAggressive, make_head
+from hedgerow.instance import Instance
+from hedgerow.mix import Hedge, Mixer
 from hedgerow.moments import Moments, gap
 from hedgerow.online import BLOCK, OnlineLearner, State, Trace, pad_axis
 from hedgerow.preprocess import Preprocess, unit
+
+LEARNED = np.ones(1, dtype=bool)
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,7 @@ class Learner(OnlineLearner):
         self._space = np.array([expert.space if spaces > 1 else 0 for expert in plan.experts])
         self._online = np.flatnonzero([expert.learns for expert in plan.experts])
         self._moving: Moving | None = None
+        self._instance: Instance | None = None
 
     @property
     def expert_names(self) -> list[str]:
@@ -125,6 +130,8 @@ class Learner(OnlineLearner):
 
     def expert_scores(self, X: Matrix) -> Array:
         """Each expert's own scores (B x N x K)."""
+        if self._instance is not None:
+            self._instance.finish()
         if self._moving is not None:
             self._moving.settle()
         Z = self._project(self.pre.apply(X))
@@ -151,16 +158,16 @@ class Learner(OnlineLearner):
     # -- learning -----------------------------------------------------------------------------------------------
 
     def _predict_and_learn(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> tuple[Trace, float]:
-        W, (E, K) = self._state["W"], self._state["W"].shape[:2]
-        F = np.empty((X.shape[0], E, K), dtype=W.dtype)
-        for rows, Z in self._windows(X, y, weight):
-            if self.plan.unit_projection:
-                Z = unit_rows(Z)
+        self._put_down()
+        W, (E, K, d), B = self._state["W"], self._state["W"].shape, X.shape[0]
+        F, Z = np.empty((B, E, K), dtype=W.dtype), np.empty((B, 1 + self._space.max(), d), dtype=W.dtype)
+        for rows, projected in self._windows(X, y, weight):
+            Z[rows] = unit_rows(projected) if self.plan.unit_projection else projected
             counts, memory = None if weight is None else weight[rows], self._state.get("memory")
-            self.head.blocks(W, self._online, self._space, Z, y[rows], counts, F[rows], memory)
-            for e, expert in enumerate(self.plan.experts):
-                if not expert.learns:
-                    F[rows, e] = Z[:, self._space[e]] @ W[e].T
+            self.head.blocks(W, self._online, self._space, Z[rows], y[rows], counts, F[rows], memory)
+        for e, expert in enumerate(self.plan.experts):
+            if not expert.learns:
+                F[:, e] = Z[:, self._space[e]] @ W[e].T
         F = F[:, :, :known]
         mixed = self.plan.mixer.run(self._state, self.seen, F, y)
         trace = Trace(mixed.scores, mixed.weights, F.argmax(axis=2))
@@ -170,17 +177,58 @@ class Learner(OnlineLearner):
         """The rows in every space, window by window: between two windows the spaces move."""
         if self.plan.refresh is None or self.period:
             return [(slice(None), self._project(X))]
+        return self._move("F" if is_sparse(X) else "C").windows(X, y, weight, self.seen)
+
+    def _move(self, order: Order) -> Moving:
+        """The spaces as they move, computed anew where rounding could have added up."""
+        assert self.plan.refresh is not None
         if self._moving is None or self._moving.stale:
             self._settle()
-            order = "F" if is_sparse(X) else "C"
             self._moving = Moving(self._stacked(), self._sources(), self.target, self.plan.refresh, order)
-        return self._moving.windows(X, y, weight, self.seen)
+        return self._moving
 
     def _fold_target(self, X: Matrix, y: Array, weight: Array | None) -> None:
         if self._moving is None:  # which has done it
             super()._fold_target(X, y, weight)
 
+    # -- one row ------------------------------------------------------------------------------------------------
+
+    def predict_row(self, x: Array) -> int:
+        """The class of one dense row by the state as it is."""
+        instance = self._instance or self._take_up()
+        if instance is None:
+            return super().predict_row(x)
+        return instance.predict(self.pre.apply(x[None])[0] if self.pre.steps else x)
+
+    def learn_row(self, x: Array, y: int, weight: float) -> None:
+        """The label of one dense row; cheap if it was just predicted."""
+        instance = self._instance or self._take_up()
+        if instance is None:
+            super().learn_row(x, y, weight)
+        elif weight > 0:
+            instance.learn(self.pre.fold(x[None], LEARNED)[0] if self.pre.steps else x, y, weight)
+
+    def _take_up(self) -> Instance | None:
+        """The path of one row, where there is a compiled one."""
+        plan, mixer, head = self.plan, self.plan.mixer, self.head
+        if plan.gammas or self.period or not (isinstance(mixer, Hedge) and isinstance(head, PassiveAggressive)):
+            return None
+        stepping = Stepping(self._move("C"), self.seen) if plan.refresh else None
+        H = self._stacked() if "A" in self._state else None
+        self._instance = Instance(
+            self._state, self.target, mixer, head, self._space, self._online, plan.unit_projection, H, stepping
+        )
+        return self._instance
+
+    def _put_down(self) -> None:
+        if self._instance is not None:
+            self._instance.finish()
+            self._instance = None
+
+    # -- what is written late -----------------------------------------------------------------------------------
+
     def _settle(self) -> None:
+        self._put_down()
         if self._moving is not None:
             self._moving.settle()
             self._moving = None  # a learner from a file has none: what comes next must not depend on it

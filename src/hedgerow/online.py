@@ -166,6 +166,14 @@ class OnlineLearner(ABC):
         """Predict one instance, then learn its label."""
         return self.run(x[None], np.array([y]))
 
+    def predict_row(self, x: Array) -> int:
+        """The class of one dense row by the state as it is."""
+        return int(self.scores(x[None])[0].argmax())
+
+    def learn_row(self, x: Array, y: int, weight: float) -> None:
+        """The label of one dense row."""
+        self.run(x[None], np.array([y]), None, None if weight == 1 else np.array([weight]))
+
     def run(self, X: Matrix, y: Array, known: int | None = None, weight: Array | None = None) -> Trace:
         """Predict and learn rows in order, block by block, with the same predictions as one by one.
 

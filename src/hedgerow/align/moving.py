@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from hedgerow.arrays import Array, Matrix, is_sparse
 from hedgerow.kernels.common import EVEN
 from hedgerow.moments import KAPPA, Moments, gap_weights, or_one
 
+Order = Literal["C", "F"]
 ANCHOR = 64  # refreshes between two computations from scratch
 
 
@@ -53,25 +54,36 @@ class Window(NamedTuple):
     ends: bool
 
 
+class Due(NamedTuple):
+    """A refresh under way: D_i, 1/counts, R_i with R_i R_i^T = I + mu G_i G_i^T, and mu G_i A_i, later C_i."""
+
+    D: Array
+    shares: Array
+    R: Array
+    C: Array
+
+
 class Moving:
     """n projections side by side in one m x nd matrix H, and the low-rank part by which they moved since.
 
     `target` is updated in place along with them.
     """
 
-    def __init__(self, H: Array, sources: list[Moments], target: Moments, refresh: Refresh, order: str = "C") -> None:
+    def __init__(self, H: Array, sources: list[Moments], target: Moments, refresh: Refresh, order: Order = "C") -> None:
         n, K1, m = len(sources), len(target.counts), len(H)
         self.H, self.target, self.refresh, self.refreshes, self._moved = H, target, refresh, 0, False
         self.counts = np.stack([source.counts for source in sources])
         # order "F": what belongs to one feature lies together, as sparse rows need it
-        self.M = np.array(np.vstack([source.means for source in sources]), dtype=H.dtype, order=order)  # type: ignore[call-overload]
-        warmup = target.total - target.class_totals.sum(axis=0)
-        self.T = np.array(np.vstack([warmup, target.class_totals]), dtype=H.dtype, order=order)  # type: ignore[call-overload]
+        self.basis = np.empty(((n + 1) * K1, m), dtype=H.dtype, order=order)
+        self.M, self.T = self.basis[: n * K1], self.basis[n * K1 :]
+        self.M[:] = np.vstack([source.means for source in sources])
+        self.T[0], self.T[1:] = target.total - target.class_totals.sum(axis=0), target.class_totals
         M, A = self.M.reshape(n, K1, m), H.reshape(m, n, -1).transpose(1, 0, 2)
         self.SS = np.asarray(M @ M.transpose(0, 2, 1), dtype=np.float64)
         self.TS = np.asarray(self.T @ M.transpose(0, 2, 1), dtype=np.float64)
         self.TT = np.asarray(self.T @ self.T.T, dtype=np.float64)
         self.MA, self.TA = M @ A, self.T @ A
+        self._solving = np.empty(self.SS.shape), np.empty(self.MA.shape)
         self.P, self.U = np.zeros_like(self.MA), np.zeros((K1, H.shape[1]), dtype=H.dtype)
 
     @property
@@ -96,7 +108,8 @@ class Moving:
         (n, K1, d), even = self.P.shape, EVEN if weight is None else weight
         cut, group, classes = _cut(y, seen, self.refresh.every, K1 - 1)
         S = group_sums(X, group, len(classes), even)
-        XH, XM, XTS = np.asarray(X @ self.H), np.asarray(X @ self.M.T), _products(X, self.T, S)
+        XH, XB = np.asarray(X @ self.H), _products(X, self.basis, S)
+        XM, XTS = XB[:, : n * K1], XB[:, n * K1 :]
         SM, STS = (group_sums(products, group, len(classes), even) for products in (XM, XTS))
         UL = np.vstack([self.U, np.zeros((len(classes), n * d), dtype=self.U.dtype)])  # U, and what H is to lose
         for first, last, start, stop, ends in cut:
@@ -119,11 +132,28 @@ class Moving:
     def _refresh(self) -> None:
         from hedgerow.kernels import moving as kernels
 
-        rule, counts = self.refresh, self.target.counts
-        D = gap_weights(self.counts, counts, rule.unseen, rule.kappa)
-        kernels.refresh(self.SS, self.TS, self.TT, self.MA, self.TA, D, or_one(counts), rule.mu, self.P, self.U)
-        self.refreshes += 1
+        due = self.due()
+        for i in range(len(self.P)):
+            self.finish(i, due)
+        kernels.move(due.C, due.shares, self.P, self.U)
         self._moved = True
+
+    def due(self) -> Due:
+        """A refresh that is due: factors and right-hand sides for all sources."""
+        from hedgerow.kernels import moving as kernels
+
+        rule, counts = self.refresh, self.target.counts
+        D, shares = gap_weights(self.counts, counts, rule.unseen, rule.kappa), 1 / or_one(counts)
+        due = Due(D, shares, *self._solving)
+        kernels.factor(self.SS, self.TS, self.TT, self.MA, self.TA, D, shares, rule.mu, due.R, due.C)
+        self.refreshes += 1
+        return due
+
+    def finish(self, i: int, due: Due) -> None:
+        """Source i of it: due.C becomes C_i, and M_i A_i and T A_i follow."""
+        from hedgerow.kernels import moving as kernels
+
+        kernels.finish(i, self.SS, self.TS, self.TT, self.MA, self.TA, due.D, due.shares, due.R, due.C)
 
     def _join(self, S: Matrix, classes: Array, lost: Array) -> None:
         """T takes in the class sums S of a block, and H gives their share, so that A stays as it is."""
@@ -177,11 +207,14 @@ def group_sums(X: Matrix, group: Array, R: int, weight: Array) -> Matrix:
     return out
 
 
-def _products(X: Matrix, T: Array, S: Matrix) -> Array:
-    """X [T; S]^T."""
+def _products(X: Matrix, basis: Array, S: Matrix) -> Array:
+    """X [basis; S]^T."""
     if is_sparse(X):
-        return np.hstack([X @ T.T, (X @ S.T).toarray()])
-    return np.asarray(X @ np.vstack([T, S]).T)
+        return np.hstack([X @ basis.T, (X @ S.T).toarray()])
+    out = np.empty((len(X), len(basis) + len(S)), dtype=X.dtype)
+    np.matmul(X, basis.T, out=out[:, : len(basis)])
+    np.matmul(X, S.T, out=out[:, len(basis) :])
+    return out
 
 
 def _cut(y: Array, seen: int, every: int, K: int) -> tuple[list[Window], Array, Array]:

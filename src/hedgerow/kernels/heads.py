@@ -24,7 +24,7 @@ def _step_size(rule: int, loss: float, margin: float, square: float, C: float) -
 
 
 @njit(cache=True, fastmath=SUMS)
-def _scores(W: Array, z: Array, f: Array) -> None:
+def scores(W: Array, z: Array, f: Array) -> None:
     """f = W z."""
     for k in range(W.shape[0]):
         total = W.dtype.type(0)
@@ -34,7 +34,7 @@ def _scores(W: Array, z: Array, f: Array) -> None:
 
 
 @njit(cache=True, fastmath=SUMS)
-def _square(z: Array) -> float:
+def squared(z: Array) -> float:
     """|z|^2."""
     total = z.dtype.type(0)
     for j in range(len(z)):
@@ -43,17 +43,27 @@ def _square(z: Array) -> float:
 
 
 @njit(cache=True)
-def _rival(f: Array, label: int) -> int:
-    """The best class but one: argmax_{k != label} f_k, the lowest of equals."""
-    best = 1 if label == 0 else 0
-    for k in range(len(f)):
-        if k != label and f[k] > f[best]:
-            best = k
-    return best
+def best(f: Array) -> int:
+    """argmax f, the lowest of equals."""
+    found = 0
+    for k in range(1, len(f)):
+        if f[k] > f[found]:
+            found = k
+    return found
 
 
 @njit(cache=True)
-def _learn(W: Array, z: Array, f: Array, label: int, rule: int, C: float) -> tuple[float, int]:
+def _rival(f: Array, label: int) -> int:
+    """The best class but one: argmax_{k != label} f_k, the lowest of equals."""
+    found = 1 if label == 0 else 0
+    for k in range(len(f)):
+        if k != label and f[k] > f[found]:
+            found = k
+    return found
+
+
+@njit(cache=True)
+def learn_row(W: Array, z: Array, f: Array, label: int, rule: int, C: float) -> tuple[float, int]:
     """One labelled row into W: the size of the step and the rival. A step of 0 is none."""
     if label < 0 or W.shape[0] < 2:
         return 0.0, 0
@@ -62,7 +72,7 @@ def _learn(W: Array, z: Array, f: Array, label: int, rule: int, C: float) -> tup
     loss = 1.0 - margin
     if not loss > 0.0:
         return 0.0, rival
-    square = _square(z)
+    square = squared(z)
     if square == 0.0:
         return 0.0, rival
     tau = _step_size(rule, loss, margin, square, C)
@@ -89,8 +99,8 @@ def online_pass(W: Array, Z: Array, y: Array, weight: Array, rule: int, C: float
     if averaging:
         mean[:] = W
     for t in range(B):
-        _scores(W, Z[t], F[t])
-        tau, rival = _learn(W, Z[t], F[t], y[t], rule, C * weight[t] if len(weight) else C)
+        scores(W, Z[t], F[t])
+        tau, rival = learn_row(W, Z[t], F[t], y[t], rule, C * weight[t] if len(weight) else C)
         if averaging and tau > 0.0:
             _add(mean, Z[t], tau * (B - t) / B, y[t], rival)
 
@@ -103,8 +113,8 @@ def passes(
     for e in which:
         for t in range(len(Z)):
             z, f = Z[t, space[e]], F[t, e]
-            _scores(W[e], z, f)
-            _learn(W[e], z, f, y[t], rule, C * weight[t] if len(weight) else C)
+            scores(W[e], z, f)
+            learn_row(W[e], z, f, y[t], rule, C * weight[t] if len(weight) else C)
 
 
 @njit(cache=True)
@@ -112,7 +122,7 @@ def unit_rows(Z: Array, out: Array) -> None:
     """z/|z| for each row of each space (B x n x d); a zero row stays zero."""
     for t in range(Z.shape[0]):
         for i in range(Z.shape[1]):
-            square = _square(Z[t, i])
+            square = squared(Z[t, i])
             scale = Z.dtype.type(1.0 / np.sqrt(square) if square > 0.0 else 0.0)
             for j in range(Z.shape[2]):
                 out[t, i, j] = scale * Z[t, i, j]

@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 
 from hedgerow.arrays import Array
+from hedgerow.kernels.common import SUMS
 
 
 @njit(cache=True)
@@ -21,20 +22,83 @@ def group_sums(X: Array, group: Array, weight: Array, out: Array) -> None:
                 total[j] += times * X[t, j]
 
 
+@njit(cache=True, fastmath=SUMS)
+def few_products(X: Array, M: Array, out: Array) -> None:
+    """out = X M^T for a few rows X, two of M and four of X at a time, so that M is read once.
+
+    A matrix product of the BLAS first copies M into its own order, which takes longer than so few rows do.
+    """
+    R, m = M.shape
+    for r in range(0, R, 2):
+        s = min(r + 1, R - 1)
+        for t in range(0, len(X), 4):
+            t1, t2, t3 = min(t + 1, len(X) - 1), min(t + 2, len(X) - 1), min(t + 3, len(X) - 1)
+            a = b = c = d = e = f = g = h = X.dtype.type(0)
+            for j in range(m):
+                u, v = M[r, j], M[s, j]
+                w, x, y, z = X[t, j], X[t1, j], X[t2, j], X[t3, j]
+                a += u * w
+                b += u * x
+                c += u * y
+                d += u * z
+                e += v * w
+                f += v * x
+                g += v * y
+                h += v * z
+            out[t, r], out[t1, r], out[t2, r], out[t3, r] = a, b, c, d
+            out[t, s], out[t1, s], out[t2, s], out[t3, s] = e, f, g, h
+
+
+@njit(cache=True)
+def project_each(V: Array, H: Array, out: Array) -> None:
+    """out[i] = V[i] A_i for one vector a source: V n x m, H = [A_1 .. A_n] m x nd, out n x d. H is read once."""
+    n, d = out.shape
+    out[:] = 0
+    for j in range(len(H)):
+        for i in range(n):
+            for k in range(d):
+                out[i, k] += V[i, j] * H[j, i * d + k]
+
+
+@njit(cache=True)
+def add_label(z: Array, label: int, weight: float, TA: Array, count: Array, class_counts: Array) -> None:
+    """`add_labels` for one row z (nd)."""
+    n, d, times = TA.shape[0], TA.shape[2], z.dtype.type(weight)
+    count[0] += weight
+    class_counts[label] += weight
+    for i in range(n):
+        for j in range(d):
+            TA[i, label + 1, j] += times * z[i * d + j]
+
+
+@njit(cache=True)
+def wait(
+    x: Array, z: Array, label: int, weight: float, TA: Array, count: Array, class_counts: Array, rows: Array, at: int
+) -> None:
+    """`add_label`, and the row, counted `weight` times, to rows[at]."""
+    add_label(z, label, weight, TA, count, class_counts)
+    times = x.dtype.type(weight)
+    for j in range(len(x)):
+        rows[at, j] = times * x[j]
+
+
 @njit(cache=True)
 def add_labels(Z: Array, y: Array, weight: Array, TA: Array, count: Array, class_counts: Array) -> None:
     """T A and the target's counts with the rows that join T: TA[i, y + 1] += z_i, Z (B x nd) the projected rows."""
-    n, d = TA.shape[0], TA.shape[2]
     for t in range(len(y)):
-        k = y[t]
-        if k >= 0:
-            times = weight[t] if len(weight) else 1.0
-            count[0] += times
-            class_counts[k] += times
-            scale = Z.dtype.type(times)
-            for i in range(n):
-                for j in range(d):
-                    TA[i, k + 1, j] += scale * Z[t, i * d + j]
+        if y[t] >= 0:
+            add_label(Z[t], y[t], weight[t] if len(weight) else 1.0, TA, count, class_counts)
+
+
+@njit(cache=True)
+def join(rows: Array, labels: Array, T: Array, total: Array, class_totals: Array) -> None:
+    """Rows join the sums of their classes, in T (whose row 0 is of no class) and in the target's moments."""
+    for t in range(len(rows)):
+        k = labels[t]
+        for j in range(rows.shape[1]):
+            T[k + 1, j] += rows[t, j]
+            class_totals[k, j] += rows[t, j]
+            total[j] += rows[t, j]
 
 
 @njit(cache=True)
@@ -69,7 +133,7 @@ def move_on(start: int, first: int, last: int, classes: Array, K1: int, products
 
 
 @njit(cache=True)
-def _target_means(Y: Array, shares: Array, out: Array) -> None:
+def target_means(Y: Array, shares: Array, out: Array) -> None:
     """L Y, shares = 1/counts: row 0 is the sum of all rows times shares[0], row k is row k times shares[k]."""
     out[0] = Y[0]
     for k in range(1, len(Y)):
@@ -81,39 +145,114 @@ def _target_means(Y: Array, shares: Array, out: Array) -> None:
 
 
 @njit(cache=True)
-def refresh(
-    SS: Array, TS: Array, TT: Array, MA: Array, TA: Array, D: Array, counts: Array, mu: float, P: Array, U: Array
+def factor(
+    SS: Array, TS: Array, TT: Array, MA: Array, TA: Array, D: Array, shares: Array, mu: float, R: Array, C: Array
 ) -> None:
-    """One refresh of all sources: P, U, M A and T A in place.
-
-    C_i = mu D_i (I + mu G_i G_i^T)^{-1} G_i A_i;  P_i -= C_i,  U_i += L^T C_i,
-    M_i A_i -= M_i (M_i - L T)^T C_i,  T A_i -= T (M_i - L T)^T C_i.
-    """
+    """The first half of a refresh: R_i R_i^T = I + mu G_i G_i^T (R_i lower triangular) and C_i = mu G_i A_i."""
     n, K1, d = MA.shape
-    shares = 1.0 / counts
-    LT, LTLT, LTS, GA = np.empty((K1, K1)), np.empty((K1, K1)), np.empty((K1, K1)), np.empty((K1, d))
-    gram, MG, TG = np.empty((K1, K1)), np.empty((K1, K1)), np.empty((K1, K1))
-    _target_means(TT, shares, LT)
-    TLT = LT.T.copy()
-    _target_means(TLT, shares, LTLT)
+    LT, LTLT, LTS, gram = np.empty((K1, K1)), np.empty((K1, K1)), np.empty((K1, K1)), np.empty((K1, K1))
+    target_means(TT, shares, LT)
+    target_means(LT.T.copy(), shares, LTLT)
     for i in range(n):
-        _target_means(TS[i], shares, LTS)
-        MG[:] = SS[i] - LTS.T
-        TG[:] = TS[i] - TLT
-        _target_means(TA[i], shares, GA)
+        target_means(TS[i], shares, LTS)
+        target_means(TA[i], shares, C[i])
+        SLT = LTS.T.copy()
         for a in range(K1):
             scale = mu * D[i, a]
             for b in range(K1):
-                gram[a, b] = scale * D[i, b] * (MG[a, b] - LTS[a, b] + LTLT[a, b])
+                gram[a, b] = scale * D[i, b] * (SS[i, a, b] - SLT[a, b] - LTS[a, b] + LTLT[a, b])
             gram[a, a] += 1.0
             for j in range(d):
-                GA[a, j] = scale * (MA[i, a, j] - GA[a, j])
-        C = np.linalg.solve(gram, GA)
-        C *= D[i].reshape(-1, 1)
-        MA[i] -= np.dot(MG, C)
-        TA[i] -= np.dot(TG, C)
+                C[i, a, j] = scale * (MA[i, a, j] - C[i, a, j])
+        R[i] = np.linalg.cholesky(gram)
+
+
+@njit(cache=True)
+def finish(
+    i: int, SS: Array, TS: Array, TT: Array, MA: Array, TA: Array, D: Array, shares: Array, R: Array, C: Array
+) -> None:
+    """The second half, source i: C_i <- D_i (R_i R_i^T)^{-1} C_i, so that A_i loses (M_i - L T)^T C_i.
+
+    M_i A_i and T A_i lose their share: M_i (M_i - L T)^T C_i and T (M_i - L T)^T C_i.
+    """
+    K1 = len(TT)
+    LTS, LT = np.empty((K1, K1)), np.empty((K1, K1))
+    target_means(TS[i], shares, LTS)
+    target_means(TT, shares, LT)
+    _solve(R[i], C[i])
+    C[i] *= D[i].reshape(-1, 1)
+    MA[i] -= np.dot(SS[i] - LTS.T, C[i])
+    TA[i] -= np.dot(TS[i] - LT.T, C[i])
+
+
+@njit(cache=True)
+def move(C: Array, shares: Array, P: Array, U: Array) -> None:
+    """P_i -= C_i and U_i += L^T C_i, so that M_i^T P_i + T^T U_i loses (M_i - L T)^T C_i."""
+    n, K1, d = C.shape
+    for i in range(n):
         for a in range(K1):
             share = shares[a] if a > 0 else 0.0
             for j in range(d):
-                P[i, a, j] -= C[a, j]
-                U[a, i * d + j] += shares[0] * C[0, j] + share * C[a, j]
+                P[i, a, j] -= C[i, a, j]
+                U[a, i * d + j] += shares[0] * C[i, 0, j] + share * C[i, a, j]
+
+
+@njit(cache=True)
+def correct(z: Array, Mx: Array, Tx: Array, solved: int, D: Array, shares: Array, R: Array, C: Array) -> None:
+    """A row projected by A as it was (nd), brought to where the refresh will have A, from M_i x and T x.
+
+    z_i -= C_i^T (M_i x - L T x) with C_i from `finish` for the first `solved` sources; the others' is still that from
+    `factor`: z_i -= C_i^T (R_i R_i^T)^{-1} D_i (M_i x - L T x).
+    """
+    n, K1, d = C.shape
+    LTx = shares * Tx
+    LTx[0] = shares[0] * Tx.sum()
+    for i in range(n):
+        v = Mx[i * K1 : (i + 1) * K1] - LTx
+        if i >= solved:
+            v *= D[i]
+            _solve_one(R[i], v)
+        for a in range(K1):
+            for j in range(d):
+                z[i * d + j] -= v[a] * C[i, a, j]
+
+
+@njit(cache=True)
+def _solve(R: Array, B: Array) -> None:
+    """B <- (R R^T)^{-1} B in place; four rows at a time, so that each row of B is read and written less often."""
+    n = len(R)
+    for i in range(n):
+        fours = i - i % 4
+        for j in range(0, fours, 4):
+            _subtract_four(B[i], R[i, j], R[i, j + 1], R[i, j + 2], R[i, j + 3], B[j : j + 4])
+        for j in range(fours, i):
+            B[i] -= R[i, j] * B[j]
+        B[i] *= 1.0 / R[i, i]
+    for i in range(n - 1, -1, -1):
+        fours = n - (n - i - 1) % 4
+        for j in range(i + 1, fours, 4):
+            _subtract_four(B[i], R[j, i], R[j + 1, i], R[j + 2, i], R[j + 3, i], B[j : j + 4])
+        for j in range(fours, n):
+            B[i] -= R[j, i] * B[j]
+        B[i] *= 1.0 / R[i, i]
+
+
+@njit(cache=True)
+def _subtract_four(row: Array, a: float, b: float, c: float, d: float, B: Array) -> None:
+    for k in range(len(row)):
+        row[k] -= a * B[0, k] + b * B[1, k] + c * B[2, k] + d * B[3, k]
+
+
+@njit(cache=True, fastmath=SUMS)
+def _solve_one(R: Array, v: Array) -> None:
+    """v <- (R R^T)^{-1} v in place."""
+    n = len(R)
+    for i in range(n):
+        total = v[i]
+        for k in range(i):
+            total -= R[i, k] * v[k]
+        v[i] = total / R[i, i]
+    for i in range(n - 1, -1, -1):
+        v[i] /= R[i, i]
+        for k in range(i):
+            v[k] -= v[i] * R[i, k]

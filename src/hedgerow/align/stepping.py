@@ -1,0 +1,144 @@
+"""The refresh on the live path, in pieces: no call has to wait for more than a few passes over the projections.
+
+Labelled rows wait until there are enough of them for one matrix product with the means and sums. When a refresh is due,
+only the factors R_i are computed. From then on a row is projected by A as it still is, and corrected:
+
+    z_i = A_i^T x - C_i^T (M_i x - L T x),    C_i = D_i (R_i R_i^T)^{-1} mu G_i A_i
+
+while every label pays for one more piece of the rest: C_i of one source, then A_i -= (M_i - L T)^T C_i for some
+features at a time, until A is what the refresh makes of it. The predictions are those of a refresh done at once.
+
+So that rounding does not add up, each refresh ends with some products computed anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil
+
+import numpy as np
+
+from hedgerow.align.moving import Due, Moving
+from hedgerow.arrays import Array
+
+PIECE = 6  # size of a piece in flops, over those of one row's projection; a matrix product does these faster
+ROOM = 64  # most rows that wait
+
+
+class Stepping:
+    """Projections that follow the labels row by row. `seen` labels were learned before."""
+
+    def __init__(self, moving: Moving, seen: int) -> None:
+        from hedgerow.kernels import moving as kernels
+
+        moving.settle()
+        self._kernels = kernels
+        n, K1, d = moving.P.shape
+        m, dtype = len(moving.H), moving.H.dtype
+        self.moving, self._seen, self._every = moving, seen, moving.refresh.every
+        room = min(ROOM, 4 * ceil(PIECE * n * d / (4 * (n + 1) * K1)))
+        self._rows, self._labels, self._waiting = np.empty((room, m), dtype=dtype), np.zeros(room, dtype=np.int64), 0
+        self._products = np.empty((room, len(moving.basis) + room), dtype=dtype)
+        self._ahead = np.empty(len(moving.basis), dtype=dtype)
+        self._Mx, self._Tx = np.empty(n * K1, dtype=dtype), np.empty(K1, dtype=dtype)
+        self._T = moving.T  # as it was when the refresh became due
+        self._due: Due | None = None
+        self._solved = self._written = 0
+        self._slice = max(1, PIECE * m // K1)
+        self._sources = max(1, PIECE * m * n // (6 * K1 * K1))  # whose C_i is one piece
+        pieces = ceil(n / self._sources) + ceil(m / self._slice) + 1
+        self._at_once = ceil(pieces / max(1, self._every - 2 - self._every // room))
+        self._pieces: Iterator[None] = iter(())
+
+    def project(self, x: Array, z: Array) -> None:
+        """A_i^T x of all spaces into z (nd)."""
+        moving, due, r = self.moving, self._due, self._written
+        np.dot(x, moving.H, out=z)
+        if (self._seen + 1) % self._every == 0:  # the next label ends the window: what can be done before is done now
+            np.dot(moving.basis, x, out=self._ahead)
+        if due is not None:
+            np.dot(moving.M[:, r:], x[r:], out=self._Mx)
+            np.dot(self._T[:, r:], x[r:], out=self._Tx)
+            self._kernels.correct(z, self._Mx, self._Tx, self._solved, *due)
+
+    def learn(self, x: Array, z: Array, label: int, weight: float) -> None:
+        """A labelled row and its projection; then some of the work that waits."""
+        moving, target, at = self.moving, self.moving.target, self._waiting
+        self._kernels.wait(x, z, label, weight, moving.TA, target.count, target.class_counts, self._rows, at)
+        self._labels[at] = label
+        self._waiting += 1
+        self._seen += 1
+        left = -self._seen % self._every
+        if left == 0:
+            self._finish_pieces()
+            self._take_in(weight * self._ahead if self._waiting == 1 else None)
+            self._due, self._solved, self._written = moving.due(), 0, 0
+            self._pieces = self._work(self._due)
+        elif left == 1 or self._waiting == len(self._rows):
+            self._take_in()
+        else:
+            self._do_pieces()
+
+    def finish(self) -> None:
+        """Everything that waits, now."""
+        self._finish_pieces()
+        self._take_in()
+
+    def _finish_pieces(self) -> None:
+        for _ in self._pieces:
+            pass
+
+    def _do_pieces(self) -> None:
+        for _ in range(self._at_once):
+            next(self._pieces, None)
+
+    def _take_in(self, products_of_one: Array | None = None) -> None:
+        """The waiting rows join T, and the products follow."""
+        moving, kernels, B, K1 = self.moving, self._kernels, self._waiting, len(self._Tx)
+        if not B:
+            return
+        while self._due is not None and self._T is moving.T:  # the pieces to come need T as it was
+            next(self._pieces, None)
+        rows, y, products, means = self._rows[:B], self._labels[:B], self._products[:B], len(moving.M)
+        if products_of_one is None:
+            kernels.few_products(rows, moving.basis, products)
+        else:
+            products[0, : len(moving.basis)] = products_of_one
+        kernels.few_products(rows, rows, products[:, means + K1 :])
+        kernels.add_products(0, B, y, products, products[:, means:], moving.TS, moving.TT)
+        kernels.join(rows, y, moving.T, moving.target.total, moving.target.class_totals)
+        self._waiting = 0
+
+    def _work(self, due: Due) -> Iterator[None]:
+        """The rest of a refresh, piece by piece."""
+        moving, (n, K1, d), m = self.moving, self.moving.P.shape, len(self.moving.H)
+        for i in range(n):
+            moving.finish(i, due)
+            self._solved = i + 1
+            if (i + 1) % self._sources == 0:
+                yield
+        self._T = moving.T.copy()
+        M, H = moving.M.reshape(n, K1, m), moving.H.reshape(m, n, d)
+        for a in range(0, m, self._slice):
+            here = slice(a, a + self._slice)
+            means = self._T[:, here] * due.shares[:, None].astype(H.dtype)
+            means[0] = self._T[:, here].sum(axis=0) * due.shares[0]
+            G = (M[:, :, here] - means).transpose(0, 2, 1)
+            H[here] -= (G @ due.C.astype(H.dtype, copy=False)).transpose(1, 0, 2)
+            self._written = min(a + self._slice, m)
+            yield
+        self._due, self._T = None, moving.T
+        self._anchor(moving.refreshes)
+
+    def _anchor(self, turn: int) -> None:
+        """Products of the sources' means k, or of the target's sum k, from the vectors themselves; in turn."""
+        moving, (n, K1, d), k = self.moving, self.moving.P.shape, turn // 3 % len(self._Tx)
+        M, T = moving.M.reshape(n, K1, -1), moving.T
+        if turn % 3 == 0:
+            waiting = self._rows[: self._waiting][self._labels[: self._waiting] + 1 == k]  # in T A already
+            moving.TA[:, k] = ((T[k] + waiting.sum(axis=0)) @ moving.H).reshape(n, d)
+        elif turn % 3 == 1:
+            self._kernels.project_each(M[:, k], moving.H, moving.MA[:, k])
+        else:
+            moving.TS[:, k] = (moving.M @ T[k]).reshape(n, K1)
+            moving.TT[k] = moving.TT[:, k] = T @ T[k]

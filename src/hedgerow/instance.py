@@ -1,0 +1,77 @@
+"""The path of one dense instance: buffers of its own, two compiled calls, and one pass over the projections.
+
+It gives what a block of one row gives. What was computed to predict a row is kept for its label, should that come next.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hedgerow.align.stepping import Stepping
+from hedgerow.arrays import Array
+from hedgerow.heads.pa import PassiveAggressive
+from hedgerow.mix import Hedge
+from hedgerow.moments import Moments
+from hedgerow.rules import RULES
+
+State = dict[str, Array]
+
+
+class Instance:
+    """One row at a time through fixed or moving spaces, heads of the passive-aggressive family, and Hedge."""
+
+    def __init__(
+        self,
+        state: State,
+        target: Moments,
+        mixer: Hedge,
+        head: PassiveAggressive,
+        space: Array,
+        which: Array,
+        to_unit: bool,
+        H: Array | None,
+        stepping: Stepping | None,
+    ) -> None:
+        from hedgerow.kernels import live
+
+        self._kernels, self._mixer, self._H, self._stepping = live, mixer, H, stepping
+        W, self._seen = state["W"], state["seen"]
+        width = W.shape[2] if H is None else H.shape[1]
+        last, self._raw, z = (np.empty(size, dtype=W.dtype) for size in (len(target.total), width, width))
+        F, f = np.empty(W.shape[:2], dtype=W.dtype), np.empty(W.shape[1])
+        p = np.ascontiguousarray(mixer.weights(state, int(self._seen[0])))
+        counters = [state[name] for name in ("seen", "mistakes", "mixture_loss", "expert_loss", "expert_mistakes")]
+        self._n, self._last, self._fresh = len(p), last, False
+        self._scoring = (last, self._raw, z, W, space, p, to_unit, mixer.combination == "vote", F, f)
+        self._learning = (z, W, which, space, RULES[head.rule], float(head.C), F, f, p)
+        self._counting = tuple(counters)
+        self._moments = (target.count, target.total, target.class_counts, target.class_totals)
+
+    def predict(self, x: Array) -> int:
+        """The class of a preprocessed row."""
+        if self._stepping is not None:
+            self._stepping.project(x, self._raw)
+        elif self._H is not None:
+            np.dot(x, self._H, out=self._raw)
+        else:
+            self._raw[:] = x
+        self._fresh = True
+        return int(self._kernels.predict(x, *self._scoring))
+
+    def learn(self, x: Array, label: int, weight: float) -> None:
+        """The label of a preprocessed row; if it is not the row of the last prediction, that is made first."""
+        if not self._fresh:
+            self.predict(x)
+        rate = self._mixer.rate(int(self._seen[0]) + 1, self._n)
+        while not self._kernels.learn(x, self._last, label, weight, *self._learning, rate, *self._counting):
+            self.predict(x)
+        self._fresh = False  # after the label the scores are others
+        if self._stepping is not None:
+            self._stepping.learn(self._last, self._raw, label, weight)
+        else:
+            self._kernels.count(self._last, label, weight, *self._moments)
+
+    def finish(self) -> None:
+        """Write what was put off."""
+        if self._stepping is not None:
+            self._stepping.finish()

@@ -1,0 +1,115 @@
+"""One instance through heads and mixer. The twins are a block of one: `Learner.scores` and `Learner.run`."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from hedgerow.arrays import Array
+from hedgerow.kernels.heads import best, learn_row, scores, squared
+
+
+@njit(cache=True)
+def predict(
+    x: Array,
+    last: Array,
+    raw: Array,
+    z: Array,
+    W: Array,
+    space: Array,
+    p: Array,
+    to_unit: bool,
+    vote: bool,
+    F: Array,
+    f: Array,
+) -> int:
+    """The class of one row x, whose projections are `raw` (nd); x is kept in `last`.
+
+    Projections, of unit length if asked, go to z, the experts' scores to F (N x K), and their average by the weights
+    p, or that of their votes, to f (K).
+    """
+    N, K, d = W.shape
+    for j in range(len(x)):
+        last[j] = x[j]
+    for start in range(0, len(z), d):
+        scale = z.dtype.type(1)
+        if to_unit:
+            length = np.sqrt(squared(raw[start : start + d]))
+            scale = z.dtype.type(1.0 / length if length > 0.0 else 0.0)
+        for j in range(start, start + d):
+            z[j] = scale * raw[j]
+    for k in range(K):
+        f[k] = 0.0
+    for e in range(N):
+        scores(W[e], z[space[e] * d : (space[e] + 1) * d], F[e])
+        if vote:
+            f[best(F[e])] += p[e]
+        else:
+            for k in range(K):
+                f[k] += p[e] * F[e, k]
+    return best(f)
+
+
+@njit(cache=True)
+def learn(
+    x: Array,
+    last: Array,
+    label: int,
+    weight: float,
+    z: Array,
+    W: Array,
+    which: Array,
+    space: Array,
+    rule: int,
+    C: float,
+    F: Array,
+    f: Array,
+    p: Array,
+    rate: float,
+    seen: Array,
+    mistakes: Array,
+    mixture_loss: Array,
+    expert_loss: Array,
+    expert_mistakes: Array,
+) -> bool:
+    """The label of the row that `predict` scored: counters, Hedge's weights p by the next rate, the online heads.
+
+    False, and nothing done, if x is not that row.
+    """
+    for j in range(len(x)):
+        if x[j] != last[j]:
+            return False
+    d = W.shape[2]
+    seen[0] += 1
+    mistakes[0] += best(f) != label
+    for e in range(len(W)):
+        if best(F[e]) != label:
+            expert_mistakes[e] += 1
+            expert_loss[e] += 1.0
+            mixture_loss[0] += p[e]
+    weigh(expert_loss, rate, p)
+    for e in which:
+        learn_row(W[e], z[space[e] * d : (space[e] + 1) * d], F[e], label, rule, C * weight)
+    return True
+
+
+@njit(cache=True)
+def weigh(loss: Array, rate: float, p: Array) -> None:
+    """p_e = exp(-rate L_e) / sum."""
+    least, total = loss.min(), 0.0
+    for e in range(len(p)):
+        p[e] = np.exp(-rate * (loss[e] - least))
+        total += p[e]
+    for e in range(len(p)):
+        p[e] /= total
+
+
+@njit(cache=True)
+def count(x: Array, label: int, weight: float, n: Array, total: Array, class_n: Array, class_totals: Array) -> None:
+    """A row joins the target's moments."""
+    n[0] += weight
+    class_n[label] += weight
+    for j in range(len(x)):
+        share = weight * x[j]
+        total[j] += share
+        class_totals[label, j] += share
