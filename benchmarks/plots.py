@@ -78,15 +78,26 @@ def curves(rows: list[Row]) -> Any:
                 axes.plot(
                     curve["x"], curve["y"], marker=MARKERS[i % 7], color=colour, label=curve.get("name", row["what"])
                 )
-                if curve.get("log", True):
-                    axes.set_xscale("log")
-                    axes.set_yscale("log")
+            if group[0]["curve"].get("log", True):
+                _log_axes(axes, [row["curve"] for row in group])
             axes.set_xlabel(x_label)
             axes.set_ylabel(y_label)
             axes.legend(fontsize=7, labelcolor=colours["text"])
         for axes in grid[len(panels) :]:
             axes.set_visible(False)
         return figure
+
+
+def _log_axes(axes: Any, curves: list[Row]) -> None:
+    """Logarithmic, with ticks at what was measured and plain numbers."""
+    x = sorted({value for curve in curves for value in curve["x"]})
+    y = [value for curve in curves for value in curve["y"]]
+    heights = np.geomspace(min(y), max(y), 4)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xticks(x, [f"{value:,g}" for value in x])
+    axes.set_yticks(heights, [f"{value:.2g}" for value in heights])
+    axes.minorticks_off()
 
 
 def roofline(rows: list[Row]) -> Any:

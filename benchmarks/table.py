@@ -98,7 +98,7 @@ def model(rows: list[Row]) -> str:
     lines = [
         "## Measured against the model",
         "",
-        f"One thread: {rate} Gflop/s in a large matrix product, {cached} GB/s out of the cache, {memory} GB/s in a copy.",
+        f"One thread: {rate} Gflop/s in a matrix product, {cached} GB/s from the cache, {memory} GB/s in a large copy.",
         "",
         "| what | Mflop | MB moved | at least | measured | share |",
         "|---|---|---|---|---|---|",
