@@ -2,11 +2,11 @@
 
 | space    | map                                 | codes       | lam | trust | tau | pool | heads                    |
 |----------|-------------------------------------|-------------|-----|-------|-----|------|--------------------------|
-| `kernel` | second-degree features of landmarks | one-hot     | .1  | .3    | .05 | .3   | all sources, each source |
+| `kernel` | second-degree features of landmarks | one-hot     | .1  | .3    | 0   | .3   | all sources, each source |
 | `white`  | within-class whitening              | class means | .5  | .3    | .5  | .3   | all sources, each source |
 | `input`  | the input itself                    | one-hot     | .5  | .3    | .05 | -    | all sources, each source |
 | `free`   | the input itself, weakly held       | one-hot     | 3   | .1    | 2   | -    | these and target only    |
-| `pca`    | whitened PCA, one space a source    | one-hot     | 1   | .3    | .1  | -    | one                      |
+| `pca`    | whitened PCA, one space a source    | one-hot     | 1   | .3    | 0   | -    | one                      |
 | `recent` | whitened PCA of all, labels fade    | one-hot     | 1   | -     | 3   | -    | target only              |
 
 `hedgerow` is kernel + white + free + pca + recent; `hedgerow-linear` has the input in place of the kernel and no pool:
@@ -30,11 +30,11 @@ from hedgerow.ridge.regression import NEVER
 from hedgerow.ridge.space import RELABEL, Part, Settings, Space
 
 SPACES = {
-    "kernel": Settings("kernel", lam=0.1, trust=0.3, tau=0.05, pool=0.3),
+    "kernel": Settings("kernel", lam=0.1, trust=0.3, tau=0.0, pool=0.3),
     "white": Settings("white", lam=0.5, trust=0.3, tau=0.5, class_codes=True, pool=0.3),
     "input": Settings("input", lam=0.5, trust=0.3, tau=0.05),
     "free": Settings("free", lam=3.0, trust=0.1, tau=2.0, target_only=True),
-    "pca": Settings("pca", lam=1.0, trust=0.3, tau=0.1),
+    "pca": Settings("pca", lam=1.0, trust=0.3, tau=0.0),
     "recent": Settings("recent", lam=1.0, trust=0.0, tau=3.0, keep=0.85),
 }
 FREQUENCIES = "class frequencies"
