@@ -138,7 +138,7 @@ STUDIES = {
             "drift",
             "A target that changes",
             "Mid-stream the target becomes another domain of its family, one that is no source: at once, little by "
-            "little, or back and forth. The unlabelled rows are of the first domain. In \"renamed\" the domain stays "
+            'little, or back and forth. The unlabelled rows are of the first domain. In "renamed" the domain stays '
             "and every class takes the name of the next.",
             "",
             {kind: drifting(kind) for kind in KINDS},
