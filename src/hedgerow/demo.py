@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 READING = "authors"
 SETTINGS = {"as published": "row-minmax+unit", "our input": "+".join(OWN_STEPS)}  # the preprocessing of each
 TITLES = {name: METHODS[name].title for name in METHODS}
-OURS = "hedgerow"
-LAST = "oddm"  # the last of the paper's methods
+LAST = "oddm"  # the method whose inner life is shown: few experts, and their weights move
 SEED = 0
 
 
@@ -86,7 +85,7 @@ def _rows(task: Task, steps: str, n_orders: int, jobs: int, part: int, progress:
 def _pictures(result: Demo, out: Path) -> dict[str, report.Picture]:
     published = next(iter(result.rows.values()))
     aligned = [row for row in published if row["method"] in ("oddm-fixed", LAST)]
-    ours = next(row for row in list(result.rows.values())[-1] if row["method"] == OURS)
+    first = next(row for row in published if row["method"] == LAST)
     drawn: dict[str, tuple[Callable[[plots.Theme], Figure], str, str]] = {
         "running-mistakes": (
             lambda theme: plots.running_mistakes(result.rows, TITLES, theme),
@@ -95,11 +94,10 @@ def _pictures(result: Demo, out: Path) -> dict[str, report.Picture]:
             "deviation. Left: as published. Right: square roots, then every domain about its own mean.",
         ),
         "expert-weights": (
-            lambda theme: plots.expert_weights(by_space(ours), f"{TITLES[OURS]}, our input, first order", theme),
-            "Stacked weights of the spaces along the stream.",
-            "Who is trusted when, in the first mixture of our learner, the heads of a space together: quadratic "
-            "features of landmarks (kernel), whitened within the classes (white), the input weakly held (free), "
-            "whitened PCA of each source (pca), and one whose old labels fade (recent).",
+            lambda theme: plots.expert_weights(first, f"{TITLES[LAST]}, as published, first order", theme),
+            "Stacked weights of the experts along the stream.",
+            "Who is trusted when. 'source x' (hatched) is the frozen classifier of source x, 'target via x' the one "
+            "that learns from the stream in the space aligned with x.",
         ),
         "discrepancy": (
             lambda theme: plots.discrepancies(aligned, TITLES, "mean over the sources, as published", theme),
@@ -115,16 +113,6 @@ def _pictures(result: Demo, out: Path) -> dict[str, report.Picture]:
         figure.savefig(out / f"{name}.png", dpi=150, bbox_inches="tight")
         pictures[name] = report.Picture(plots.svg(figure), plots.svg(draw("dark")), alt, caption)
     return pictures
-
-
-def by_space(row: Row) -> Row:
-    """A run of our learner with the weights of a space's heads added up."""
-    spaces = [str(name).split(":")[0] for name in row["experts"]]
-    names = list(dict.fromkeys(spaces))
-    weights = [
-        [sum(w for w, s in zip(ws, spaces, strict=True) if s == name) for name in names] for ws in row["weights"]
-    ]
-    return {**row, "experts": names, "weights": weights}
 
 
 def table(result: Demo) -> report.Table:
