@@ -59,8 +59,8 @@ def table(rows: list[Row], title: str, value: Callable[[Row], float], digits: in
     for method in sorted(methods, key=order.index):
         cells = [list(by_split(rows, t, method, value).values()) for t in tasks]
         if all(cells):
-            sd = [np.std(c, ddof=1) if len(c) > 1 else 0.0 for c in cells]
-            shown = [f"{np.mean(c):.{digits}f} ± {s:.{digits}f}" for c, s in zip(cells, sd, strict=True)]
+            sd = [f" ± {np.std(c, ddof=1):.{digits}f}" if len(c) > 1 else "" for c in cells]
+            shown = [f"{np.mean(c):.{digits}f}{s}" for c, s in zip(cells, sd, strict=True)]
             yield f"| {method} | {' | '.join(shown)} | **{np.mean([np.mean(c) for c in cells]):.{digits}f}** |"
 
 
@@ -116,8 +116,16 @@ def page(rows: list[Row], ablation: list[Row], others: list[Row]) -> Iterator[st
     if others:
         yield from untuned_sets(others)
     if ablation:
+        ablation = complete(ablation)
         kept = f"splits {sorted({r['split'] for r in ablation})}, {len({r['trial'] for r in ablation})} orders"
         yield from table(ablation, f"Ablation: `hedgerow` without one ingredient, mistakes in % ({kept})", rate)
+
+
+def complete(rows: list[Row]) -> list[Row]:
+    """The rows of those tasks that every method has run."""
+    methods = {r["method"] for r in rows}
+    whole = {t for t in tasks_of(rows) if {r["method"] for r in rows if r["task"] == t} == methods}
+    return [r for r in rows if r["task"] in whole]
 
 
 def untuned_sets(rows: list[Row]) -> Iterator[str]:
