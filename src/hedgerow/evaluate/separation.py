@@ -23,7 +23,7 @@ from hedgerow.preprocess import Preprocess
 
 @dataclass(frozen=True)
 class Separation:
-    """D before and after alignment; NaN where it is not defined (no target rows, a kernel space)."""
+    """D before and after alignment; NaN where it is not defined (no target rows, a kernel space, no aligner)."""
 
     source: str
     before: float = float("nan")
@@ -46,16 +46,16 @@ def separations(clf: OnlineTransferClassifier, sources: Sequence[Domain], target
     learner = clf.learner_
     K, codes = learner.n_classes, Codes(clf.classes_)
     Xs, U = Preprocess(learner.plan.steps).start([s.X for s in sources], target.X)
-    rows = dense(U)
+    rows, linear = dense(U), bool(clf.info_) and not learner.plan.gammas
     found = []
     for i, (source, X) in enumerate(zip(sources, Xs, strict=True)):
         shared = len(clf.info_) != len(sources)
-        there = Moments.of(U, clf.info_[0 if shared else i].pseudo_labels, K)
+        there = Moments.of(U, clf.info_[0 if shared else i].pseudo_labels if clf.info_ else None, K)
         before = gap(Moments.of(X, codes.of(np.asarray(source.y)), K), there)
         after = gap(learner.source(i), there)  # of the source as the aligner moved it
-        A = learner.state["A"][0 if shared else i] if "A" in learner.state and not learner.plan.gammas else None
+        A = learner.state["A"][0 if shared else i] if "A" in learner.state and linear else None
         d = [discrepancy(a, g) / max(_variance(rows, a), 1e-300) for a, g in ((None, before), (A, after))]
-        found.append(Separation(source.name, d[0], float("nan") if learner.plan.gammas else d[1]))
+        found.append(Separation(source.name, d[0], d[1] if linear else float("nan")))
     return found
 
 
