@@ -401,7 +401,7 @@ OPTIONS = [
 @pytest.mark.parametrize(("options", "words"), OPTIONS, ids=lambda o: str(o) if isinstance(o, dict) else "")
 def test_unknown_names_and_numbers_out_of_range(options, words):
     before = OnlineTransferClassifier().get_params()
-    clf = OnlineTransferClassifier(**options)
+    clf = OnlineTransferClassifier(**{"method": "oddm", **options})
     with pytest.raises(InputError, match=words):
         clf.fit_domains(TASK.sources, TASK.warmup)
     assert not hasattr(clf, "learner_")

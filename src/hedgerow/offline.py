@@ -93,9 +93,9 @@ def build(
     pre = Preprocess(reading.preprocess)
     Xs, U = pre.start([s.X for s in sources], warmup)
     codes = [s.codes for s in sources]
+    head = make_head(head_rule(options), options.C)
     if recipe.ridge:
         return _build_ridge(recipe, options, pre, [s.name for s in sources], Xs, codes, U, K)
-    head = make_head(head_rule(options), options.C)
     shared = recipe.spaces == "shared"
     groups = [list(range(len(sources)))] if shared else [[i] for i in range(len(sources))]
     if not sources:

@@ -62,7 +62,8 @@ def run(state: dict[str, Array], F: Array, y: Array, known: int | None = None) -
 
     known = F.shape[2] if known is None else known
     shipped, by_head = np.empty((len(F), known)), np.empty((len(F), F.shape[1] + 1))
-    s = {name[4:]: array for name, array in state.items() if name.startswith("mix.")}
+    parts = {name[4:]: array for name, array in state.items() if name.startswith("mix.")}
+    s = {name: a if a.flags.writeable else a.copy() for name, a in parts.items()}  # one that is only read predicts
     loss = mix_rows(
         np.ascontiguousarray(F), y, known, TEMPERATURES, s["log_w"], s["loss"], s["counts"], s["a"], s["H"],
         KEEP, FLOOR, MEMBERS, s["members"], s["pair"], SHARE, shipped, by_head,
