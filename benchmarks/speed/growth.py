@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
-from speed import Row, Size, fitted, median_seconds, row, slope
+from speed import Row, Size, fitted, row, side_by_side, slope
 
 MIDDLE = Size("middle", m=1024, K=20, d=100, n=3, every=50, stream=1000)
 SWEEPS: dict[str, tuple[int, ...]] = {
@@ -23,10 +23,11 @@ REPEATS = 5
 def measure() -> Iterator[Row]:
     """One sweep a parameter, all others as in the middle."""
     for name, values in SWEEPS.items():
-        times = [replay_seconds(MIDDLE._replace(**{name: value})) / MIDDLE.stream for value in values]
+        tasks = [task(MIDDLE._replace(**{name: value})) for value in values]
+        times = [seconds / MIDDLE.stream for seconds in replay_seconds(tasks)]
         yield grown(f"time an instance over the {NAMES[name]}", NAMES[name], "seconds an instance", values, times)
     clf, X, y = fitted(MIDDLE._replace(stream=LENGTHS[-1]))
-    times = [run_seconds(clf, X[:length], y[:length]) for length in LENGTHS]
+    times = replay_seconds([(clf, X[:length], y[:length]) for length in LENGTHS])
     yield grown("total time over the length of the stream", "instances", "seconds", LENGTHS, times)
 
 
@@ -43,13 +44,15 @@ def grown(what: str, x_label: str, y_label: str, x: Any, y: list[float]) -> Row:
     )
 
 
-def replay_seconds(size: Size) -> float:
-    """One replay of the stream, the offline stage left out."""
-    clf, X, y = fitted(size, rows=max(400, size.d, 2 * size.K))
-    return run_seconds(clf, X, y)
+def task(size: Size) -> tuple[Any, Any, Any]:
+    """A fitted model and its stream."""
+    return fitted(size, rows=max(400, size.d, 2 * size.K))
 
 
-def run_seconds(clf: Any, X: Any, y: Any) -> float:
-    """Median time of `predict_then_learn` from the same start."""
-    learner = [copy.deepcopy(clf) for _ in range(REPEATS + 1)]
-    return median_seconds(lambda: learner.pop().predict_then_learn(X, y), REPEATS)
+def replay_seconds(tasks: list[tuple[Any, Any, Any]]) -> list[float]:
+    """Median times of `predict_then_learn` from the same start, the tasks in turn; the offline stage is left out."""
+    models = {i: [copy.deepcopy(clf) for _ in range(REPEATS + 1)] for i, (clf, _, _) in enumerate(tasks)}
+    works = {
+        str(i): lambda i=i, X=X, y=y: models[i].pop().predict_then_learn(X, y) for i, (_, X, y) in enumerate(tasks)
+    }
+    return list(side_by_side(works, REPEATS).values())
