@@ -92,6 +92,7 @@ def test_add_labels(dtype, seed, B, weighted):
     indicator = (y == np.arange(K)[:, None]) * times
     expected = TA.copy()
     expected[:, 1:] += (indicator @ Z).reshape(K, n, d).transpose(1, 0, 2)
+    expected[:, 0] += (times @ Z).reshape(n, d)
     count, class_counts = np.array([2.0]), np.arange(K, dtype=float)
     moving.add_labels(Z, y, weight, TA, count, class_counts)
     np.testing.assert_allclose(TA, expected, **close(dtype))
@@ -121,25 +122,23 @@ def test_products_with_sums_that_join(seed, R, n):
     np.testing.assert_allclose(XTS[:2, : K + 1], X[:2] @ T.T, atol=1e-10)
 
 
-def refresh_setting(seed, dtype):
-    """Means, sums, projections, counts and weights of the gaps; and A after the dense update."""
-    rng = np.random.default_rng(seed)
-    n, K1, m, d = 2, 4, 7, 3
-    M, T, A = rng.normal(size=(n, K1, m)), rng.normal(size=(K1, m)), rng.normal(size=(n, m, d))
-    counts, D = rng.integers(1, 5, size=K1).astype(float), rng.choice([0.0, 0.5, 1.0], size=(n, K1))
-    means = np.vstack([T.sum(axis=0), T[1:]]) / counts[:, None]
-    products = (M @ M.transpose(0, 2, 1), T @ M.transpose(0, 2, 1), T @ T.T)
-    return (
-        M,
-        T,
-        A,
-        1 / counts,
-        D,
-        D[:, :, None] * (M - means),
-        products,
-        (M @ A).astype(dtype),
-        (T @ A).astype(dtype),
-    )
+class Setting:
+    """Means, sums, projections, counts and weights of gaps at random, and their products as a refresh needs them."""
+
+    def __init__(self, seed, dtype, mu, n=2, K1=4, m=7, d=3):
+        rng = np.random.default_rng(seed)
+        self.M, self.T, self.A = rng.normal(size=(n, K1, m)), rng.normal(size=(K1, m)), rng.normal(size=(n, m, d))
+        self.D, self.shares = rng.choice([0.0, 0.5, 1.0], size=(n, K1)), 1 / rng.integers(1, 5, size=K1)
+        self.sums = np.vstack([self.T.sum(axis=0), self.T[1:]])  # row 0: of all rows
+        self.G = self.D[:, :, None] * (self.M - self.shares[:, None] * self.sums)
+        inverses = [np.linalg.inv(np.eye(m) + mu * g.T @ g) for g in self.G]
+        self.after = np.stack([inverse @ a for inverse, a in zip(inverses, self.A, strict=True)])
+        self.MA, self.TA = (self.M @ self.A).astype(dtype), (self.sums @ self.A).astype(dtype)
+        self.R, self.C, self.MG = np.empty((n, K1, K1)), np.empty((n, K1, d)), np.empty((n, K1, K1))
+        MT = self.M.transpose(0, 2, 1)
+        products = self.M @ MT, self.T @ MT, self.T @ self.T.T
+        moving.factor(*products, self.MA, self.TA, mu, self.D, self.shares, self.R, self.C, self.MG)
+        self.solved = np.linalg.solve(self.R @ self.R.transpose(0, 2, 1), self.C)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -147,21 +146,18 @@ def refresh_setting(seed, dtype):
 @law(15)
 def test_the_small_refresh(dtype, seed, mu):
     """On products of vectors what the dense update of A does to A."""
-    M, T, A, shares, D, G, products, MA, TA = refresh_setting(seed, dtype)
-    (n, m, d), K1 = A.shape, len(T)
-    after = np.stack([np.linalg.inv(np.eye(m) + mu * g.T @ g) @ a for g, a in zip(G, A, strict=True)])
+    s = Setting(seed, dtype, mu)
+    (n, m, d), K1 = s.A.shape, len(s.T)
+    np.testing.assert_allclose(s.R @ s.R.transpose(0, 2, 1), np.eye(K1) + mu * s.G @ s.G.transpose(0, 2, 1), atol=1e-9)
+    np.testing.assert_allclose(s.C, s.G @ s.A, **close(dtype))
     P, U = np.zeros((n, K1, d), dtype=dtype), np.zeros((K1, n * d), dtype=dtype)
-    R, C = np.empty((n, K1, K1)), np.empty((n, K1, d))
-    moving.factor(*products, MA, TA, D, shares, mu, R, C)
-    np.testing.assert_allclose(R @ R.transpose(0, 2, 1), np.eye(K1) + mu * G @ G.transpose(0, 2, 1), atol=1e-9)
-    np.testing.assert_allclose(C, mu * G @ A, **close(dtype))
-    for i in range(n):
-        moving.finish(i, *products, MA, TA, D, shares, R, C)
-    moving.move(C, shares, P, U)
-    moved = A + M.transpose(0, 2, 1) @ P + (T.T @ U).reshape(m, n, d).transpose(1, 0, 2)
-    np.testing.assert_allclose(moved, after, **close(dtype))
-    np.testing.assert_allclose(MA, M @ after, **close(dtype))
-    np.testing.assert_allclose(TA, T @ after, **close(dtype))
+    moving.follow(s.MG @ (mu * s.D[:, :, None] * s.solved), s.solved, s.D, s.shares, mu, s.MA, s.TA)
+    moving.move(s.solved, s.shares, P, U)
+    moved = s.A + s.M.transpose(0, 2, 1) @ P + (s.T.T @ U).reshape(m, n, d).transpose(1, 0, 2)
+    np.testing.assert_allclose(moved, s.after, **close(dtype))
+    np.testing.assert_allclose(s.MA, s.M @ s.after, **close(dtype))
+    where = s.D > 0  # elsewhere there is no gap, and nothing to know
+    np.testing.assert_allclose(s.TA[where], (s.sums @ s.after)[where], **close(dtype))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -169,17 +165,13 @@ def test_the_small_refresh(dtype, seed, mu):
 @law(15)
 def test_a_row_corrected_before_the_projections_are(dtype, seed, mu, solved):
     """x A after the refresh from x A before it, whichever sources have their C."""
-    M, T, A, shares, D, G, products, MA, TA = refresh_setting(seed, dtype)
-    (n, m, d), K1 = A.shape, len(T)
-    x = np.random.default_rng(seed + 1).normal(size=m).astype(dtype)
-    R, C = np.empty((n, K1, K1)), np.empty((n, K1, d))
-    moving.factor(*products, MA, TA, D, shares, mu, R, C)
-    for i in range(solved):
-        moving.finish(i, *products, MA, TA, D, shares, R, C)
-    z = np.concatenate([x @ a for a in A]).astype(dtype)
-    moving.correct(z, (M @ x).ravel().astype(dtype), (T @ x).astype(dtype), solved, D, shares, R, C)
-    after = [np.linalg.inv(np.eye(m) + mu * g.T @ g) @ a for g, a in zip(G, A, strict=True)]
-    np.testing.assert_allclose(z, np.concatenate([x @ a for a in after]), **close(dtype))
+    s = Setting(seed, dtype, mu)
+    x = np.random.default_rng(seed + 1).normal(size=s.A.shape[1]).astype(dtype)
+    C = np.concatenate([(mu * s.D[:, :, None] * s.solved)[:solved], s.C[solved:]])
+    z = np.concatenate([x @ a for a in s.A]).astype(dtype)
+    Mx, Tx = (s.M @ x).ravel().astype(dtype), (s.T @ x).astype(dtype)
+    moving.correct(z, Mx, Tx, solved, mu, s.D, s.shares, s.R, C)
+    np.testing.assert_allclose(z, np.concatenate([x @ a for a in s.after]), **close(dtype))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -202,19 +194,14 @@ def test_project_each(dtype, rng):
     np.testing.assert_allclose(out, np.einsum("im,imd->id", V, A), rtol=1e-4, atol=1e-5)
 
 
-@given(seeds, st.floats(0.1, 3))
-@law(10)
-def test_one_row_waits_as_it_is_counted(seed, weight):
-    rng = np.random.default_rng(seed)
-    n, K, d, m = 2, 3, 4, 5
-    x, z, TA = rng.normal(size=m), rng.normal(size=n * d), rng.normal(size=(n, K + 1, d))
-    block, counts, rows = TA.copy(), [np.ones(1), np.ones(K)], np.zeros((2, m))
-    again = [count.copy() for count in counts]
-    moving.wait(x, z, 1, weight, TA, *counts, rows, 1)
-    moving.add_labels(z[None], np.array([1]), np.array([weight]), block, *again)
-    np.testing.assert_array_equal(TA, block)
-    np.testing.assert_array_equal(np.concatenate(counts), np.concatenate(again))
-    np.testing.assert_array_equal(rows, np.stack([np.zeros(m), weight * x]))
+def test_a_row_is_kept_as_often_as_it_counts(rng):
+    x, z = rng.normal(size=5), rng.normal(size=4)
+    rows, Z, labels, weights = np.zeros((3, 5)), np.zeros((3, 4)), np.zeros(3, dtype=np.int64), np.zeros(3)
+    moving.keep(x, z, 7, 2.5, 1, rows, Z, labels, weights)
+    np.testing.assert_array_equal(rows, np.stack([np.zeros(5), 2.5 * x, np.zeros(5)]))
+    np.testing.assert_array_equal(Z, np.stack([np.zeros(4), z, np.zeros(4)]))
+    assert labels.tolist() == [0, 7, 0]
+    assert weights.tolist() == [0, 2.5, 0]
 
 
 @given(seeds)

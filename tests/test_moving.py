@@ -148,3 +148,16 @@ def test_add_product(dtype, sparse, rng):
     expected = H + S.T @ U
     add_product(H, sp.csr_array(S) if sparse else S, U)
     np.testing.assert_allclose(H, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_projection_through_the_parts_is_that_of_the_settled_matrix(sparse):
+    A, sources, target, X, y, _ = setting(3)
+    n, m, d = A.shape
+    move = Moving(np.ascontiguousarray(A.transpose(1, 0, 2)).reshape(m, n * d), sources, target, Refresh(every=5), "F")
+    rows = sp.csr_array(np.where(np.abs(X) < 0.5, 0, X)) if sparse else X
+    for _ in range(2):
+        before = move.project(rows)
+        move.settle()
+        np.testing.assert_allclose(before, move.project(rows), atol=1e-10)
+        list(move.windows(X, y, None, 0))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from numbers import Real
 from typing import Any
 
@@ -65,13 +66,17 @@ def given_dtype(dtype: Any) -> str | None:
 
 def is_plain_row(x: Any, m: int, dtype: np.dtype[Any]) -> bool:
     """Whether x can be used as it is: m finite numbers, none too large, of this type and side by side in memory."""
-    return (
-        type(x) is np.ndarray
-        and x.shape == (m,)
-        and x.dtype == dtype
-        and x.flags.c_contiguous
-        and x.dot(x) <= LARGEST[dtype] ** 2
-    )
+    if type(x) is not np.ndarray or x.shape != (m,) or x.dtype != dtype or not x.flags.c_contiguous:
+        return False
+    return bool(_squared_length()(x) <= LARGEST[dtype] ** 2)
+
+
+@cache
+def _squared_length() -> Callable[[Array], float]:
+    """|x|^2 by the compiled loop: no warning where it overflows, and no wait for one."""
+    from hedgerow.kernels.heads import squared
+
+    return squared
 
 
 def one_row(x: Any, m: int, names: Array | None, dtype: np.dtype[Any]) -> Matrix:

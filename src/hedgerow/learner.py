@@ -30,6 +30,8 @@ from hedgerow.online import BLOCK, OnlineLearner, State, Trace, pad_axis
 from hedgerow.preprocess import Preprocess, unit
 
 LEARNED = np.ones(1, dtype=bool)
+MOVING_BLOCK = 128  # rows; the longer a block, the more its rows have to do with each other while the spaces move
+FIXED_BLOCK = 1024
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,8 @@ class Learner(OnlineLearner):
         self._online = np.flatnonzero([expert.learns for expert in plan.experts])
         self._moving: Moving | None = None
         self._instance: Instance | None = None
+        if not self.period:
+            self.block = FIXED_BLOCK if plan.refresh is None else MOVING_BLOCK
 
     @property
     def expert_names(self) -> list[str]:
@@ -132,9 +136,13 @@ class Learner(OnlineLearner):
         """Each expert's own scores (B x N x K)."""
         if self._instance is not None:
             self._instance.finish()
-        if self._moving is not None:
-            self._moving.settle()
-        Z = self._project(self.pre.apply(X))
+        X = self.pre.apply(X)
+        if self._moving is not None and is_sparse(X):
+            Z = self._moving.project(X)
+        else:
+            if self._moving is not None:
+                self._moving.settle()
+            Z = self._project(X)
         if self.plan.unit_projection:
             Z = unit(Z)
         return np.stack([Z[:, i] @ W.T for i, W in zip(self._space, self._state["W"], strict=True)], axis=1)
@@ -158,16 +166,21 @@ class Learner(OnlineLearner):
     # -- learning -----------------------------------------------------------------------------------------------
 
     def _predict_and_learn(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> tuple[Trace, float]:
+        from hedgerow.kernels import heads as kernels
+
         self._put_down()
         W, (E, K, d), B = self._state["W"], self._state["W"].shape, X.shape[0]
         F, Z = np.empty((B, E, K), dtype=W.dtype), np.empty((B, 1 + self._space.max(), d), dtype=W.dtype)
         for rows, projected in self._windows(X, y, weight):
-            Z[rows] = unit_rows(projected) if self.plan.unit_projection else projected
+            if self.plan.unit_projection:
+                kernels.unit_rows(projected, Z[rows])
+            else:
+                Z[rows] = projected
             counts, memory = None if weight is None else weight[rows], self._state.get("memory")
             self.head.blocks(W, self._online, self._space, Z[rows], y[rows], counts, F[rows], memory)
         for e, expert in enumerate(self.plan.experts):
             if not expert.learns:
-                F[:, e] = Z[:, self._space[e]] @ W[e].T
+                np.matmul(Z[:, self._space[e]], W[e].T, out=F[:, e])
         F = F[:, :, :known]
         mixed = self.plan.mixer.run(self._state, self.seen, F, y)
         trace = Trace(mixed.scores, mixed.weights, F.argmax(axis=2))
@@ -251,12 +264,3 @@ class Learner(OnlineLearner):
         """Room for classes met for the first time: zero weights, no instances yet."""
         pad_axis(self.state, "W", 1, n_classes - self.n_classes)
         super().grow(n_classes)
-
-
-def unit_rows(Z: Array) -> Array:
-    """`preprocess.unit` by the compiled loop, for rows in several spaces (B x n x d)."""
-    from hedgerow.kernels import heads as kernels
-
-    out = np.empty_like(Z)
-    kernels.unit_rows(Z, out)
-    return out

@@ -41,6 +41,7 @@ class OnlineLearner(ABC):
 
     plan: Any
     pre: Preprocess
+    block = BLOCK
     _state: State
 
     @property
@@ -194,9 +195,9 @@ class OnlineLearner(ABC):
         return Trace(*(np.concatenate([getattr(t, f) for t in traces]) for f in Trace.__dataclass_fields__))
 
     def _blocks(self, y: Array) -> Iterator[tuple[int, int]]:
-        """Row ranges that end at the next turn, or after BLOCK rows."""
+        """Row ranges that end at the next turn, or after `block` rows."""
         labels = self.seen + np.cumsum(y >= 0)
-        ends = set(range(BLOCK, len(y), BLOCK)) | {len(y)}
+        ends = set(range(self.block, len(y), self.block)) | {len(y)}
         if self.period:
             ends |= set((np.flatnonzero((labels % self.period == 0) & (y >= 0)) + 1).tolist())
         start = 0

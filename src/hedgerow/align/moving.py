@@ -11,7 +11,7 @@ and a refresh only adds to P_i and U_i (K+1 x d). When class sums S of the strea
 stays as it was. Rows are projected through the parts. All that the next refresh needs are products of vectors with
 each other and with A, kept up to date from products with the rows:
 
-    SS_i = M_i M_i^T   TS_i = T M_i^T   TT = T T^T   MA_i = M_i A_i   TA_i = T A_i
+    SS_i = M_i M_i^T   TS_i = T M_i^T   TT = T T^T   MA_i = M_i A_i   TA_i = [sum of all rows; class sums] A_i
 
 A block of rows over many windows of T_w labels costs three matrix products with its rows, and one of the rank of its
 class sums, whatever T_w. Rounding adds up along this path, so after `ANCHOR` refreshes all is computed anew from A.
@@ -30,7 +30,7 @@ from hedgerow.kernels.common import EVEN
 from hedgerow.moments import KAPPA, Moments, gap_weights, or_one
 
 Order = Literal["C", "F"]
-ANCHOR = 64  # refreshes between two computations from scratch
+ANCHOR = 128  # refreshes between two computations from scratch
 
 
 @dataclass(frozen=True)
@@ -55,12 +55,16 @@ class Window(NamedTuple):
 
 
 class Due(NamedTuple):
-    """A refresh under way: D_i, 1/counts, R_i with R_i R_i^T = I + mu G_i G_i^T, and mu G_i A_i, later C_i."""
+    """A refresh under way: weights D_i of the gaps, 1/counts, R_i with R_i R_i^T = I + mu G_i G_i^T.
+
+    C_i is G_i A_i until `Moving.finish`; MG_i = M_i (M_i - L T)^T.
+    """
 
     D: Array
     shares: Array
     R: Array
     C: Array
+    MG: Array
 
 
 class Moving:
@@ -71,7 +75,10 @@ class Moving:
 
     def __init__(self, H: Array, sources: list[Moments], target: Moments, refresh: Refresh, order: Order = "C") -> None:
         n, K1, m = len(sources), len(target.counts), len(H)
+        from hedgerow.kernels import moving as kernels
+
         self.H, self.target, self.refresh, self.refreshes, self._moved = H, target, refresh, 0, False
+        self._kernels = kernels
         self.counts = np.stack([source.counts for source in sources])
         # order "F": what belongs to one feature lies together, as sparse rows need it
         self.basis = np.empty(((n + 1) * K1, m), dtype=H.dtype, order=order)
@@ -83,7 +90,8 @@ class Moving:
         self.TS = np.asarray(self.T @ M.transpose(0, 2, 1), dtype=np.float64)
         self.TT = np.asarray(self.T @ self.T.T, dtype=np.float64)
         self.MA, self.TA = M @ A, self.T @ A
-        self._solving = np.empty(self.SS.shape), np.empty(self.MA.shape)
+        self.TA[:, 0] += self.TA[:, 1:].sum(axis=1)
+        self._solving = [np.empty(part.shape) for part in (self.SS, self.MA, self.SS)]
         self.P, self.U = np.zeros_like(self.MA), np.zeros((K1, H.shape[1]), dtype=H.dtype)
 
     @property
@@ -101,10 +109,19 @@ class Moving:
         self.H.reshape(-1, n, d)[...] += step.transpose(1, 0, 2)
         self.P[:], self.U[:], self._moved = 0, 0, False
 
+    def project(self, X: Matrix) -> Array:
+        """A_i^T x of rows (B x n x d) through the parts: nothing of size m is written, which counts for sparse rows."""
+        (n, K1, d), Z = self.P.shape, np.asarray(X @ self.H)
+        if self._moved:
+            XB = X @ self.basis.T
+            Z += XB[:, n * K1 :] @ self.U
+            own = XB[:, : n * K1].reshape(-1, n, K1).transpose(1, 0, 2) @ self.P
+            Z.reshape(-1, n, d)[...] += own.transpose(1, 0, 2)
+        return Z.reshape(-1, n, d)
+
     def windows(self, X: Matrix, y: Array, weight: Array | None, seen: int) -> Iterator[tuple[slice, Array]]:
         """The projections (B x n x d) of the rows between two refreshes; after each, its labels are learned."""
-        from hedgerow.kernels import moving as kernels
-
+        kernels = self._kernels
         (n, K1, d), even = self.P.shape, EVEN if weight is None else weight
         cut, group, classes = _cut(y, seen, self.refresh.every, K1 - 1)
         S = group_sums(X, group, len(classes), even)
@@ -130,30 +147,34 @@ class Moving:
         self._join(S, classes, UL[K1:])
 
     def _refresh(self) -> None:
-        from hedgerow.kernels import moving as kernels
-
         due = self.due()
-        for i in range(len(self.P)):
-            self.finish(i, due)
-        kernels.move(due.C, due.shares, self.P, self.U)
+        self.finish(slice(None), due)
+        self._kernels.move(due.C, due.shares, self.P, self.U)
         self._moved = True
 
     def due(self) -> Due:
         """A refresh that is due: factors and right-hand sides for all sources."""
-        from hedgerow.kernels import moving as kernels
-
         rule, counts = self.refresh, self.target.counts
         D, shares = gap_weights(self.counts, counts, rule.unseen, rule.kappa), 1 / or_one(counts)
         due = Due(D, shares, *self._solving)
-        kernels.factor(self.SS, self.TS, self.TT, self.MA, self.TA, D, shares, rule.mu, due.R, due.C)
+        self._kernels.factor(self.SS, self.TS, self.TT, self.MA, self.TA, rule.mu, *due)
         self.refreshes += 1
         return due
 
-    def finish(self, i: int, due: Due) -> None:
-        """Source i of it: due.C becomes C_i, and M_i A_i and T A_i follow."""
-        from hedgerow.kernels import moving as kernels
+    def finish(self, sources: slice, due: Due) -> None:
+        """Some sources of it: C_i <- mu D_i (R_i R_i^T)^{-1} C_i, and M_i A_i and T A_i follow.
 
-        kernels.finish(i, self.SS, self.TS, self.TT, self.MA, self.TA, due.D, due.shares, due.R, due.C)
+        M_i A_i loses MG_i C_i. The new gaps' products are (R_i R_i^T)^{-1} G_i A_i, which gives T A_i.
+        """
+        from scipy.linalg.blas import dtrsm
+
+        C, MG = due.C[sources], due.MG[sources]
+        for R, c in zip(due.R[sources], C, strict=True):  # as c^T R^{-T} R^{-1}, in BLAS's order of memory
+            dtrsm(1.0, R.T, c.T, side=1, overwrite_b=True)
+            dtrsm(1.0, R.T, c.T, side=1, trans_a=True, overwrite_b=True)
+        mu, D = self.refresh.mu, due.D[sources]
+        lost = MG @ (mu * D[:, :, None] * C)
+        self._kernels.follow(lost, C, D, due.shares, mu, self.MA[sources], self.TA[sources])
 
     def _join(self, S: Matrix, classes: Array, lost: Array) -> None:
         """T takes in the class sums S of a block, and H gives their share, so that A stays as it is."""
@@ -178,8 +199,7 @@ def add_product(H: Array, S: Matrix, U: Array) -> None:
     [3.0, 6.0]
     """
     if is_sparse(S):
-        found, column = np.unique(S.indices, return_inverse=True)
-        packed = S.__class__((S.data, column, S.indptr), shape=(S.shape[0], len(found)))
+        found, packed = _packed(S)
         H[found] += packed.T @ U
         return
     from scipy.linalg.blas import dgemm, sgemm
@@ -201,16 +221,26 @@ def group_sums(X: Matrix, group: Array, R: int, weight: Array) -> Matrix:
 
         kept = np.flatnonzero(group >= 0)
         times = weight[kept] if len(weight) else np.ones(len(kept), dtype=X.dtype)
-        return (sp.csr_array((times, (group[kept], kept)), shape=(R, X.shape[0])) @ X).astype(X.dtype, copy=False)
+        found, packed = _packed(X)
+        sums = sp.csr_array((times, (group[kept], kept)), shape=(R, X.shape[0])) @ packed
+        return sp.csr_array((sums.data.astype(X.dtype), found[sums.indices], sums.indptr), shape=(R, X.shape[1]))
     out = np.zeros((R, X.shape[1]), dtype=X.dtype)
     kernels.group_sums(X, group, weight, out)
     return out
 
 
+def _packed(X: Matrix) -> tuple[Array, Matrix]:
+    """The features that a CSR matrix holds, and the matrix without all others: its products cost nothing in m."""
+    found, column = np.unique(X.indices, return_inverse=True)
+    return found, X.__class__((X.data, column, X.indptr), shape=(X.shape[0], len(found)))
+
+
 def _products(X: Matrix, basis: Array, S: Matrix) -> Array:
-    """X [basis; S]^T."""
+    """X [basis; S]^T, where S are sums of rows of X."""
     if is_sparse(X):
-        return np.hstack([X @ basis.T, (X @ S.T).toarray()])
+        found, packed = _packed(X)
+        sums = S.__class__((S.data, np.searchsorted(found, S.indices), S.indptr), shape=(S.shape[0], len(found)))
+        return np.hstack([X @ basis.T, (packed @ sums.T).toarray()])
     out = np.empty((len(X), len(basis) + len(S)), dtype=X.dtype)
     np.matmul(X, basis.T, out=out[:, : len(basis)])
     np.matmul(X, S.T, out=out[:, len(basis) :])

@@ -37,7 +37,8 @@ class Stepping:
         m, dtype = len(moving.H), moving.H.dtype
         self.moving, self._seen, self._every = moving, seen, moving.refresh.every
         room = min(ROOM, 4 * ceil(PIECE * n * d / (4 * (n + 1) * K1)))
-        self._rows, self._labels, self._waiting = np.empty((room, m), dtype=dtype), np.zeros(room, dtype=np.int64), 0
+        self._rows, self._Z, self._waiting = np.empty((room, m), dtype=dtype), np.empty((room, n * d), dtype=dtype), 0
+        self._labels, self._weights = np.zeros(room, dtype=np.int64), np.empty(room)
         self._products = np.empty((room, len(moving.basis) + room), dtype=dtype)
         self._ahead = np.empty(len(moving.basis), dtype=dtype)
         self._Mx, self._Tx = np.empty(n * K1, dtype=dtype), np.empty(K1, dtype=dtype)
@@ -59,20 +60,19 @@ class Stepping:
         if due is not None:
             np.dot(moving.M[:, r:], x[r:], out=self._Mx)
             np.dot(self._T[:, r:], x[r:], out=self._Tx)
-            self._kernels.correct(z, self._Mx, self._Tx, self._solved, *due)
+            mu = moving.refresh.mu
+            self._kernels.correct(z, self._Mx, self._Tx, self._solved, mu, due.D, due.shares, due.R, due.C)
 
     def learn(self, x: Array, z: Array, label: int, weight: float) -> None:
         """A labelled row and its projection; then some of the work that waits."""
-        moving, target, at = self.moving, self.moving.target, self._waiting
-        self._kernels.wait(x, z, label, weight, moving.TA, target.count, target.class_counts, self._rows, at)
-        self._labels[at] = label
+        self._kernels.keep(x, z, label, weight, self._waiting, self._rows, self._Z, self._labels, self._weights)
         self._waiting += 1
         self._seen += 1
         left = -self._seen % self._every
         if left == 0:
             self._finish_pieces()
             self._take_in(weight * self._ahead if self._waiting == 1 else None)
-            self._due, self._solved, self._written = moving.due(), 0, 0
+            self._due, self._solved, self._written = self.moving.due(), 0, 0
             self._pieces = self._work(self._due)
         elif left == 1 or self._waiting == len(self._rows):
             self._take_in()
@@ -94,7 +94,7 @@ class Stepping:
 
     def _take_in(self, products_of_one: Array | None = None) -> None:
         """The waiting rows join T, and the products follow."""
-        moving, kernels, B, K1 = self.moving, self._kernels, self._waiting, len(self._Tx)
+        moving, target, kernels, B = self.moving, self.moving.target, self._kernels, self._waiting
         if not B:
             return
         while self._due is not None and self._T is moving.T:  # the pieces to come need T as it was
@@ -104,19 +104,19 @@ class Stepping:
             kernels.few_products(rows, moving.basis, products)
         else:
             products[0, : len(moving.basis)] = products_of_one
-        kernels.few_products(rows, rows, products[:, means + K1 :])
+        kernels.few_products(rows, rows, products[:, len(moving.basis) :])
         kernels.add_products(0, B, y, products, products[:, means:], moving.TS, moving.TT)
-        kernels.join(rows, y, moving.T, moving.target.total, moving.target.class_totals)
+        kernels.add_labels(self._Z[:B], y, self._weights[:B], moving.TA, target.count, target.class_counts)
+        kernels.join(rows, y, moving.T, target.total, target.class_totals)
         self._waiting = 0
 
     def _work(self, due: Due) -> Iterator[None]:
         """The rest of a refresh, piece by piece."""
         moving, (n, K1, d), m = self.moving, self.moving.P.shape, len(self.moving.H)
-        for i in range(n):
-            moving.finish(i, due)
-            self._solved = i + 1
-            if (i + 1) % self._sources == 0:
-                yield
+        for i in range(0, n, self._sources):
+            moving.finish(slice(i, i + self._sources), due)
+            self._solved = i + self._sources
+            yield
         self._T = moving.T.copy()
         M, H = moving.M.reshape(n, K1, m), moving.H.reshape(m, n, d)
         for a in range(0, m, self._slice):
@@ -135,8 +135,7 @@ class Stepping:
         moving, (n, K1, d), k = self.moving, self.moving.P.shape, turn // 3 % len(self._Tx)
         M, T = moving.M.reshape(n, K1, -1), moving.T
         if turn % 3 == 0:
-            waiting = self._rows[: self._waiting][self._labels[: self._waiting] + 1 == k]  # in T A already
-            moving.TA[:, k] = ((T[k] + waiting.sum(axis=0)) @ moving.H).reshape(n, d)
+            moving.TA[:, k] = ((T[k] if k else T.sum(axis=0)) @ moving.H).reshape(n, d)
         elif turn % 3 == 1:
             self._kernels.project_each(M[:, k], moving.H, moving.MA[:, k])
         else:

@@ -61,33 +61,35 @@ def project_each(V: Array, H: Array, out: Array) -> None:
 
 
 @njit(cache=True)
-def add_label(z: Array, label: int, weight: float, TA: Array, count: Array, class_counts: Array) -> None:
-    """`add_labels` for one row z (nd)."""
-    n, d, times = TA.shape[0], TA.shape[2], z.dtype.type(weight)
-    count[0] += weight
-    class_counts[label] += weight
-    for i in range(n):
-        for j in range(d):
-            TA[i, label + 1, j] += times * z[i * d + j]
+def add_labels(Z: Array, y: Array, weight: Array, TA: Array, count: Array, class_counts: Array) -> None:
+    """T A and the target's counts with the rows that join T: TA[i, 0] and TA[i, y + 1] += z_i, Z (B x nd) projected."""
+    n, d = TA.shape[0], TA.shape[2]
+    for t in range(len(y)):
+        k = y[t]
+        if k < 0:
+            continue
+        times = weight[t] if len(weight) else 1.0
+        count[0] += times
+        class_counts[k] += times
+        scale = Z.dtype.type(times)
+        for i in range(n):
+            for j in range(d):
+                share = scale * Z[t, i * d + j]
+                TA[i, 0, j] += share
+                TA[i, k + 1, j] += share
 
 
 @njit(cache=True)
-def wait(
-    x: Array, z: Array, label: int, weight: float, TA: Array, count: Array, class_counts: Array, rows: Array, at: int
+def keep(
+    x: Array, z: Array, label: int, weight: float, at: int, rows: Array, Z: Array, labels: Array, weights: Array
 ) -> None:
-    """`add_label`, and the row, counted `weight` times, to rows[at]."""
-    add_label(z, label, weight, TA, count, class_counts)
+    """A labelled row, as often as it counts, and its projections, to a place among the rows that wait."""
+    labels[at], weights[at] = label, weight
     times = x.dtype.type(weight)
     for j in range(len(x)):
         rows[at, j] = times * x[j]
-
-
-@njit(cache=True)
-def add_labels(Z: Array, y: Array, weight: Array, TA: Array, count: Array, class_counts: Array) -> None:
-    """T A and the target's counts with the rows that join T: TA[i, y + 1] += z_i, Z (B x nd) the projected rows."""
-    for t in range(len(y)):
-        if y[t] >= 0:
-            add_label(Z[t], y[t], weight[t] if len(weight) else 1.0, TA, count, class_counts)
+    for j in range(len(z)):
+        Z[at, j] = z[j]
 
 
 @njit(cache=True)
@@ -146,43 +148,54 @@ def target_means(Y: Array, shares: Array, out: Array) -> None:
 
 @njit(cache=True)
 def factor(
-    SS: Array, TS: Array, TT: Array, MA: Array, TA: Array, D: Array, shares: Array, mu: float, R: Array, C: Array
+    SS: Array,
+    TS: Array,
+    TT: Array,
+    MA: Array,
+    TA: Array,
+    mu: float,
+    D: Array,
+    shares: Array,
+    R: Array,
+    C: Array,
+    MG: Array,
 ) -> None:
-    """The first half of a refresh: R_i R_i^T = I + mu G_i G_i^T (R_i lower triangular) and C_i = mu G_i A_i."""
+    """A refresh is due: fills R, C and MG of a `Due` from the kept products."""
     n, K1, d = MA.shape
     LT, LTLT, LTS, gram = np.empty((K1, K1)), np.empty((K1, K1)), np.empty((K1, K1)), np.empty((K1, K1))
     target_means(TT, shares, LT)
     target_means(LT.T.copy(), shares, LTLT)
     for i in range(n):
         target_means(TS[i], shares, LTS)
-        target_means(TA[i], shares, C[i])
-        SLT = LTS.T.copy()
+        MG[i] = SS[i] - LTS.T
         for a in range(K1):
             scale = mu * D[i, a]
             for b in range(K1):
-                gram[a, b] = scale * D[i, b] * (SS[i, a, b] - SLT[a, b] - LTS[a, b] + LTLT[a, b])
+                gram[a, b] = scale * D[i, b] * (MG[i, a, b] - LTS[a, b] + LTLT[a, b])
             gram[a, a] += 1.0
             for j in range(d):
-                C[i, a, j] = scale * (MA[i, a, j] - C[i, a, j])
+                C[i, a, j] = D[i, a] * (MA[i, a, j] - shares[a] * TA[i, a, j])
         R[i] = np.linalg.cholesky(gram)
 
 
 @njit(cache=True)
-def finish(
-    i: int, SS: Array, TS: Array, TT: Array, MA: Array, TA: Array, D: Array, shares: Array, R: Array, C: Array
-) -> None:
-    """The second half, source i: C_i <- D_i (R_i R_i^T)^{-1} C_i, so that A_i loses (M_i - L T)^T C_i.
+def follow(lost: Array, C: Array, D: Array, shares: Array, mu: float, MA: Array, TA: Array) -> None:
+    """M_i A_i -= lost; T A_i from the new gaps' products C_i = D_i (M_i A_i - L T A_i); then C_i <- mu D_i C_i.
 
-    M_i A_i and T A_i lose their share: M_i (M_i - L T)^T C_i and T (M_i - L T)^T C_i.
+    Where D_i has a zero there is no gap, now or later, or T has nothing.
     """
-    K1 = len(TT)
-    LTS, LT = np.empty((K1, K1)), np.empty((K1, K1))
-    target_means(TS[i], shares, LTS)
-    target_means(TT, shares, LT)
-    _solve(R[i], C[i])
-    C[i] *= D[i].reshape(-1, 1)
-    MA[i] -= np.dot(SS[i] - LTS.T, C[i])
-    TA[i] -= np.dot(TS[i] - LT.T, C[i])
+    n, K1, d = C.shape
+    for i in range(n):
+        for a in range(K1):
+            for j in range(d):
+                MA[i, a, j] -= lost[i, a, j]
+            if D[i, a] > 0.0:
+                gap, count = 1.0 / D[i, a], 1.0 / shares[a]
+                for j in range(d):
+                    TA[i, a, j] = count * (MA[i, a, j] - gap * C[i, a, j])
+            scale = mu * D[i, a]
+            for j in range(d):
+                C[i, a, j] *= scale
 
 
 @njit(cache=True)
@@ -198,11 +211,13 @@ def move(C: Array, shares: Array, P: Array, U: Array) -> None:
 
 
 @njit(cache=True)
-def correct(z: Array, Mx: Array, Tx: Array, solved: int, D: Array, shares: Array, R: Array, C: Array) -> None:
+def correct(
+    z: Array, Mx: Array, Tx: Array, solved: int, mu: float, D: Array, shares: Array, R: Array, C: Array
+) -> None:
     """A row projected by A as it was (nd), brought to where the refresh will have A, from M_i x and T x.
 
     z_i -= C_i^T (M_i x - L T x) with C_i from `finish` for the first `solved` sources; the others' is still that from
-    `factor`: z_i -= C_i^T (R_i R_i^T)^{-1} D_i (M_i x - L T x).
+    `factor`: z_i -= mu C_i^T (R_i R_i^T)^{-1} D_i (M_i x - L T x).
     """
     n, K1, d = C.shape
     LTx = shares * Tx
@@ -210,37 +225,11 @@ def correct(z: Array, Mx: Array, Tx: Array, solved: int, D: Array, shares: Array
     for i in range(n):
         v = Mx[i * K1 : (i + 1) * K1] - LTx
         if i >= solved:
-            v *= D[i]
+            v *= mu * D[i]
             _solve_one(R[i], v)
         for a in range(K1):
             for j in range(d):
                 z[i * d + j] -= v[a] * C[i, a, j]
-
-
-@njit(cache=True)
-def _solve(R: Array, B: Array) -> None:
-    """B <- (R R^T)^{-1} B in place; four rows at a time, so that each row of B is read and written less often."""
-    n = len(R)
-    for i in range(n):
-        fours = i - i % 4
-        for j in range(0, fours, 4):
-            _subtract_four(B[i], R[i, j], R[i, j + 1], R[i, j + 2], R[i, j + 3], B[j : j + 4])
-        for j in range(fours, i):
-            B[i] -= R[i, j] * B[j]
-        B[i] *= 1.0 / R[i, i]
-    for i in range(n - 1, -1, -1):
-        fours = n - (n - i - 1) % 4
-        for j in range(i + 1, fours, 4):
-            _subtract_four(B[i], R[j, i], R[j + 1, i], R[j + 2, i], R[j + 3, i], B[j : j + 4])
-        for j in range(fours, n):
-            B[i] -= R[j, i] * B[j]
-        B[i] *= 1.0 / R[i, i]
-
-
-@njit(cache=True)
-def _subtract_four(row: Array, a: float, b: float, c: float, d: float, B: Array) -> None:
-    for k in range(len(row)):
-        row[k] -= a * B[0, k] + b * B[1, k] + c * B[2, k] + d * B[3, k]
 
 
 @njit(cache=True, fastmath=SUMS)

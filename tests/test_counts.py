@@ -1,0 +1,245 @@
+"""What a step costs, in counts and not in seconds: products with the large matrices, eigenproblems, bytes.
+
+A number here that has to grow is a slow-down, and is to be argued for where it is changed.
+"""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.sparse as sp
+
+from hedgerow import Domain, OnlineTransferClassifier
+from hedgerow.align import JDA, moving, stepping
+from hedgerow.ridge import regression
+
+M, K, D, N_SOURCES = 400, 6, 8, 2  # features, classes, dimension, sources
+
+
+class Counted(np.ndarray):
+    """A matrix that notes what it is multiplied with."""
+
+    products: list[tuple[int, ...]]
+
+    def __array_finalize__(self, other: Any) -> None:
+        self.products = getattr(other, "products", [])
+
+    def __array_ufunc__(self, ufunc, method, *inputs, out=None, **options):
+        if ufunc is np.matmul:
+            self.products.append(tuple(np.shape(part) for part in inputs))
+        plain = [np.asarray(part) if isinstance(part, Counted) else part for part in inputs]
+        into = {} if out is None else {"out": tuple(np.asarray(part) for part in out)}
+        return getattr(ufunc, method)(*plain, **into, **options)
+
+
+class CountingNumpy:
+    """NumPy as a module sees it, with its calls of `dot` noted."""
+
+    def __init__(self) -> None:
+        self.dots: list[tuple[int, ...]] = []
+
+    def __getattr__(self, name):
+        return getattr(np, name)
+
+    def dot(self, a, b, out=None):
+        self.dots.append((np.shape(a), np.shape(b)))
+        return np.dot(a, b, out=out)
+
+
+def made(method="oddm", stream=700, **options):
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(K, M)) / 10
+
+    def domain(name, rows):
+        codes = rng.permutation(np.arange(rows) % K)
+        return Domain(name, centres[codes] + rng.normal(size=(rows, M)) / 20, codes)
+
+    sources = [domain(f"source {i}", 60) for i in range(N_SOURCES)]
+    given = {"preprocess": (), "dim": D, "rounds": 2} if method == "oddm" else {}
+    clf = OnlineTransferClassifier(method, **given, **options).fit_domains(sources, domain("warm-up", 40))
+    target = domain("target", stream)
+    return clf, target.X, np.asarray(target.y)
+
+
+def logged(monkeypatch, module, name):
+    calls = []
+    original = getattr(module, name)
+
+    def call(*given):
+        calls.append(given)
+        return original(*given)
+
+    monkeypatch.setattr(module, name, call)
+    return calls
+
+
+# -- the replay -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("every", [5, 20, 60])
+def test_a_block_is_two_products_with_the_spaces_and_the_means_and_one_update(every, monkeypatch):
+    """Whatever T_w is: X H, X [means, sums]^T, and H takes in the block's class sums."""
+    clf, X, y = made(refresh_every=every)
+    seen: dict[str, list[Any]] = {"H": [], "basis": []}
+    original = moving.Moving.__init__
+
+    def counting(self, *given):
+        original(self, *given)
+        for name, products in seen.items():
+            matrix = getattr(self, name).view(Counted)
+            matrix.products = products
+            setattr(self, name, matrix)
+
+    monkeypatch.setattr(moving.Moving, "__init__", counting)
+    monkeypatch.setattr(moving, "ANCHOR", 10**9)
+    updates = logged(monkeypatch, moving, "add_product")
+    refreshes = logged(monkeypatch, moving.Moving, "_refresh")
+    learner = clf.learner_
+    learner.run(X, y)
+    blocks = -(-len(X) // learner.block)
+    sizes = [min(learner.block, len(X) - a) for a in range(0, len(X), learner.block)]
+    K1 = K + 1
+    assert seen["H"] == [((B, M), (M, N_SOURCES * D)) for B in sizes]
+    assert seen["basis"] == [((B, M), (M, (N_SOURCES + 1) * K1)) for B in sizes]
+    assert len(updates) == blocks
+    assert len(refreshes) == len(X) // every
+
+
+@pytest.mark.parametrize("every", [5, 20, 60])
+def test_a_block_allocates_what_its_own_rows_need(every):
+    """No second copy of the spaces or the rows, and nothing that stays."""
+    clf, X, y = made(refresh_every=every)
+    learner = clf.learner_
+    B, n, K1 = learner.block, N_SOURCES, K + 1
+    learner.run(X[:B], y[:B])
+    R = len(moving._cut(y[B : 2 * B], learner.seen, every, K)[2])
+    rows = B * (n * D + (n + 1) * K1 + R + n * D + 2 * n * K)  # projected, multiplied, normalised, scored
+    sums = R * (M + n * K1 + K1 + R + n * D) + K1 * n * D  # themselves, multiplied, and what the spaces lose
+    trace = B * (K + 2 * n + 2 * n)
+    kept, held = traced(lambda: learner.run(X[B : 2 * B], y[B : 2 * B]))
+    assert held == pytest.approx(8 * (rows + sums + K * M + trace), rel=0.02)
+    assert kept < 2048
+
+
+# -- one instance -----------------------------------------------------------------------------------------------
+
+
+def test_a_live_step_is_one_pass_over_the_spaces(monkeypatch):
+    """The prediction reads them; the label finds its projection there. Near a refresh, the means and sums as well."""
+    every, rows = 20, 200
+    clf, X, y = made(refresh_every=every)
+    numpy = CountingNumpy()
+    monkeypatch.setattr(stepping, "np", numpy)
+    for x, label in zip(X[:rows], y[:rows], strict=True):
+        clf.predict_one(x)
+        clf.learn_one(x, label)
+    spaces, means = (M, N_SOURCES * D), ((N_SOURCES + 1) * (K + 1), M)
+    assert numpy.dots.count(((M,), spaces)) == rows
+    assert numpy.dots.count((means, (M,))) == rows // every
+    corrections = len(numpy.dots) - rows - rows // every
+    assert corrections == 2 * 4 * (rows // every - 1)  # by M and by T, in four steps of a window
+
+
+def test_a_live_step_allocates_nothing_to_speak_of():
+    every, first, last = 20, 60, 160
+    clf, X, y = made(refresh_every=every)
+    kept, held = [], []
+    for i in range(last):
+        one = traced(lambda i=i: (clf.predict_one(X[i]), clf.learn_one(X[i], y[i])))
+        if i >= first:
+            kept.append(one[0])
+            held.append(one[1])
+    assert np.median(held) <= 1024 < X[0].nbytes  # Python's own objects
+    assert np.median(kept) <= 128
+    assert sorted(held)[-3 * (last - first) // every - 1] <= 4096  # but for three steps of a window
+    assert max(held) <= 8 * 5 * N_SOURCES * (K + 1) * M  # a slice of the gaps
+
+
+# -- JDA --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def eigenproblems(monkeypatch):
+    """The sizes of the symmetric eigenproblems that are solved."""
+    sizes = []
+    for module, name in ((scipy.linalg, "eigh"), (np.linalg, "eigh")):
+        original = getattr(module, name)
+
+        def solve(S, *given, original=original, **options):
+            sizes.append(len(S))
+            return original(S, *given, **options)
+
+        monkeypatch.setattr(module, name, solve)
+    return sizes
+
+
+def domains(m, source=120, target=80):
+    rng = np.random.default_rng(1)
+    falling = 1 / np.sqrt(np.arange(1, m + 1))
+    codes = np.arange(source) % K
+    centres = 0.6 * rng.normal(size=(K, m))
+    X = (centres[codes] + rng.normal(size=(source, m))) * falling
+    return X, codes, (centres[np.arange(target) % K] + rng.normal(size=(target, m)) + 0.3) * falling
+
+
+@pytest.mark.parametrize("m", [150, 1000])
+def test_jda_factorises_once_and_then_solves_small_problems(m, eigenproblems):
+    """min(m, N) once; then for each round one of 2d + 2k, and one or two of 3d + 2k: k is 1 at first, then K + 1."""
+    out = JDA(dim=D, lam=0.1, rounds=5).fit(*domains(m))
+    rounds, k = len(out.info.discrepancy), K + 1
+    assert rounds > 2
+    assert eigenproblems[0] == min(m, 200)
+    small = {1: [2 * D + 2, 3 * D + 2], k: [2 * D + 2 * k, 3 * D + 2 * k]}
+    found = eigenproblems[1:]
+    assert found[:2] == small[1]
+    assert set(found[2:]) == set(small[k])
+    assert found.count(small[k][0]) == rounds - 1
+    assert found.count(small[k][1]) <= 2 * (rounds - 1)
+
+
+def test_jda_of_sparse_rows_holds_its_directions_and_little_more(eigenproblems):
+    """m = 20,000 features, 50 nonzeros a row: A and one more of its size; no row is written out."""
+    rng = np.random.default_rng(2)
+    m, N, nonzeros = 20_000, 120, 50
+    X = sp.csr_array(
+        (rng.random(N * nonzeros), (np.arange(N).repeat(nonzeros), rng.integers(0, m, N * nonzeros))), (N, m)
+    )
+    codes = np.arange(80) % K
+    JDA(dim=D, rounds=2).fit(X[:80], codes, X[80:])
+    eigenproblems.clear()
+    _, held = traced(lambda: JDA(dim=D, rounds=2).fit(X[:80], codes, X[80:]))
+    assert eigenproblems[0] == N
+    assert held <= 8 * (2 * m * D + 4 * m + 12 * N * N + 8 * N * nonzeros) < 8 * N * m
+
+
+# -- our own learner --------------------------------------------------------------------------------------------
+
+
+def test_our_learner_reads_each_P_once_a_block_and_writes_it_when_labels_are_folded(monkeypatch):
+    clf, X, y = made("hedgerow", stream=200)
+    learner = clf.learner_
+    names = [name for name in learner.state if name.endswith(".P")]
+    learner.run(X[:50], y[:50])
+    reads = logged(monkeypatch, regression, "symmetric_product")
+    writes = logged(monkeypatch, regression, "subtract_gram")
+    learner.run(X[50:100], y[50:100])
+    assert [len(rows) for rows, _ in reads] == [50] * len(names)
+    assert [len(rows) for _, rows in writes] == [50] * len(names)
+    assert {id(P) for _, P in reads} == {id(P) for P, _ in writes}
+
+
+def traced(work):
+    """Bytes that stay after the work, and the most that it held."""
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        tracemalloc.reset_peak()
+        work()
+        after, peak = tracemalloc.get_traced_memory()
+        return after - before, peak - before
+    finally:
+        tracemalloc.stop()

@@ -1,0 +1,184 @@
+"""Laws of the path of one row: what a block gives, whatever comes between a prediction and its label."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from laws import METHODS, assert_close_state, fitted, law, make_task, seeds
+from test_moving import assert_same_moments, plainly, rules, setting
+
+from hedgerow import OnlineTransferClassifier
+from hedgerow.align import stepping
+from hedgerow.align.moving import Moving
+from hedgerow.align.stepping import Stepping
+from hedgerow.errors import InputError
+
+
+def stepped(A, sources, target, X, y, weight, rule, piece):
+    """Row by row through `Stepping`, with pieces of any size."""
+    n, m, d = A.shape
+    H = np.ascontiguousarray(A.transpose(1, 0, 2)).reshape(m, n * d)
+    before, stepping.PIECE = stepping.PIECE, piece
+    try:
+        steps = Stepping(Moving(H, sources, copy.deepcopy(target), rule), 0)
+    finally:
+        stepping.PIECE = before
+    Z = np.empty((len(X), n * d))
+    for x, label, w, z in zip(X, y, weight, Z, strict=True):
+        steps.project(x, z)
+        if label >= 0:
+            steps.learn(x, z, int(label), float(w))
+    steps.finish()
+    return Z.reshape(-1, n, d), H.reshape(m, n, d).transpose(1, 0, 2), steps.moving.target
+
+
+@given(seeds, rules, st.booleans(), st.sampled_from([0.01, 0.3, 2, 7, 100]), st.integers(1, 3))
+@law(80)
+def test_pieces_are_the_plain_update(seed, rule, weighted, piece, n):
+    A, sources, target, X, y, weight = setting(seed, n=n, N=90)
+    weight = weight if weighted else np.ones(len(y))
+    Z, after, moments = plainly(A, sources, target, X, y, weight, rule)
+    got = stepped(A, sources, target, X, y, weight, rule, piece)
+    np.testing.assert_allclose(got[0], Z, atol=1e-8)
+    np.testing.assert_allclose(got[1], after, atol=1e-8)
+    assert_same_moments(got[2], moments)
+
+
+def disturb(clf, rng, x, task):
+    """Anything that must not matter between a prediction and its label."""
+    what = rng.integers(0, 8)
+    if what == 0:
+        clf.predict_one(task.X[0])
+    elif what == 1:
+        clf.predict(task.X[:3])
+    elif what == 2:
+        clf.learner_.state  # noqa: B018
+    elif what == 3:
+        clf.learn_one(x, None)
+    elif what == 4:
+        clf.weights_, clf.discrepancy_, clf.bound_  # noqa: B018
+    elif what == 5:
+        x = x.copy()
+    elif what == 6:
+        clf.predict_proba_one(x)
+    return x
+
+
+@pytest.mark.parametrize("method", METHODS)
+@given(seeds, st.sampled_from([None, 0.8]), st.sampled_from(["scores", "vote"]), st.sampled_from([(), "zscore+unit"]))
+@law(6)
+def test_one_by_one_with_disturbances_is_a_block(method, seed, beta, combine, steps):
+    task = make_task(seed, stream=60, missing=0.2, new_classes=1)
+    clf = fitted(task, method, refresh_every=7, beta=beta, combine=combine, preprocess=steps)
+    block = copy.deepcopy(clf)
+    rng = np.random.default_rng(seed)
+    predictions = []
+    for x, label in zip(task.X, task.y, strict=True):
+        predictions.append(clf.predict_one(x))
+        clf.learn_one(disturb(clf, rng, x, task), label)
+    np.testing.assert_array_equal(block.predict_then_learn(task.X, task.y), predictions)
+    assert_close_state(clf.learner_.state, block.learner_.state, 1e-8)
+    np.testing.assert_allclose(clf.weights_, block.weights_, atol=1e-10)
+
+
+@pytest.mark.parametrize("method", ["pa", "homotlms", "oddm"])
+def test_one_row_and_blocks_in_turn(method):
+    task = make_task(3, stream=120, K=4)
+    clf = fitted(task, method, refresh_every=9)
+    whole = copy.deepcopy(clf)
+    expected, got, start = whole.predict_then_learn(task.X, task.y), [], 0
+    rng = np.random.default_rng(1)
+    while start < 120:
+        end = min(start + int(rng.integers(1, 25)), 120)
+        if rng.random() < 0.5:
+            got += clf.predict_then_learn(task.X[start:end], task.y[start:end]).tolist()
+        else:
+            for x, label in zip(task.X[start:end], task.y[start:end], strict=True):
+                got.append(clf.predict_one(x))
+                clf.learn_one(x, label)
+        start = end
+    np.testing.assert_array_equal(got, expected)
+    assert_close_state(clf.learner_.state, whole.learner_.state)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_rows_as_they_come(dtype):
+    """Read-only, strided, of the other precision, whole numbers, lists, a buffer that is used again."""
+    task = make_task(2, dtype=dtype, stream=40)
+    X = np.round(task.X * 8).astype(dtype)
+    clf = fitted(task, "oddm", refresh_every=5, dtype=dtype, preprocess=())
+    expected = copy.deepcopy(clf).predict_then_learn(X, task.y)
+    strided, buffer = np.asfortranarray(X), np.empty(X.shape[1], dtype=dtype)
+    frozen = X.copy()
+    frozen.setflags(write=False)
+    kinds = [
+        lambda i: X[i],
+        lambda i: frozen[i],
+        lambda i: strided[i],
+        lambda i: X[i].astype("float32" if dtype == "float64" else "float64"),
+        lambda i: X[i].astype(int),
+        lambda i: X[i].tolist(),
+        lambda i: np.copyto(buffer, X[i]) or buffer,
+    ]
+    got = []
+    for i, label in enumerate(task.y):
+        x = kinds[i % len(kinds)](i)
+        got.append(clf.predict_one(x))
+        clf.learn_one(x, label)
+    np.testing.assert_array_equal(got, expected)
+
+
+def test_a_row_changed_after_its_prediction_is_another_row():
+    task = make_task(5, stream=30)
+    a = fitted(task, "oddm", refresh_every=4)
+    b = copy.deepcopy(a)
+    for x, label in zip(task.X, task.y, strict=True):
+        row = x.copy()
+        a.predict_one(row)
+        row *= 0.5
+        a.learn_one(row, label)
+        b.learn_one(0.5 * x, label)
+    assert_close_state(a.learner_.state, b.learner_.state)
+
+
+@pytest.mark.parametrize("method", ["pa", "oddm"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e300])
+def test_a_bad_row_is_refused_and_changes_nothing(method, bad):
+    task = make_task(1)
+    clf = fitted(task, method, refresh_every=3).partial_fit(task.X[:5], task.y[:5])
+    twin = copy.deepcopy(clf)
+    row = task.X[6].copy()
+    row[3] = bad
+    for call in (lambda: clf.predict_one(row), lambda: clf.learn_one(row, task.y[6])):
+        with pytest.raises(InputError, match="x: "):
+            call()
+    for short in (row[:3], np.zeros(0), np.zeros((2, 6))):
+        with pytest.raises(InputError, match="expected one instance"):
+            clf.predict_one(short)
+    assert_close_state(clf.learner_.state, twin.learner_.state, 0)
+    np.testing.assert_array_equal(clf.predict(task.X), twin.predict(task.X))
+
+
+def test_a_long_live_stream_stays_with_the_replay():
+    """Over many refreshes, with rounding kept from adding up in different ways."""
+    task = make_task(8, stream=3000, K=3, m=5)
+    clf = fitted(task, "oddm", refresh_every=2, mu=0.2)
+    block = copy.deepcopy(clf)
+    for x, label in zip(task.X, task.y, strict=True):
+        clf.learn_one(x, label)
+    block.partial_fit(task.X, task.y)
+    np.testing.assert_allclose(clf.learner_.state["A"], block.learner_.state["A"], atol=1e-9)
+    assert_close_state(clf.learner_.state, block.learner_.state, 1e-6)
+
+
+def test_a_cold_start_one_by_one():
+    task = make_task(0)
+    one, block = OnlineTransferClassifier("pa"), OnlineTransferClassifier("pa")
+    for x, label in zip(task.X, task.y, strict=True):
+        one.learn_one(x, label)
+    block.partial_fit(task.X[:1], task.y[:1]).partial_fit(task.X[1:], task.y[1:])
+    assert_close_state(one.learner_.state, block.learner_.state)
