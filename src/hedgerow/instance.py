@@ -34,17 +34,17 @@ class Instance:
     ) -> None:
         from hedgerow.kernels import live
 
-        self._kernels, self._mixer, self._H, self._stepping = live, mixer, H, stepping
-        W, self._seen = state["W"], state["seen"]
+        self._kernels, self._H, self._stepping = live, H, stepping
+        W = state["W"]
         width = W.shape[2] if H is None else H.shape[1]
         last, self._raw, z = (np.empty(size, dtype=W.dtype) for size in (len(target.total), width, width))
         F, f = np.empty(W.shape[:2], dtype=W.dtype), np.empty(W.shape[1])
-        p = np.ascontiguousarray(mixer.weights(state, int(self._seen[0])))
+        p = np.ascontiguousarray(mixer.weights(state, int(state["seen"][0])))
         counters = [state[name] for name in ("seen", "mistakes", "mixture_loss", "expert_loss", "expert_mistakes")]
-        self._n, self._last, self._fresh = len(p), last, False
+        self._last, self._fresh = last, False
         self._scoring = (last, self._raw, z, W, space, p, to_unit, mixer.combination == "vote", F, f)
         self._learning = (z, W, which, space, RULES[head.rule], float(head.C), F, f, p)
-        self._counting = tuple(counters)
+        self._counting = (mixer.beta or 0.0, *counters)
         self._moments = (target.count, target.total, target.class_counts, target.class_totals)
 
     def predict(self, x: Array) -> int:
@@ -62,14 +62,19 @@ class Instance:
         """The label of a preprocessed row; if it is not the row of the last prediction, that is made first."""
         if not self._fresh:
             self.predict(x)
-        rate = self._mixer.rate(int(self._seen[0]) + 1, self._n)
-        while not self._kernels.learn(x, self._last, label, weight, *self._learning, rate, *self._counting):
+        while not self._kernels.learn(x, self._last, label, weight, *self._learning, *self._counting):
             self.predict(x)
         self._fresh = False  # after the label the scores are others
         if self._stepping is not None:
-            self._stepping.learn(self._last, self._raw, label, weight)
+            self._kernels.keep(self._last, self._raw, label, weight, self._stepping.waiting, *self._stepping.buffers)
+            self._stepping.learned(weight)
         else:
             self._kernels.count(self._last, label, weight, *self._moments)
+
+    @property
+    def refreshing(self) -> bool:
+        """Whether a refresh is being worked off, piece by piece."""
+        return self._stepping is not None and self._stepping.under_way
 
     def finish(self) -> None:
         """Write what was put off."""

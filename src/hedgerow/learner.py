@@ -221,6 +221,11 @@ class Learner(OnlineLearner):
         elif weight > 0:
             instance.learn(self.pre.fold(x[None], LEARNED)[0] if self.pre.steps else x, y, weight)
 
+    @property
+    def refreshing(self) -> bool:
+        """Whether a refresh on the path of one row is still being worked off."""
+        return self._instance is not None and self._instance.refreshing
+
     def _take_up(self) -> Instance | None:
         """The path of one row, where there is a compiled one."""
         plan, mixer, head = self.plan, self.plan.mixer, self.head

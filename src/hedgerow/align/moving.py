@@ -57,14 +57,13 @@ class Window(NamedTuple):
 class Due(NamedTuple):
     """A refresh under way: weights D_i of the gaps, 1/counts, R_i with R_i R_i^T = I + mu G_i G_i^T.
 
-    C_i is G_i A_i until `Moving.finish`; MG_i = M_i (M_i - L T)^T.
+    C_i is that of the sources which `Moving.finish` has done.
     """
 
     D: Array
     shares: Array
     R: Array
     C: Array
-    MG: Array
 
 
 class Moving:
@@ -91,7 +90,7 @@ class Moving:
         self.TT = np.asarray(self.T @ self.T.T, dtype=np.float64)
         self.MA, self.TA = M @ A, self.T @ A
         self.TA[:, 0] += self.TA[:, 1:].sum(axis=1)
-        self._solving = [np.empty(part.shape) for part in (self.SS, self.MA, self.SS)]
+        self._R, self._C, self._MG = (np.empty(part.shape) for part in (self.SS, self.MA, self.SS))
         self.P, self.U = np.zeros_like(self.MA), np.zeros((K1, H.shape[1]), dtype=H.dtype)
 
     @property
@@ -153,28 +152,27 @@ class Moving:
         self._moved = True
 
     def due(self) -> Due:
-        """A refresh that is due: factors and right-hand sides for all sources."""
+        """A refresh that is due, with the factors of all sources. Until it is finished, T and T A must wait."""
         rule, counts = self.refresh, self.target.counts
         D, shares = gap_weights(self.counts, counts, rule.unseen, rule.kappa), 1 / or_one(counts)
-        due = Due(D, shares, *self._solving)
-        self._kernels.factor(self.SS, self.TS, self.TT, self.MA, self.TA, rule.mu, *due)
+        self._kernels.factor(self.SS, self.TS, self.TT, rule.mu, D, shares, self._R)
         self.refreshes += 1
-        return due
+        return Due(D, shares, self._R, self._C)
 
     def finish(self, sources: slice, due: Due) -> None:
-        """Some sources of it: C_i <- mu D_i (R_i R_i^T)^{-1} C_i, and M_i A_i and T A_i follow.
+        """Some sources of it: C_i = mu D_i (R_i R_i^T)^{-1} G_i A_i, and M_i A_i and T A_i follow.
 
-        M_i A_i loses MG_i C_i. The new gaps' products are (R_i R_i^T)^{-1} G_i A_i, which gives T A_i.
+        M_i A_i loses M_i (M_i - L T)^T C_i. The new gaps' products are (R_i R_i^T)^{-1} G_i A_i, which gives T A_i.
         """
         from scipy.linalg.blas import dtrsm
 
-        C, MG = due.C[sources], due.MG[sources]
+        C, MG, D, mu = due.C[sources], self._MG[sources], due.D[sources], self.refresh.mu
+        MA, TA = self.MA[sources], self.TA[sources]
+        self._kernels.gaps(self.SS[sources], self.TS[sources], MA, TA, D, due.shares, C, MG)
         for R, c in zip(due.R[sources], C, strict=True):  # as c^T R^{-T} R^{-1}, in BLAS's order of memory
             dtrsm(1.0, R.T, c.T, side=1, overwrite_b=True)
             dtrsm(1.0, R.T, c.T, side=1, trans_a=True, overwrite_b=True)
-        mu, D = self.refresh.mu, due.D[sources]
-        lost = MG @ (mu * D[:, :, None] * C)
-        self._kernels.follow(lost, C, D, due.shares, mu, self.MA[sources], self.TA[sources])
+        self._kernels.follow(MG @ (mu * D[:, :, None] * C), C, D, due.shares, mu, MA, TA)
 
     def _join(self, S: Matrix, classes: Array, lost: Array) -> None:
         """T takes in the class sums S of a block, and H gives their share, so that A stays as it is."""

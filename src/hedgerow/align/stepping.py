@@ -21,7 +21,8 @@ import numpy as np
 from hedgerow.align.moving import Due, Moving
 from hedgerow.arrays import Array
 
-PIECE = 6  # size of a piece in flops, over those of one row's projection; a matrix product does these faster
+PIECE = 3.5  # size of a piece in flops, over those of one row's projection; a matrix product does these faster
+PASS = 8  # flops that reading and writing a number of A takes the time of
 ROOM = 64  # most rows that wait
 
 
@@ -36,8 +37,10 @@ class Stepping:
         n, K1, d = moving.P.shape
         m, dtype = len(moving.H), moving.H.dtype
         self.moving, self._seen, self._every = moving, seen, moving.refresh.every
-        room = min(ROOM, 4 * ceil(PIECE * n * d / (4 * (n + 1) * K1)))
-        self._rows, self._Z, self._waiting = np.empty((room, m), dtype=dtype), np.empty((room, n * d), dtype=dtype), 0
+        self._sources = max(1, int(PIECE * m * n / (6 * K1 * K1)))  # whose C_i is one piece
+        self._enough = max(4, min(ROOM, int(PIECE * n * d / ((n + 1) * K1)) // 4 * 4))
+        room = self._enough + ceil(n / self._sources) + 1
+        self._rows, self._Z, self.waiting = np.empty((room, m), dtype=dtype), np.empty((room, n * d), dtype=dtype), 0
         self._labels, self._weights = np.zeros(room, dtype=np.int64), np.empty(room)
         self._products = np.empty((room, len(moving.basis) + room), dtype=dtype)
         self._ahead = np.empty(len(moving.basis), dtype=dtype)
@@ -45,11 +48,20 @@ class Stepping:
         self._T = moving.T  # as it was when the refresh became due
         self._due: Due | None = None
         self._solved = self._written = 0
-        self._slice = max(1, PIECE * m // K1)
-        self._sources = max(1, PIECE * m * n // (6 * K1 * K1))  # whose C_i is one piece
-        pieces = ceil(n / self._sources) + ceil(m / self._slice) + 1
-        self._at_once = ceil(pieces / max(1, self._every - 2 - self._every // room))
+        self._slice = max(1, int(PIECE * m / (K1 + PASS)))
+        pieces = ceil(n / self._sources) + ceil(m / self._slice) + 2
+        self._at_once = ceil(pieces / max(1, self._every - 2 - self._every // self._enough))
         self._pieces: Iterator[None] = iter(())
+
+    @property
+    def under_way(self) -> bool:
+        """Whether a refresh is being worked off."""
+        return self._due is not None
+
+    @property
+    def _free(self) -> bool:
+        """Whether no piece to come needs T A and T as they are."""
+        return self._due is None or self._T is not self.moving.T
 
     def project(self, x: Array, z: Array) -> None:
         """A_i^T x of all spaces into z (nd)."""
@@ -58,23 +70,27 @@ class Stepping:
         if (self._seen + 1) % self._every == 0:  # the next label ends the window: what can be done before is done now
             np.dot(moving.basis, x, out=self._ahead)
         if due is not None:
-            np.dot(moving.M[:, r:], x[r:], out=self._Mx)
-            np.dot(self._T[:, r:], x[r:], out=self._Tx)
+            np.matmul(moving.M[:, r:], x[r:], out=self._Mx)
+            np.matmul(self._T[:, r:], x[r:], out=self._Tx)
             mu = moving.refresh.mu
-            self._kernels.correct(z, self._Mx, self._Tx, self._solved, mu, due.D, due.shares, due.R, due.C)
+            self._kernels.correct(z, self._Mx, self._Tx, self._solved, mu, *due, moving.MA, moving.TA)
 
-    def learn(self, x: Array, z: Array, label: int, weight: float) -> None:
-        """A labelled row and its projection; then some of the work that waits."""
-        self._kernels.keep(x, z, label, weight, self._waiting, self._rows, self._Z, self._labels, self._weights)
-        self._waiting += 1
+    @property
+    def buffers(self) -> tuple[Array, Array, Array, Array]:
+        """Where rows wait: as often as they count, their projections, labels, weights. `waiting` is the next place."""
+        return self._rows, self._Z, self._labels, self._weights
+
+    def learned(self, weight: float) -> None:
+        """There is one more row in the buffers; then some of the work that waits."""
+        self.waiting += 1
         self._seen += 1
         left = -self._seen % self._every
         if left == 0:
             self._finish_pieces()
-            self._take_in(weight * self._ahead if self._waiting == 1 else None)
+            self._take_in(weight * self._ahead if self.waiting == 1 else None)
             self._due, self._solved, self._written = self.moving.due(), 0, 0
             self._pieces = self._work(self._due)
-        elif left == 1 or self._waiting == len(self._rows):
+        elif left == 1 or self.waiting == len(self._rows) or (self.waiting >= self._enough and self._free):
             self._take_in()
         else:
             self._do_pieces()
@@ -94,10 +110,10 @@ class Stepping:
 
     def _take_in(self, products_of_one: Array | None = None) -> None:
         """The waiting rows join T, and the products follow."""
-        moving, target, kernels, B = self.moving, self.moving.target, self._kernels, self._waiting
+        moving, target, kernels, B = self.moving, self.moving.target, self._kernels, self.waiting
         if not B:
             return
-        while self._due is not None and self._T is moving.T:  # the pieces to come need T as it was
+        while not self._free:
             next(self._pieces, None)
         rows, y, products, means = self._rows[:B], self._labels[:B], self._products[:B], len(moving.M)
         if products_of_one is None:
@@ -108,7 +124,7 @@ class Stepping:
         kernels.add_products(0, B, y, products, products[:, means:], moving.TS, moving.TT)
         kernels.add_labels(self._Z[:B], y, self._weights[:B], moving.TA, target.count, target.class_counts)
         kernels.join(rows, y, moving.T, target.total, target.class_totals)
-        self._waiting = 0
+        self.waiting = 0
 
     def _work(self, due: Due) -> Iterator[None]:
         """The rest of a refresh, piece by piece."""
@@ -118,6 +134,7 @@ class Stepping:
             self._solved = i + self._sources
             yield
         self._T = moving.T.copy()
+        yield
         M, H = moving.M.reshape(n, K1, m), moving.H.reshape(m, n, d)
         for a in range(0, m, self._slice):
             here = slice(a, a + self._slice)

@@ -65,16 +65,16 @@ def learn(
     F: Array,
     f: Array,
     p: Array,
-    rate: float,
+    beta: float,
     seen: Array,
     mistakes: Array,
     mixture_loss: Array,
     expert_loss: Array,
     expert_mistakes: Array,
 ) -> bool:
-    """The label of the row that `predict` scored: counters, Hedge's weights p by the next rate, the online heads.
+    """The label of the row that `predict` scored: counters, Hedge's weights p for the next row, the online heads.
 
-    False, and nothing done, if x is not that row.
+    beta = 0 is the anytime rule. False, and nothing done, if x is not that row.
     """
     for j in range(len(x)):
         if x[j] != last[j]:
@@ -87,6 +87,7 @@ def learn(
             expert_mistakes[e] += 1
             expert_loss[e] += 1.0
             mixture_loss[0] += p[e]
+    rate = np.log(1 / beta) if beta > 0.0 else np.log1p(np.sqrt(np.log(len(p)) / (seen[0] + 1.0)))
     weigh(expert_loss, rate, p)
     for e in which:
         learn_row(W[e], z[space[e] * d : (space[e] + 1) * d], F[e], label, rule, C * weight)
@@ -102,6 +103,19 @@ def weigh(loss: Array, rate: float, p: Array) -> None:
         total += p[e]
     for e in range(len(p)):
         p[e] /= total
+
+
+@njit(cache=True)
+def keep(
+    x: Array, z: Array, label: int, weight: float, at: int, rows: Array, Z: Array, labels: Array, weights: Array
+) -> None:
+    """A labelled row, as often as it counts, and its projections, to a place among the rows that wait."""
+    labels[at], weights[at] = label, weight
+    times = x.dtype.type(weight)
+    for j in range(len(x)):
+        rows[at, j] = times * x[j]
+    for j in range(len(z)):
+        Z[at, j] = z[j]
 
 
 @njit(cache=True)

@@ -80,19 +80,6 @@ def add_labels(Z: Array, y: Array, weight: Array, TA: Array, count: Array, class
 
 
 @njit(cache=True)
-def keep(
-    x: Array, z: Array, label: int, weight: float, at: int, rows: Array, Z: Array, labels: Array, weights: Array
-) -> None:
-    """A labelled row, as often as it counts, and its projections, to a place among the rows that wait."""
-    labels[at], weights[at] = label, weight
-    times = x.dtype.type(weight)
-    for j in range(len(x)):
-        rows[at, j] = times * x[j]
-    for j in range(len(z)):
-        Z[at, j] = z[j]
-
-
-@njit(cache=True)
 def join(rows: Array, labels: Array, T: Array, total: Array, class_totals: Array) -> None:
     """Rows join the sums of their classes, in T (whose row 0 is of no class) and in the target's moments."""
     for t in range(len(rows)):
@@ -147,35 +134,34 @@ def target_means(Y: Array, shares: Array, out: Array) -> None:
 
 
 @njit(cache=True)
-def factor(
-    SS: Array,
-    TS: Array,
-    TT: Array,
-    MA: Array,
-    TA: Array,
-    mu: float,
-    D: Array,
-    shares: Array,
-    R: Array,
-    C: Array,
-    MG: Array,
-) -> None:
-    """A refresh is due: fills R, C and MG of a `Due` from the kept products."""
-    n, K1, d = MA.shape
+def factor(SS: Array, TS: Array, TT: Array, mu: float, D: Array, shares: Array, R: Array) -> None:
+    """R_i with R_i R_i^T = I + mu G_i G_i^T, lower triangular, from the kept products."""
+    n, K1 = len(SS), len(TT)
     LT, LTLT, LTS, gram = np.empty((K1, K1)), np.empty((K1, K1)), np.empty((K1, K1)), np.empty((K1, K1))
     target_means(TT, shares, LT)
     target_means(LT.T.copy(), shares, LTLT)
     for i in range(n):
         target_means(TS[i], shares, LTS)
-        MG[i] = SS[i] - LTS.T
+        SLT = LTS.T.copy()
         for a in range(K1):
             scale = mu * D[i, a]
             for b in range(K1):
-                gram[a, b] = scale * D[i, b] * (MG[i, a, b] - LTS[a, b] + LTLT[a, b])
+                gram[a, b] = scale * D[i, b] * (SS[i, a, b] - SLT[a, b] - LTS[a, b] + LTLT[a, b])
             gram[a, a] += 1.0
+        R[i] = np.linalg.cholesky(gram)
+
+
+@njit(cache=True)
+def gaps(SS: Array, TS: Array, MA: Array, TA: Array, D: Array, shares: Array, C: Array, MG: Array) -> None:
+    """C_i = G_i A_i and MG_i = M_i (M_i - L T)^T from the kept products."""
+    n, K1, d = C.shape
+    LTS = np.empty((K1, K1))
+    for i in range(n):
+        target_means(TS[i], shares, LTS)
+        MG[i] = SS[i] - LTS.T
+        for a in range(K1):
             for j in range(d):
                 C[i, a, j] = D[i, a] * (MA[i, a, j] - shares[a] * TA[i, a, j])
-        R[i] = np.linalg.cholesky(gram)
 
 
 @njit(cache=True)
@@ -210,28 +196,6 @@ def move(C: Array, shares: Array, P: Array, U: Array) -> None:
                 U[a, i * d + j] += shares[0] * C[i, 0, j] + share * C[i, a, j]
 
 
-@njit(cache=True)
-def correct(
-    z: Array, Mx: Array, Tx: Array, solved: int, mu: float, D: Array, shares: Array, R: Array, C: Array
-) -> None:
-    """A row projected by A as it was (nd), brought to where the refresh will have A, from M_i x and T x.
-
-    z_i -= C_i^T (M_i x - L T x) with C_i from `finish` for the first `solved` sources; the others' is still that from
-    `factor`: z_i -= mu C_i^T (R_i R_i^T)^{-1} D_i (M_i x - L T x).
-    """
-    n, K1, d = C.shape
-    LTx = shares * Tx
-    LTx[0] = shares[0] * Tx.sum()
-    for i in range(n):
-        v = Mx[i * K1 : (i + 1) * K1] - LTx
-        if i >= solved:
-            v *= mu * D[i]
-            _solve_one(R[i], v)
-        for a in range(K1):
-            for j in range(d):
-                z[i * d + j] -= v[a] * C[i, a, j]
-
-
 @njit(cache=True, fastmath=SUMS)
 def _solve_one(R: Array, v: Array) -> None:
     """v <- (R R^T)^{-1} v in place."""
@@ -245,3 +209,40 @@ def _solve_one(R: Array, v: Array) -> None:
         v[i] /= R[i, i]
         for k in range(i):
             v[k] -= v[i] * R[i, k]
+
+
+@njit(cache=True)
+def correct(
+    z: Array,
+    Mx: Array,
+    Tx: Array,
+    solved: int,
+    mu: float,
+    D: Array,
+    shares: Array,
+    R: Array,
+    C: Array,
+    MA: Array,
+    TA: Array,
+) -> None:
+    """A row projected by A as it was (nd), brought to where the refresh will have A, from M_i x and T x.
+
+    z_i -= C_i^T (M_i x - L T x) for the first `solved` sources, which have their C_i; for the others
+    z_i -= mu (G_i A_i)^T (R_i R_i^T)^{-1} D_i (M_i x - L T x).
+    """
+    n, K1, d = C.shape
+    LTx = shares * Tx
+    LTx[0] = shares[0] * Tx.sum()
+    for i in range(n):
+        v, own = Mx[i * K1 : (i + 1) * K1] - LTx, z[i * d : (i + 1) * d]
+        if i < solved:
+            for a in range(K1):
+                for j in range(d):
+                    own[j] -= v[a] * C[i, a, j]
+        else:
+            v *= mu * D[i]
+            _solve_one(R[i], v)
+            for a in range(K1):
+                weight = v[a] * D[i, a]
+                for j in range(d):
+                    own[j] -= weight * (MA[i, a, j] - shares[a] * TA[i, a, j])

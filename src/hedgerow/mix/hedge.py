@@ -41,12 +41,6 @@ class Hedge(Mistakes, Exponential):
             return np.full(len(seen), math.log(1 / self.beta))
         return np.log1p(np.sqrt(math.log(max(n, 1)) / (seen + 1.0)))
 
-    def rate(self, seen: int, n: int) -> float:
-        """`rates` for one row."""
-        if self.beta is not None:
-            return math.log(1 / self.beta)
-        return math.log1p(math.sqrt(math.log(max(n, 1)) / (seen + 1.0)))
-
     def bound(self, state: State, seen: int) -> float:
         """See `guarantee`. With beta: (M_min ln(1/beta) + ln N)/(1 - beta), for votes over ln(2/(1 + beta));
         anytime: M_min + 5/4 sqrt(T ln N) + ln N, for votes twice that.
