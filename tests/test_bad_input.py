@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from laws import METHODS, assert_same_state, fitted, make_task, state_of
 
 from hedgerow import Domain, OnlineTransferClassifier, register_method, split
+from hedgerow.arrays import LARGEST
 from hedgerow.domains import pool
 from hedgerow.errors import HedgerowError, InputError, MissingExtra, require
 from hedgerow.heads import make_head
@@ -100,6 +101,17 @@ def test_large_and_small_numbers_that_do_fit():
         np.testing.assert_array_equal(
             clf.predict_then_learn(scale * TASK.X, TASK.y), expected.predict_then_learn(TASK.X, TASK.y)
         )
+
+
+def test_a_row_near_the_largest_numbers_is_the_same_one_by_one_and_in_a_block():
+    """Each number is allowed, and their squared length is beyond what the short path takes unchecked."""
+    one, block = (fitted(TASK, "pa", preprocess=()) for _ in range(2))
+    x = np.full(6, 0.9 * LARGEST[np.dtype("float64")])
+    one.predict_one(TASK.X[0])
+    assert [one.predict_one(x)] == block.predict(x[None]).tolist()
+    one.learn_one(x, "c1")
+    block.partial_fit(x[None], ["c1"])
+    np.testing.assert_array_equal(one.learner_.state["W"], block.learner_.state["W"])
 
 
 @pytest.mark.parametrize("verb", sorted(set(VERBS) - {"fit"}))

@@ -16,6 +16,7 @@ from hedgerow.align import stepping
 from hedgerow.align.moving import Moving
 from hedgerow.align.stepping import Stepping
 from hedgerow.errors import InputError
+from hedgerow.kernels import live
 
 
 def stepped(A, sources, target, X, y, weight, rule, piece):
@@ -31,7 +32,8 @@ def stepped(A, sources, target, X, y, weight, rule, piece):
     for x, label, w, z in zip(X, y, weight, Z, strict=True):
         steps.project(x, z)
         if label >= 0:
-            steps.learn(x, z, int(label), float(w))
+            live.keep(x, z, int(label), float(w), steps.waiting, *steps.buffers)
+            steps.learned(float(w))
     steps.finish()
     return Z.reshape(-1, n, d), H.reshape(m, n, d).transpose(1, 0, 2), steps.moving.target
 

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from laws import law, seeds
 
 from hedgerow.heads import StepwiseHead, make_head, pa
-from hedgerow.kernels import heads, moving
+from hedgerow.kernels import heads, live, moving
 from hedgerow.kernels.common import EVEN
+from hedgerow.moments import gap_weights, or_one
 from hedgerow.preprocess import unit
-from hedgerow.rules import RULES
+from hedgerow.rules import RULES, UNSEEN
 
 DTYPES = [np.float64, np.float32]
 
@@ -137,7 +138,8 @@ class Setting:
         self.R, self.C, self.MG = np.empty((n, K1, K1)), np.empty((n, K1, d)), np.empty((n, K1, K1))
         MT = self.M.transpose(0, 2, 1)
         products = self.M @ MT, self.T @ MT, self.T @ self.T.T
-        moving.factor(*products, self.MA, self.TA, mu, self.D, self.shares, self.R, self.C, self.MG)
+        moving.factor(*products, mu, self.D, self.shares, self.R)
+        moving.gaps(*products[:2], self.MA, self.TA, mu, self.D, self.shares, self.C, self.MG)
         self.solved = np.linalg.solve(self.R @ self.R.transpose(0, 2, 1), self.C)
 
 
@@ -151,7 +153,7 @@ def test_the_small_refresh(dtype, seed, mu):
     np.testing.assert_allclose(s.R @ s.R.transpose(0, 2, 1), np.eye(K1) + mu * s.G @ s.G.transpose(0, 2, 1), atol=1e-9)
     np.testing.assert_allclose(s.C, s.G @ s.A, **close(dtype))
     P, U = np.zeros((n, K1, d), dtype=dtype), np.zeros((K1, n * d), dtype=dtype)
-    moving.follow(s.MG @ (mu * s.D[:, :, None] * s.solved), s.solved, s.D, s.shares, mu, s.MA, s.TA)
+    moving.follow(s.MG @ s.solved, s.solved, s.D, s.shares, mu, s.MA, s.TA)
     moving.move(s.solved, s.shares, P, U)
     moved = s.A + s.M.transpose(0, 2, 1) @ P + (s.T.T @ U).reshape(m, n, d).transpose(1, 0, 2)
     np.testing.assert_allclose(moved, s.after, **close(dtype))
@@ -167,10 +169,11 @@ def test_a_row_corrected_before_the_projections_are(dtype, seed, mu, solved):
     """x A after the refresh from x A before it, whichever sources have their C."""
     s = Setting(seed, dtype, mu)
     x = np.random.default_rng(seed + 1).normal(size=s.A.shape[1]).astype(dtype)
-    C = np.concatenate([(mu * s.D[:, :, None] * s.solved)[:solved], s.C[solved:]])
+    C = mu * s.D[:, :, None] * s.solved
+    C[solved:] = np.nan  # not to be read
     z = np.concatenate([x @ a for a in s.A]).astype(dtype)
     Mx, Tx = (s.M @ x).ravel().astype(dtype), (s.T @ x).astype(dtype)
-    moving.correct(z, Mx, Tx, solved, mu, s.D, s.shares, s.R, C)
+    moving.correct(z, Mx, Tx, solved, mu, s.D, s.shares, s.R, C, s.MA, s.TA)
     np.testing.assert_allclose(z, np.concatenate([x @ a for a in s.after]), **close(dtype))
 
 
@@ -186,18 +189,21 @@ def test_few_products(dtype, seed, B, R):
     assert (out[:, R:] == 7).all()
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_project_each(dtype, rng):
-    V, A = rng.normal(size=(3, 6)).astype(dtype), rng.normal(size=(3, 6, 4)).astype(dtype)
-    out = np.ones((3, 4), dtype=dtype)
-    moving.project_each(V, np.hstack(list(A)), out)
-    np.testing.assert_allclose(out, np.einsum("im,imd->id", V, A), rtol=1e-4, atol=1e-5)
+@given(seeds, st.sampled_from(sorted(UNSEEN)), st.floats(0.1, 9))
+@law(30)
+def test_weights_of_gaps(seed, rule, kappa):
+    rng = np.random.default_rng(seed)
+    source, target = rng.integers(0, 3, size=(2, 4)).astype(float), rng.integers(0, 3, size=4).astype(float)
+    D, shares = np.empty((2, 4)), np.empty(4)
+    moving.gap_weights(source, target[:1], target[1:], UNSEEN[rule], kappa, D, shares)
+    np.testing.assert_allclose(D, gap_weights(source, target, rule, kappa), rtol=1e-15)
+    np.testing.assert_array_equal(shares, 1 / or_one(target))
 
 
 def test_a_row_is_kept_as_often_as_it_counts(rng):
     x, z = rng.normal(size=5), rng.normal(size=4)
     rows, Z, labels, weights = np.zeros((3, 5)), np.zeros((3, 4)), np.zeros(3, dtype=np.int64), np.zeros(3)
-    moving.keep(x, z, 7, 2.5, 1, rows, Z, labels, weights)
+    live.keep(x, z, 7, 2.5, 1, rows, Z, labels, weights)
     np.testing.assert_array_equal(rows, np.stack([np.zeros(5), 2.5 * x, np.zeros(5)]))
     np.testing.assert_array_equal(Z, np.stack([np.zeros(4), z, np.zeros(4)]))
     assert labels.tolist() == [0, 7, 0]

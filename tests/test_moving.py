@@ -16,7 +16,8 @@ from laws import fitted, law, make_task, seeds
 from hedgerow.align import moving
 from hedgerow.align.moving import Moving, Refresh, add_product
 from hedgerow.align.refresh import refreshed
-from hedgerow.moments import UNSEEN, Moments, class_sums, gap
+from hedgerow.moments import Moments, class_sums, gap
+from hedgerow.rules import UNSEEN
 
 
 def setting(seed, n=2, K=4, m=7, d=3, N=60, missing=0.2, warmup=5):
@@ -69,7 +70,10 @@ def assert_same_moments(a, b):
 
 cuts = st.lists(st.integers(0, 60), max_size=4).map(lambda inner: sorted({0, 60, *inner}))
 rules = st.builds(
-    Refresh, every=st.sampled_from([1, 3, 10, 100]), mu=st.sampled_from([0.0, 0.3, 2.0]), unseen=st.sampled_from(UNSEEN)
+    Refresh,
+    every=st.sampled_from([1, 3, 10, 100]),
+    mu=st.sampled_from([0.0, 0.3, 2.0]),
+    unseen=st.sampled_from(sorted(UNSEEN)),
 )
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Mapping
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import column_or_1d
 
-from hedgerow.arrays import LARGEST, Array, Matrix, cast, check_finite, is_sparse
+from hedgerow.arrays import Array, Matrix, cast, check_finite, is_sparse
 from hedgerow.errors import InputError
 from hedgerow.labels import as_labels, classes_of, is_missing
 from hedgerow.methods import METHODS, Recipe
@@ -62,21 +61,6 @@ def given_dtype(dtype: Any) -> str | None:
     if dtype not in (None, "float32", "float64"):
         raise InputError(f"dtype={dtype!r}: use 'float32', 'float64' or None")
     return dtype  # type: ignore[no-any-return]
-
-
-def is_plain_row(x: Any, m: int, dtype: np.dtype[Any]) -> bool:
-    """Whether x can be used as it is: m finite numbers, none too large, of this type and side by side in memory."""
-    if type(x) is not np.ndarray or x.shape != (m,) or x.dtype != dtype or not x.flags.c_contiguous:
-        return False
-    return bool(_squared_length()(x) <= LARGEST[dtype] ** 2)
-
-
-@cache
-def _squared_length() -> Callable[[Array], float]:
-    """|x|^2 by the compiled loop: no warning where it overflows, and no wait for one."""
-    from hedgerow.kernels.heads import squared
-
-    return squared
 
 
 def one_row(x: Any, m: int, names: Array | None, dtype: np.dtype[Any]) -> Matrix:

@@ -282,10 +282,11 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
 
     def predict_one(self, x: Any) -> Any:
         """The most likely class of one instance: a 1-d array, or a mapping from feature names to values."""
-        row = self._row(x)
-        self._need_a_class()
-        dense = row.ndim == 1
-        best = self.learner_.predict_row(row) if dense else self.learner_.scores(row)[0].argmax()
+        best = self.learner_.quick_predict(x) if hasattr(self, "learner_") else -1
+        if best < 0:
+            row = self._row(x)
+            self._need_a_class()
+            best = self.learner_.predict_row(row) if row.ndim == 1 else int(self.learner_.scores(row)[0].argmax())
         return plain(self.classes_[best])
 
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
@@ -336,9 +337,10 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
                 raise InputError("x is a mapping, but no feature names are known yet; fit first, or give a 1-d array")
             rows = x if is_sparse(x) else np.atleast_2d(np.asarray(x))
             return self.partial_fit(rows, as_labels([y], "y"), sample_weight=weight)
-        row, code = self._row(x), self._codes.code(y)
-        if weight != 1:
-            weight = door.weight(weight)
+        code = self._codes.code(y)
+        if weight == 1 and code >= 0 and self.learner_.quick_learn(x, code):
+            return self
+        row, weight = self._row(x), door.weight(weight)
         if code >= 0 and row.ndim == 1:
             self.learner_.learn_row(row, code, weight)
         elif code != MISSING:
@@ -488,9 +490,6 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
 
     def _row(self, x: Any) -> Matrix:
         """One instance, a 1-d array or a sparse 1 x m matrix, checked without scikit-learn's overhead."""
-        if not hasattr(self, "learner_"):
-            check_is_fitted(self)
-        dtype = self.learner_.dtype
-        if door.is_plain_row(x, self.n_features_in_, dtype):
-            return x
-        return door.one_row(x, self.n_features_in_, getattr(self, "feature_names_in_", None), dtype)
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
+        return door.one_row(x, self.n_features_in_, names, self.learner_.dtype)

@@ -5,10 +5,12 @@ It gives what a block of one row gives. What was computed to predict a row is ke
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from hedgerow.align.stepping import Stepping
-from hedgerow.arrays import Array
+from hedgerow.arrays import LARGEST, Array
 from hedgerow.heads.pa import PassiveAggressive
 from hedgerow.mix import Hedge
 from hedgerow.moments import Moments
@@ -34,7 +36,8 @@ class Instance:
     ) -> None:
         from hedgerow.kernels import live
 
-        self._kernels, self._H, self._stepping = live, H, stepping
+        self._kernels, self._predict, self._learn = live, live.predict, live.learn
+        self._H, self._stepping = H, stepping
         W = state["W"]
         width = W.shape[2] if H is None else H.shape[1]
         last, self._raw, z = (np.empty(size, dtype=W.dtype) for size in (len(target.total), width, width))
@@ -42,34 +45,49 @@ class Instance:
         p = np.ascontiguousarray(mixer.weights(state, int(state["seen"][0])))
         counters = [state[name] for name in ("seen", "mistakes", "mixture_loss", "expert_loss", "expert_mistakes")]
         self._last, self._fresh = last, False
+        self.largest = LARGEST[W.dtype] ** 2
         self._scoring = (last, self._raw, z, W, space, p, to_unit, mixer.combination == "vote", F, f)
-        self._learning = (z, W, which, space, RULES[head.rule], float(head.C), F, f, p)
-        self._counting = (mixer.beta or 0.0, *counters)
+        self._shape, self._dtype = last.shape, W.dtype
+        beta = mixer.beta or 0.0
+        rule = RULES[head.rule], float(head.C)
+        self._learning: tuple[Any, ...] = (z, W, which, space, *rule, F, f, p, beta, *counters)
         self._moments = (target.count, target.total, target.class_counts, target.class_totals)
 
-    def predict(self, x: Array) -> int:
-        """The class of a preprocessed row."""
+    def takes(self, x: object) -> bool:
+        """Whether x is an array that can be used as it is; only its values are still unknown."""
+        return (
+            type(x) is np.ndarray and x.shape == self._shape and x.dtype == self._dtype and bool(x.flags.c_contiguous)
+        )
+
+    def predict(self, x: Array, largest: float = np.inf) -> int:
+        """The class of a preprocessed row; -1 for one with NaN, or whose squared length is above `largest`."""
         if self._stepping is not None:
             self._stepping.project(x, self._raw)
         elif self._H is not None:
             np.dot(x, self._H, out=self._raw)
         else:
             self._raw[:] = x
-        self._fresh = True
-        return int(self._kernels.predict(x, *self._scoring))
+        best: int = self._predict(x, *self._scoring, largest)
+        self._fresh = best >= 0
+        return best
 
-    def learn(self, x: Array, label: int, weight: float) -> None:
-        """The label of a preprocessed row; if it is not the row of the last prediction, that is made first."""
-        if not self._fresh:
-            self.predict(x)
-        while not self._kernels.learn(x, self._last, label, weight, *self._learning, *self._counting):
-            self.predict(x)
+    def learn(self, x: Array, label: int, weight: float, largest: float = np.inf) -> bool:
+        """The label of a preprocessed row; if it is not the row of the last prediction, that is made first.
+
+        False, and nothing learned, if the row cannot be predicted.
+        """
+        if not self._fresh and self.predict(x, largest) < 0:
+            return False
+        while not self._learn(x, self._last, label, weight, *self._learning):
+            if self.predict(x, largest) < 0:
+                return False
         self._fresh = False  # after the label the scores are others
         if self._stepping is not None:
             self._kernels.keep(self._last, self._raw, label, weight, self._stepping.waiting, *self._stepping.buffers)
             self._stepping.learned(weight)
         else:
             self._kernels.count(self._last, label, weight, *self._moments)
+        return True
 
     @property
     def refreshing(self) -> bool:

@@ -206,6 +206,20 @@ class Learner(OnlineLearner):
 
     # -- one row ------------------------------------------------------------------------------------------------
 
+    def quick_predict(self, x: object) -> int:
+        """The class of x, should x be a row that can be used as it is, and its path be a short one; otherwise -1."""
+        instance = self._instance
+        if instance is None or self.pre.steps or not instance.takes(x):
+            return -1
+        return instance.predict(x, instance.largest)  # type: ignore[arg-type]
+
+    def quick_learn(self, x: object, y: int) -> bool:
+        """The label of such a row; otherwise False, and nothing is learned."""
+        instance = self._instance
+        if instance is None or self.pre.steps or not instance.takes(x):
+            return False
+        return instance.learn(x, y, 1.0, instance.largest)  # type: ignore[arg-type]
+
     def predict_row(self, x: Array) -> int:
         """The class of one dense row by the state as it is."""
         instance = self._instance or self._take_up()

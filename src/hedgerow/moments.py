@@ -9,8 +9,8 @@ import numpy as np
 
 from hedgerow.arrays import Array, Matrix, is_sparse
 from hedgerow.errors import InputError, unknown
+from hedgerow.rules import UNSEEN
 
-UNSEEN = ("zero", "skip", "shrink")
 KAPPA = 5.0  # instances a class must have before `unseen="shrink"` trusts half of its gap
 
 

@@ -167,6 +167,14 @@ class OnlineLearner(ABC):
         """Predict one instance, then learn its label."""
         return self.run(x[None], np.array([y]))
 
+    def quick_predict(self, x: object) -> int:
+        """The class of x, should x be a row that can be used as it is, and its path be a short one; otherwise -1."""
+        return -1
+
+    def quick_learn(self, x: object, y: int) -> bool:
+        """The label of such a row; otherwise False, and nothing is learned."""
+        return False
+
     def predict_row(self, x: Array) -> int:
         """The class of one dense row by the state as it is."""
         return int(self.scores(x[None])[0].argmax())

@@ -26,6 +26,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from hedgerow.errors import InputError, unknown
+from hedgerow.rules import UNSEEN
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "tau": ("original", "printed"),
     "source_pass": ("last", "average"),
     "target_mean": ("warmup", "stream"),
-    "unseen": ("zero", "skip", "shrink"),
+    "unseen": tuple(UNSEEN),
     "split_rule": ("drawn", "fixed"),
     "projected": ("unit", "plain"),
     "beta_rule": ("ln 2", "ln 2n"),

@@ -1,4 +1,4 @@
-"""The update rules of the passive-aggressive family, by name and by the number the compiled loops know them by."""
+"""Rules by name and by the number the compiled loops know them by: updates of heads, gaps of unseen classes."""
 
 from __future__ import annotations
 
@@ -10,4 +10,12 @@ RULES = {
     "pa1": PA1,
     "pa2": PA2,
     "pa1-printed": PA1_PRINTED,
+}
+
+ZERO, SKIP, SHRINK = range(3)
+
+UNSEEN = {
+    "zero": ZERO,
+    "skip": SKIP,
+    "shrink": SHRINK,
 }

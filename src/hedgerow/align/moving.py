@@ -27,7 +27,8 @@ import numpy as np
 
 from hedgerow.arrays import Array, Matrix, is_sparse
 from hedgerow.kernels.common import EVEN
-from hedgerow.moments import KAPPA, Moments, gap_weights, or_one
+from hedgerow.moments import KAPPA, Moments
+from hedgerow.rules import UNSEEN
 
 Order = Literal["C", "F"]
 ANCHOR = 128  # refreshes between two computations from scratch
@@ -74,10 +75,12 @@ class Moving:
 
     def __init__(self, H: Array, sources: list[Moments], target: Moments, refresh: Refresh, order: Order = "C") -> None:
         n, K1, m = len(sources), len(target.counts), len(H)
+        from scipy.linalg.blas import dtrsm
+
         from hedgerow.kernels import moving as kernels
 
         self.H, self.target, self.refresh, self.refreshes, self._moved = H, target, refresh, 0, False
-        self._kernels = kernels
+        self._kernels, self._dtrsm = kernels, dtrsm
         self.counts = np.stack([source.counts for source in sources])
         # order "F": what belongs to one feature lies together, as sparse rows need it
         self.basis = np.empty(((n + 1) * K1, m), dtype=H.dtype, order=order)
@@ -90,6 +93,7 @@ class Moving:
         self.TT = np.asarray(self.T @ self.T.T, dtype=np.float64)
         self.MA, self.TA = M @ A, self.T @ A
         self.TA[:, 0] += self.TA[:, 1:].sum(axis=1)
+        self._weights = np.empty(self.counts.shape), np.empty(K1)
         self._R, self._C, self._MG = (np.empty(part.shape) for part in (self.SS, self.MA, self.SS))
         self.P, self.U = np.zeros_like(self.MA), np.zeros((K1, H.shape[1]), dtype=H.dtype)
 
@@ -153,8 +157,10 @@ class Moving:
 
     def due(self) -> Due:
         """A refresh that is due, with the factors of all sources. Until it is finished, T and T A must wait."""
-        rule, counts = self.refresh, self.target.counts
-        D, shares = gap_weights(self.counts, counts, rule.unseen, rule.kappa), 1 / or_one(counts)
+        rule, target, (D, shares) = self.refresh, self.target, self._weights
+        self._kernels.gap_weights(
+            self.counts, target.count, target.class_counts, UNSEEN[rule.unseen], rule.kappa, D, shares
+        )
         self._kernels.factor(self.SS, self.TS, self.TT, rule.mu, D, shares, self._R)
         self.refreshes += 1
         return Due(D, shares, self._R, self._C)
@@ -164,15 +170,13 @@ class Moving:
 
         M_i A_i loses M_i (M_i - L T)^T C_i. The new gaps' products are (R_i R_i^T)^{-1} G_i A_i, which gives T A_i.
         """
-        from scipy.linalg.blas import dtrsm
-
-        C, MG, D, mu = due.C[sources], self._MG[sources], due.D[sources], self.refresh.mu
-        MA, TA = self.MA[sources], self.TA[sources]
-        self._kernels.gaps(self.SS[sources], self.TS[sources], MA, TA, D, due.shares, C, MG)
+        dtrsm, C, MG = self._dtrsm, due.C[sources], self._MG[sources]
+        D, mu, MA, TA = due.D[sources], self.refresh.mu, self.MA[sources], self.TA[sources]
+        self._kernels.gaps(self.SS[sources], self.TS[sources], MA, TA, mu, D, due.shares, C, MG)
         for R, c in zip(due.R[sources], C, strict=True):  # as c^T R^{-T} R^{-1}, in BLAS's order of memory
             dtrsm(1.0, R.T, c.T, side=1, overwrite_b=True)
             dtrsm(1.0, R.T, c.T, side=1, trans_a=True, overwrite_b=True)
-        self._kernels.follow(MG @ (mu * D[:, :, None] * C), C, D, due.shares, mu, MA, TA)
+        self._kernels.follow(MG @ C, C, D, due.shares, mu, MA, TA)
 
     def _join(self, S: Matrix, classes: Array, lost: Array) -> None:
         """T takes in the class sums S of a block, and H gives their share, so that A stays as it is."""

@@ -154,7 +154,7 @@ class Stepping:
         if turn % 3 == 0:
             moving.TA[:, k] = ((T[k] if k else T.sum(axis=0)) @ moving.H).reshape(n, d)
         elif turn % 3 == 1:
-            self._kernels.project_each(M[:, k], moving.H, moving.MA[:, k])
+            moving.MA[:, k] = [M[i, k] @ moving.H[:, i * d : (i + 1) * d] for i in range(n)]
         else:
             moving.TS[:, k] = (moving.M @ T[k]).reshape(n, K1)
             moving.TT[k] = moving.TT[:, k] = T @ T[k]

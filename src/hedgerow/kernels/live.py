@@ -22,13 +22,16 @@ def predict(
     vote: bool,
     F: Array,
     f: Array,
+    largest: float,
 ) -> int:
-    """The class of one row x, whose projections are `raw` (nd); x is kept in `last`.
+    """The class of one row x, whose projections are `raw` (nd); x is kept in `last`. -1 if |x|^2 is above `largest`.
 
     Projections, of unit length if asked, go to z, the experts' scores to F (N x K), and their average by the weights
     p, or that of their votes, to f (K).
     """
     N, K, d = W.shape
+    if not squared(x) <= largest:
+        return -1
     for j in range(len(x)):
         last[j] = x[j]
     for start in range(0, len(z), d):

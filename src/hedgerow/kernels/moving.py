@@ -10,6 +10,7 @@ from numba import njit
 
 from hedgerow.arrays import Array
 from hedgerow.kernels.common import SUMS
+from hedgerow.rules import SHRINK, ZERO
 
 
 @njit(cache=True)
@@ -47,17 +48,6 @@ def few_products(X: Array, M: Array, out: Array) -> None:
                 h += v * z
             out[t, r], out[t1, r], out[t2, r], out[t3, r] = a, b, c, d
             out[t, s], out[t1, s], out[t2, s], out[t3, s] = e, f, g, h
-
-
-@njit(cache=True)
-def project_each(V: Array, H: Array, out: Array) -> None:
-    """out[i] = V[i] A_i for one vector a source: V n x m, H = [A_1 .. A_n] m x nd, out n x d. H is read once."""
-    n, d = out.shape
-    out[:] = 0
-    for j in range(len(H)):
-        for i in range(n):
-            for k in range(d):
-                out[i, k] += V[i, j] * H[j, i * d + k]
 
 
 @njit(cache=True)
@@ -134,6 +124,23 @@ def target_means(Y: Array, shares: Array, out: Array) -> None:
 
 
 @njit(cache=True)
+def gap_weights(
+    source: Array, count: Array, class_counts: Array, rule: int, kappa: float, D: Array, shares: Array
+) -> None:
+    """`moments.gap_weights` of all sources to D (n x K1), by the number of the rule; and 1/counts, 1 for none."""
+    for a in range(D.shape[1]):
+        target = count[0] if a == 0 else class_counts[a - 1]
+        shares[a] = 1.0 / target if target > 0.0 else 1.0
+        weight = 1.0
+        if rule != ZERO or a == 0:
+            weight = 1.0 if target > 0.0 else 0.0
+        if rule == SHRINK and a > 0:
+            weight = target / (target + kappa)
+        for i in range(len(D)):
+            D[i, a] = weight if source[i, a] > 0.0 else 0.0
+
+
+@njit(cache=True)
 def factor(SS: Array, TS: Array, TT: Array, mu: float, D: Array, shares: Array, R: Array) -> None:
     """R_i with R_i R_i^T = I + mu G_i G_i^T, lower triangular, from the kept products."""
     n, K1 = len(SS), len(TT)
@@ -152,14 +159,16 @@ def factor(SS: Array, TS: Array, TT: Array, mu: float, D: Array, shares: Array, 
 
 
 @njit(cache=True)
-def gaps(SS: Array, TS: Array, MA: Array, TA: Array, D: Array, shares: Array, C: Array, MG: Array) -> None:
-    """C_i = G_i A_i and MG_i = M_i (M_i - L T)^T from the kept products."""
+def gaps(SS: Array, TS: Array, MA: Array, TA: Array, mu: float, D: Array, shares: Array, C: Array, MG: Array) -> None:
+    """C_i = G_i A_i and MG_i = mu M_i G_i^T from the kept products."""
     n, K1, d = C.shape
     LTS = np.empty((K1, K1))
     for i in range(n):
         target_means(TS[i], shares, LTS)
-        MG[i] = SS[i] - LTS.T
+        SLT = LTS.T.copy()
         for a in range(K1):
+            for b in range(K1):
+                MG[i, a, b] = mu * D[i, b] * (SS[i, a, b] - SLT[a, b])
             for j in range(d):
                 C[i, a, j] = D[i, a] * (MA[i, a, j] - shares[a] * TA[i, a, j])
 
