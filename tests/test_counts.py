@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from hedgerow import Domain, OnlineTransferClassifier
 from hedgerow.align import JDA, moving, stepping
-from hedgerow.ridge import regression
+from hedgerow.ridge import regression, space
 
 M, K, D, N_SOURCES = 400, 6, 8, 2  # features, classes, dimension, sources
 
@@ -224,17 +224,20 @@ def test_jda_of_sparse_rows_holds_its_directions_and_little_more(eigenproblems):
 # -- our own learner --------------------------------------------------------------------------------------------
 
 
-def test_our_learner_reads_each_P_once_a_block_and_writes_it_when_labels_are_folded(monkeypatch):
-    clf, X, y = made("hedgerow", stream=200)
+def test_our_learner_reads_and_writes_each_P_once_a_block_of_four_labellings(monkeypatch):
+    clf, X, y = made("hedgerow", stream=400)
     learner = clf.learner_
-    names = [name for name in learner.state if name.endswith(".P")]
-    learner.run(X[:50], y[:50])
-    reads = logged(monkeypatch, regression, "symmetric_product")
+    matrices = [array for name, array in learner.state.items() if name.endswith(".P")]
+    fading = next(each.alone.P for each in learner.spaces if each.settings.keep < 1)
+    learner.run(X[:200], y[:200])
+    reads = [logged(monkeypatch, module, "symmetric_product") for module in (regression, space)]
     writes = logged(monkeypatch, regression, "subtract_gram")
-    learner.run(X[50:100], y[50:100])
-    assert [len(rows) for rows, _ in reads] == [50] * len(names)
-    assert [len(rows) for _, rows in writes] == [50] * len(names)
-    assert {id(P) for _, P in reads} == {id(P) for P, _ in writes}
+    learner.run(X[200:400], y[200:400])
+    for P in matrices:
+        rows = 50 if P is fading else 200
+        for calls, at in ((reads[0] + reads[1], 1), (writes, 0)):
+            assert [len(call[1 - at]) for call in calls if call[at] is P] == [rows] * (200 // rows)
+    assert len(writes) == len(matrices) + 3
 
 
 def traced(work):

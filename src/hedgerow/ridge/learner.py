@@ -53,6 +53,7 @@ class RidgeLearner(OnlineLearner):
     """Heads that share a P in each space; their scores mixed by `ridge.mixture`."""
 
     plan: RidgePlan
+    block = 4 * RELABEL
 
     def __init__(self, plan: RidgePlan, state: State) -> None:
         self.plan, self.state = plan, state
@@ -92,8 +93,8 @@ class RidgeLearner(OnlineLearner):
 
     @property
     def period(self) -> int | None:
-        """The pool is labelled again."""
-        return RELABEL
+        """The pool is labelled again within a block."""
+        return None
 
     def scores(self, X: Matrix) -> Array:
         """Probabilities by the state as it is."""
@@ -134,16 +135,17 @@ class RidgeLearner(OnlineLearner):
         last, seen, Z, before = self._last
         if seen != self.seen or not np.array_equal(last, rows):  # not the row that was just predicted
             Z, before = self._maps(rows), [None] * len(self.spaces)
+        labels = self.seen + np.cumsum(y >= 0)
+        turns = (np.flatnonzero((labels % RELABEL == 0) & (y >= 0)) + 1).tolist()
         parts = zip(self.spaces, Z, before, strict=True)
-        F = self._scored([space.run(z, y, noise, fits) for space, z, fits in parts])
+        F = self._scored([space.run(z, y, noise, turns, fits) for space, z, fits in parts])
         frequencies = mixture.log_frequencies(self.state, y)[:, :known]
         mixed = mixture.run(self.state, F, y, known)
         votes = np.concatenate([F[:, :, :known].argmax(axis=2), frequencies.argmax(axis=1)[:, None]], axis=1)
         return Trace(mixed.probabilities, mixed.weights, votes), mixed.loss
 
     def _turn(self) -> None:
-        for space in self.spaces:
-            space.fold()
+        """Each space has its own, in `Space.run`."""
 
     def grow(self, n_classes: int) -> None:
         """New classes in every head; the frequencies count them from one, as all others."""

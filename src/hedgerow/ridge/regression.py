@@ -8,7 +8,8 @@ Block form (exact): S = diag(r) + Z P Z' = L L',  E = L^-1 (Y - Z M),  G = L^-1 
 Y - diag(L) E, all at once, and afterwards M += G' E, P -= G' G. A row without a label is one of infinite r.
 
 The rows of G and E wait until `fold` adds them up in one product: until then P is P - G' G and M is M + G' E, and
-reading them costs z' P - (z' G') G and z' M + (z' G') E. So one instance reads P once and never writes it.
+reading them costs z' P - (z' G') G and z' M + (z' G') E. So one instance reads P once and never writes it, and a long
+block reads and writes it once, however often it is cut.
 
 P is symmetric, and only its upper triangle is kept up to date: an update is half the work, and a live step reads half.
 """
@@ -25,11 +26,18 @@ NEVER = 1e30  # r of a row that is predicted and not learned
 
 
 class Regression:
-    """A view on the arrays P, M, G, E (rows that wait) and their number `waiting`; all changes are in place."""
+    """A view on the arrays P, M and, if rows may wait from call to call, G, E and their number; changes are in place.
 
-    def __init__(self, arrays: Mapping[str, Array]) -> None:
-        self.P, self.M, self.G, self.E = (arrays[name] for name in ("P", "M", "G", "E"))
-        self.count = arrays["waiting"]
+    Where there are rows U whose product with P is often asked for, UP holds it.
+    """
+
+    def __init__(self, arrays: Mapping[str, Array], U: Array | None = None) -> None:
+        self.P, self.M = arrays["P"], arrays["M"]
+        d, q = self.M.shape
+        self.kept = arrays.get("G", np.empty((0, d))), arrays.get("E", np.empty((0, q)))
+        self.G, self.E = self.kept
+        self.count = arrays.get("waiting", np.zeros(1, np.int64))
+        self.U, self.UP = U, arrays.get("UP")
 
     @staticmethod
     def arrays(P: Array, M: Array, room: int) -> dict[str, Array]:
@@ -49,17 +57,21 @@ class Regression:
             fits += (Z @ self.G[:n].T) @ self.E[:n]
         return np.asarray(fits)
 
-    def run(self, Z: Array, Y: Array, noise: Array, before: Array | None = None) -> Array:
+    def product(self, Z: Array, stored: Array | None = None) -> Array:
+        """Z P, by all labels so far. `stored` is Z times the matrix itself, if known (overwritten)."""
+        n, PZ = self.waiting, symmetric_product(Z, self.P) if stored is None else stored
+        if n:
+            PZ -= (Z @ self.G[:n].T) @ self.G[:n]
+        return PZ
+
+    def run(self, Z: Array, Y: Array, noise: Array, before: Array | None = None, stored: Array | None = None) -> Array:
         """Fits of each row before its label (B x q). `noise` is r, a number a row; `before` is `fit(Z)` if known.
 
         >>> r = Regression(Regression.arrays(np.eye(2), np.zeros((2, 1)), 2))
         >>> r.run(np.array([[1.0, 0.0], [1.0, 0.0]]), np.ones((2, 1)), np.ones(2)).ravel().round(6).tolist()
         [0.0, 0.5]
         """
-        n = self.waiting
-        PZ = symmetric_product(Z, self.P)
-        if n:
-            PZ -= (Z @ self.G[:n].T) @ self.G[:n]
+        PZ = self.product(Z, stored)
         S = PZ @ Z.T
         S.flat[:: len(S) + 1] += noise
         missed = Y - (self.fit(Z) if before is None else before)
@@ -67,23 +79,35 @@ class Regression:
             root = np.sqrt(S[0])
             E, G, scale = missed / root, PZ / root, root
         else:
-            from scipy.linalg import solve_triangular
-
             L = np.linalg.cholesky(S)
-            both = solve_triangular(L, np.hstack([missed, PZ]), lower=True, check_finite=False, overwrite_b=True)
-            E, G, scale = both[:, : Y.shape[1]], both[:, Y.shape[1] :], np.diag(L)
-        learned = noise < NEVER
+            E, G, scale = solve_lower(L, missed), solve_lower(L, PZ), np.diag(L)
+        learned, n = noise < NEVER, self.waiting
         end = n + int(learned.sum())
         self.G[n:end], self.E[n:end], self.count[0] = G[learned], E[learned], end
         return np.asarray(Y - scale[:, None] * E)
 
-    def fold(self) -> tuple[Array, Array]:
-        """What waits goes into M and P: one product each. Returns the rows (G, E) that did, until the next `run`."""
-        G, E = self.G[: self.waiting], self.E[: self.waiting]
-        self.M += G.T @ E
-        subtract_gram(self.P, G)
-        self.count[0] = 0
-        return G, E
+    def open(self, rows: int) -> None:
+        """So many rows more can be run before anything is folded."""
+        if self.waiting + rows > len(self.G):
+            self.fold()
+        if rows > len(self.G):
+            self.G, self.E = np.empty((rows, self.G.shape[1])), np.empty((rows, self.E.shape[1]))
+
+    def close(self) -> None:
+        """What waits beyond the room that is kept is folded."""
+        if self.G is not self.kept[0]:
+            self.fold()
+            self.G, self.E = self.kept
+
+    def fold(self) -> None:
+        """What waits goes into M, P and U P: one product each."""
+        n = self.waiting
+        if n:
+            add_product(self.M, self.G[:n], self.E[:n])
+            subtract_gram(self.P, self.G[:n])
+            if self.U is not None and self.UP is not None:
+                add_product(self.UP, -(self.G[:n] @ self.U.T), self.G[:n])
+            self.count[0] = 0
 
 
 def symmetric_product(Z: Array, P: Array) -> Array:
@@ -97,6 +121,32 @@ def symmetric_product(Z: Array, P: Array) -> Array:
     if len(Z) == 1:
         return np.asarray(dsymv(1.0, P.T, Z[0], lower=1)[None])
     return np.asarray(dsymm(1.0, P.T, np.ascontiguousarray(Z).T, lower=1).T)
+
+
+def solve_lower(L: Array, B: Array) -> Array:
+    """L^-1 B for a lower triangle L (both C-contiguous; B is overwritten).
+
+    >>> solve_lower(np.array([[2.0, 0.0], [1.0, 1.0]]), np.array([[4.0], [5.0]])).tolist()
+    [[2.0], [3.0]]
+    """
+    from scipy.linalg.blas import dtrsm
+
+    return np.asarray(dtrsm(1.0, L.T, B.T, side=1, overwrite_b=True).T)
+
+
+def add_product(M: Array, G: Array, E: Array) -> None:
+    """M += G' E in place (M C-contiguous).
+
+    >>> M = np.ones((1, 2))
+    >>> add_product(M, np.array([[2.0]]), np.array([[1.0, 3.0]]))
+    >>> M.tolist()
+    [[3.0, 7.0]]
+    """
+    from scipy.linalg.blas import dgemm
+
+    out = dgemm(1.0, np.ascontiguousarray(E).T, np.ascontiguousarray(G).T, beta=1.0, c=M.T, trans_b=1, overwrite_c=True)
+    if not np.shares_memory(out, M):
+        raise ValueError("M must be a C-contiguous matrix of doubles")
 
 
 def subtract_gram(P: Array, G: Array) -> None:

@@ -6,13 +6,15 @@ where asked one that knows no source. The target's weights are those of the sour
 The pool: every RELABEL labels each head labels the warm-up rows by its pool-free weights; a second copy of the
 regression carries them as observations of a small weight with those labels, and only that copy predicts. Its P does
 not depend on the labels, so both copies follow the same updates, and a relabelling is M += w P U' (C[new] - C[old]).
-What the pool-free weights say of the pool, U M, follows M's own updates: U M += (U G') E.
+What the pool-free weights say of the pool, U M, follows M's own updates: U M += (U G') E. They are asked for nothing
+else, so the rows that they have to learn wait, as they came, for the next labelling.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -20,7 +22,15 @@ from hedgerow.arrays import Array
 from hedgerow.moments import class_sums
 from hedgerow.preprocess import unit
 from hedgerow.ridge.maps import Map
-from hedgerow.ridge.regression import Regression, deviation_prior, source_prior, symmetric_product, with_rows
+from hedgerow.ridge.regression import (
+    NEVER,
+    Regression,
+    add_product,
+    deviation_prior,
+    source_prior,
+    symmetric_product,
+    with_rows,
+)
 
 EPSILON = 0.03  # how much a source's own head trusts the other sources
 RELABEL = 50  # labels between two labellings of the pool, and between two steps of forgetting
@@ -77,7 +87,7 @@ class Space:
         """Views on the arrays as they are now; to be taken again when they were replaced."""
         pool = Part(self.arrays.state, self.arrays.prefix + "pool.")
         self.alone = Regression(self.arrays)
-        self.pooled = Regression(pool) if "P" in pool else None
+        self.pooled = Regression(pool, self.arrays["U"]) if "P" in pool else None
         self.widths = self.arrays["widths"].tolist()
         self.classes = len(self.arrays["codes"])
 
@@ -133,7 +143,11 @@ class Space:
         a["U"], a["UM"] = U, U @ a["M"]
         a["labels"] = self._labels()
         P, M = with_rows(a["P"], a["M"], U, self._targets(a["labels"]), self.settings.pool)
-        Part(a.state, a.prefix + "pool.").update(Regression.arrays(P, M, RELABEL))
+        Part(a.state, a.prefix + "pool.").update(Regression.arrays(P, M, RELABEL) | {"UP": U @ P})
+        for name in ("G", "E", "waiting"):
+            del a[name]
+        a["late"], a["late.y"] = np.zeros((RELABEL, U.shape[1])), np.zeros(RELABEL, np.int64)
+        a["late.noise"], a["late.count"] = np.zeros(RELABEL), np.zeros(1, np.int64)
         self._look()
 
     # -- rows ---------------------------------------------------------------------------------------------------
@@ -142,29 +156,63 @@ class Space:
         """What all heads say of rows in the space (B x q), by what was learned so far."""
         return (self.pooled or self.alone).fit(Z)
 
-    def run(self, Z: Array, y: Array, noise: Array, before: Array | None = None) -> Array:
-        """The same before each label; the regressions learn the rows (noise: 1/weight, or never)."""
-        Y = self.arrays["codes"][np.maximum(y, 0)]
-        if self.pooled is None:
-            return self.alone.run(Z, Y, noise, before)
-        self.alone.run(Z, Y, noise)
-        return self.pooled.run(Z, Y, noise, before)
+    def run(self, Z: Array, y: Array, noise: Array, turns: Sequence[int], before: Array | None = None) -> Array:
+        """The same before each label; the regressions learn the rows (noise: 1/weight, or never).
 
-    def fold(self) -> None:
-        """What waits is added up, and the pool is labelled again by the weights so far."""
-        G, E = self.alone.fold()
-        if self.settings.keep < 1:
+        `turns` are the numbers of rows after which the pool is labelled again, and old labels fade.
+        """
+        Y, regression = self.arrays["codes"][np.maximum(y, 0)], self.pooled or self.alone
+        regression.open(len(Z))
+        if self.pooled is None and self.settings.keep == 1:
+            fits = regression.run(Z, Y, noise, before)
+        else:
+            news = self._pool_free(Z, y, noise, turns) if self.pooled else iter(())
+            stored = symmetric_product(Z, regression.P) if self.pooled else None
+            parts = []
+            for begin, end in pairwise(sorted({0, *turns, len(Z)})):
+                ahead = None if stored is None else stored[begin:end]
+                parts.append(regression.run(Z[begin:end], Y[begin:end], noise[begin:end], before, ahead))
+                if end in turns:
+                    self._turn(news)
+            fits = np.concatenate(parts)
+        regression.close()
+        return fits
+
+    def _turn(self, news: Iterator[Array]) -> None:
+        if self.pooled:
+            self._label_pool(self.pooled, next(news))
+        else:
+            self.alone.fold()
             self._forget()
-        if self.pooled is None:
-            return
-        self.pooled.fold()
+
+    def _pool_free(self, Z: Array, y: Array, noise: Array, turns: Sequence[int]) -> Iterator[Array]:
+        """The pool-free copy learns all rows up to the last turn; what each turn's rows add to U M. The others wait."""
+        a, learned = self.arrays, np.flatnonzero(noise < NEVER)
+        n, last = int(a["late.count"][0]), turns[-1] if turns else 0
+        now, later = learned[learned < last], learned[learned >= last]
+        if turns:
+            Z_now = np.concatenate([a["late"][:n], Z[now]])
+            y_now = np.concatenate([a["late.y"][:n], y[now]])
+            self.alone.open(len(Z_now))
+            self.alone.run(Z_now, a["codes"][y_now], np.concatenate([a["late.noise"][:n], noise[now]]))
+            UG, E = a["U"] @ self.alone.G[: len(Z_now)].T, self.alone.E[: len(Z_now)].copy()
+            self.alone.close()
+            ends = n + np.searchsorted(now, turns)
+            n = 0
+        rows = slice(n, n + len(later))
+        a["late"][rows], a["late.y"][rows], a["late.noise"][rows] = Z[later], y[later], noise[later]
+        a["late.count"][0] = rows.stop
+        return (UG[:, begin:end] @ E[begin:end] for begin, end in pairwise([0, *ends])) if turns else iter(())
+
+    def _label_pool(self, pooled: Regression, news: Array) -> None:
         a = self.arrays
-        a["UM"] += (a["U"] @ G.T) @ E
+        a["UM"] += news
         labels = self._labels()
         moved = (labels != a["labels"]).any(axis=1)
         if moved.any():
             change = self._targets(labels[moved]) - self._targets(a["labels"][moved])
-            self.pooled.M += symmetric_product(a["U"][moved], self.pooled.P).T @ (self.settings.pool * change)
+            change *= self.settings.pool
+            add_product(pooled.M, pooled.product(a["U"][moved], a["pool.UP"][moved]), change)
             a["labels"] = labels
 
     def _forget(self) -> None:
