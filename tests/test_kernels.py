@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from laws import law, seeds
 
 from hedgerow.heads import StepwiseHead, make_head, pa
-from hedgerow.kernels import heads, live, moving
+from hedgerow.kernels import heads, live, moving, refresh
 from hedgerow.kernels.common import EVEN
 from hedgerow.moments import gap_weights, or_one
 from hedgerow.preprocess import unit
@@ -101,26 +101,73 @@ def test_add_labels(dtype, seed, B, weighted):
     np.testing.assert_allclose(count, 2 + times.sum())
 
 
-@given(seeds, st.integers(1, 4), st.integers(1, 3))
-@law(15)
-def test_products_with_sums_that_join(seed, R, n):
-    """T M^T and T T^T after the sums first:last of R joined T, from products with T before, and the rows' own."""
+@given(seeds, st.integers(0, 40), st.integers(0, 9), st.sampled_from([1, 3, 7, 100]))
+@law(30)
+def test_a_block_is_cut_into_windows(seed, B, seen, every):
+    K, y = 3, np.random.default_rng(seed).integers(-1, 3, size=B)
+    group, classes, windows = np.empty(B, dtype=np.int64), np.empty(B, dtype=np.int64), np.empty((B, 5), dtype=np.int64)
+    count, R = moving.cut(y, seen, every, K, group, classes, windows)
+    labels = seen + np.cumsum(y >= 0)
+    lasts = np.flatnonzero((y >= 0) & (labels % every == 0)) + 1
+    firsts = np.append(0, lasts)
+    edges = np.unique(np.concatenate([[0], lasts, [B]]))
+    np.testing.assert_array_equal(windows[:count, :2], np.stack([edges[:-1], edges[1:]], axis=1))
+    np.testing.assert_array_equal(windows[:count, 4], np.isin(edges[1:], lasts))
+    for first, last, start, stop, _ in windows[:count]:
+        assert sorted(classes[start:stop]) == sorted(set(y[first:last].tolist()) - {-1})
+    assert (windows[count - 1, 3] if count else 0) == R
+    window = np.searchsorted(firsts, np.arange(B), side="right") - 1
+    np.testing.assert_array_equal(group < 0, y < 0)
+    for t in np.flatnonzero(y >= 0):
+        assert classes[group[t]] == y[t]
+        assert windows[window[t], 2] <= group[t] < windows[window[t], 3]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@given(seeds)
+@law(10)
+def test_parts_of_a_projection(dtype, seed):
     rng = np.random.default_rng(seed)
-    K, m = 4, 6
-    M, T, S = rng.normal(size=(n * (K + 1), m)), rng.normal(size=(K + 1, m)), rng.normal(size=(R, m))
-    X = rng.normal(size=(5, m))
-    classes = rng.permutation(K)[:R]
-    first = int(rng.integers(0, R))
-    TS, TT = (T @ M.T).reshape(K + 1, n, K + 1).transpose(1, 0, 2).copy(), T @ T.T
-    STS, XTS = S @ np.vstack([T, S]).T, X @ np.vstack([T, S]).T
-    moving.add_products(first, R, classes, S @ M.T, STS, TS, TT)
+    Z, shared, own = (rng.normal(size=shape).astype(dtype) for shape in ((5, 6), (5, 6), (2, 5, 3)))
+    expected = Z + shared + own.transpose(1, 0, 2).reshape(5, 6)
+    moving.add_parts(Z, shared, own)
+    np.testing.assert_allclose(Z, expected, **close(dtype))
+
+
+@given(seeds, st.integers(1, 4), st.integers(1, 3), st.booleans())
+@law(15)
+def test_products_with_rows_that_join(seed, K, n, weighted):
+    """T M^T and T T^T after rows joined T, and the products of later rows, from products with T before."""
+    rng = np.random.default_rng(seed)
+    B, m, nd = 6, 7, 3
+    M, T, X = (rng.normal(size=(rows, m)) for rows in (n * (K + 1), K + 1, B))
+    later, U = rng.normal(size=(4, m)), rng.normal(size=(K + 1, nd))
+    y, weight = labels_and_weights(rng, B, K, weighted)
+    classes = np.unique(y[y >= 0])
+    S = ((y == classes[:, None]) * (weight if weighted else np.ones(B))) @ X
     after = T.copy()
-    after[1 + classes[first:]] += S[first:]
+    after[1 + classes] += S
+    TS, TT = (T @ M.T).reshape(K + 1, n, K + 1).transpose(1, 0, 2).copy(), T @ T.T
+    moving.add_products(y, weight, X @ M.T, X @ T.T, TS, TT)
+    moving.add_gram(classes, S @ S.T, TT)
     np.testing.assert_allclose(TS, (after @ M.T).reshape(K + 1, n, K + 1).transpose(1, 0, 2), atol=1e-10)
     np.testing.assert_allclose(TT, after @ after.T, atol=1e-10)
-    moving.move_on(2, first, R, classes, K + 1, XTS)
-    np.testing.assert_allclose(XTS[2:, : K + 1], X[2:] @ after.T, atol=1e-10)
-    np.testing.assert_allclose(XTS[:2, : K + 1], X[:2] @ T.T, atol=1e-10)
+    XT, UL = later @ T.T, np.vstack([U, np.full((len(S), nd), np.nan)])
+    moving.move_on(0, len(S), classes, XT, later @ S.T, UL)
+    np.testing.assert_allclose(XT, later @ after.T, atol=1e-10)
+    np.testing.assert_array_equal(UL, np.vstack([U, -U[1 + classes]]))
+
+
+@given(seeds, st.integers(1, 11), st.integers(1, 6))
+@law(30)
+def test_substitution(seed, n, d):
+    rng = np.random.default_rng(seed)
+    L, C = np.tril(rng.normal(size=(n, n))) + 3 * np.eye(n), rng.normal(size=(n, d))
+    down, up = C.copy(), C.copy()
+    refresh.substitute(L, down, False)
+    refresh.substitute(L, up, True)
+    np.testing.assert_allclose(down, np.linalg.solve(L, C), atol=1e-8)
+    np.testing.assert_allclose(up, np.linalg.solve(L, C[::-1])[::-1], atol=1e-8)
 
 
 class Setting:
@@ -135,12 +182,13 @@ class Setting:
         inverses = [np.linalg.inv(np.eye(m) + mu * g.T @ g) for g in self.G]
         self.after = np.stack([inverse @ a for inverse, a in zip(inverses, self.A, strict=True)])
         self.MA, self.TA = (self.M @ self.A).astype(dtype), (self.sums @ self.A).astype(dtype)
-        self.R, self.C, self.MG = np.empty((n, K1, K1)), np.empty((n, K1, d)), np.empty((n, K1, K1))
         MT = self.M.transpose(0, 2, 1)
-        products = self.M @ MT, self.T @ MT, self.T @ self.T.T
-        moving.factor(*products, mu, self.D, self.shares, self.R)
-        moving.gaps(*products[:2], self.MA, self.TA, mu, self.D, self.shares, self.C, self.MG)
-        self.solved = np.linalg.solve(self.R @ self.R.transpose(0, 2, 1), self.C)
+        self.SS, self.TS, self.TT = self.M @ MT, self.T @ MT, self.T @ self.T.T
+        self.R, self.C = np.empty((n, K1, K1)), np.full((n, K1, d), np.nan)
+        refresh.factor(self.SS, self.TS, self.TT, mu, self.D, self.shares, self.R)
+
+    def solve(self, first, last, mu):
+        refresh.solve(first, last, self.SS, self.TS, mu, self.D, self.shares, self.R, self.C, self.MA, self.TA)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -151,10 +199,10 @@ def test_the_small_refresh(dtype, seed, mu):
     s = Setting(seed, dtype, mu)
     (n, m, d), K1 = s.A.shape, len(s.T)
     np.testing.assert_allclose(s.R @ s.R.transpose(0, 2, 1), np.eye(K1) + mu * s.G @ s.G.transpose(0, 2, 1), atol=1e-9)
-    np.testing.assert_allclose(s.C, s.G @ s.A, **close(dtype))
+    s.solve(0, 1, mu)
+    s.solve(1, n, mu)
     P, U = np.zeros((n, K1, d), dtype=dtype), np.zeros((K1, n * d), dtype=dtype)
-    moving.follow(s.MG @ s.solved, s.solved, s.D, s.shares, mu, s.MA, s.TA)
-    moving.move(s.solved, s.shares, P, U)
+    refresh.move(s.C, s.shares, P, U)
     moved = s.A + s.M.transpose(0, 2, 1) @ P + (s.T.T @ U).reshape(m, n, d).transpose(1, 0, 2)
     np.testing.assert_allclose(moved, s.after, **close(dtype))
     np.testing.assert_allclose(s.MA, s.M @ s.after, **close(dtype))
@@ -169,11 +217,10 @@ def test_a_row_corrected_before_the_projections_are(dtype, seed, mu, solved):
     """x A after the refresh from x A before it, whichever sources have their C."""
     s = Setting(seed, dtype, mu)
     x = np.random.default_rng(seed + 1).normal(size=s.A.shape[1]).astype(dtype)
-    C = mu * s.D[:, :, None] * s.solved
-    C[solved:] = np.nan  # not to be read
+    s.solve(0, solved, mu)  # the other C are not numbers, and not to be read
     z = np.concatenate([x @ a for a in s.A]).astype(dtype)
     Mx, Tx = (s.M @ x).ravel().astype(dtype), (s.T @ x).astype(dtype)
-    moving.correct(z, Mx, Tx, solved, mu, s.D, s.shares, s.R, C, s.MA, s.TA)
+    refresh.correct(z, Mx, Tx, solved, mu, s.D, s.shares, s.R, s.C, s.MA, s.TA)
     np.testing.assert_allclose(z, np.concatenate([x @ a for a in s.after]), **close(dtype))
 
 
@@ -195,7 +242,7 @@ def test_weights_of_gaps(seed, rule, kappa):
     rng = np.random.default_rng(seed)
     source, target = rng.integers(0, 3, size=(2, 4)).astype(float), rng.integers(0, 3, size=4).astype(float)
     D, shares = np.empty((2, 4)), np.empty(4)
-    moving.gap_weights(source, target[:1], target[1:], UNSEEN[rule], kappa, D, shares)
+    refresh.gap_weights(source, target[:1], target[1:], UNSEEN[rule], kappa, D, shares)
     np.testing.assert_allclose(D, gap_weights(source, target, rule, kappa), rtol=1e-15)
     np.testing.assert_array_equal(shares, 1 / or_one(target))
 

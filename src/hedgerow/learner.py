@@ -72,7 +72,7 @@ class Learner(OnlineLearner):
         self._moving: Moving | None = None
         self._instance: Instance | None = None
         if not self.period:
-            self.block = FIXED_BLOCK if plan.refresh is None else MOVING_BLOCK
+            self.block = FIXED_BLOCK if plan.refresh is None else _whole_windows(plan.refresh.every)
 
     @property
     def expert_names(self) -> list[str]:
@@ -283,3 +283,8 @@ class Learner(OnlineLearner):
         """Room for classes met for the first time: zero weights, no instances yet."""
         pad_axis(self.state, "W", 1, n_classes - self.n_classes)
         super().grow(n_classes)
+
+
+def _whole_windows(every: int) -> int:
+    """About `MOVING_BLOCK` rows; of whole windows, as a window that is cut has its class sums twice."""
+    return max(1, MOVING_BLOCK // every) * every if every <= MOVING_BLOCK else MOVING_BLOCK

@@ -75,12 +75,11 @@ class Moving:
 
     def __init__(self, H: Array, sources: list[Moments], target: Moments, refresh: Refresh, order: Order = "C") -> None:
         n, K1, m = len(sources), len(target.counts), len(H)
-        from scipy.linalg.blas import dtrsm
-
         from hedgerow.kernels import moving as kernels
+        from hedgerow.kernels import refresh as solver
 
         self.H, self.target, self.refresh, self.refreshes, self._moved = H, target, refresh, 0, False
-        self._kernels, self._dtrsm = kernels, dtrsm
+        self._kernels, self._solver = kernels, solver
         self.counts = np.stack([source.counts for source in sources])
         # order "F": what belongs to one feature lies together, as sparse rows need it
         self.basis = np.empty(((n + 1) * K1, m), dtype=H.dtype, order=order)
@@ -89,12 +88,13 @@ class Moving:
         self.T[0], self.T[1:] = target.total - target.class_totals.sum(axis=0), target.class_totals
         M, A = self.M.reshape(n, K1, m), H.reshape(m, n, -1).transpose(1, 0, 2)
         self.SS = np.asarray(M @ M.transpose(0, 2, 1), dtype=np.float64)
-        self.TS = np.asarray(self.T @ M.transpose(0, 2, 1), dtype=np.float64)
-        self.TT = np.asarray(self.T @ self.T.T, dtype=np.float64)
-        self.MA, self.TA = M @ A, self.T @ A
+        self.TS, self.TT, self.MA = np.zeros_like(self.SS), np.zeros((K1, K1)), M @ A
+        self.TA, met = np.zeros_like(self.MA), np.append(0, 1 + np.flatnonzero(target.class_counts))
+        T = self.T[met]  # all other rows are zero
+        self.TS[:, met], self.TT[np.ix_(met, met)], self.TA[:, met] = T @ M.transpose(0, 2, 1), T @ T.T, T @ A
         self.TA[:, 0] += self.TA[:, 1:].sum(axis=1)
         self._weights = np.empty(self.counts.shape), np.empty(K1)
-        self._R, self._C, self._MG = (np.empty(part.shape) for part in (self.SS, self.MA, self.SS))
+        self._R, self._C = np.empty(self.SS.shape), np.empty(self.MA.shape)
         self.P, self.U = np.zeros_like(self.MA), np.zeros((K1, H.shape[1]), dtype=H.dtype)
 
     @property
@@ -128,55 +128,47 @@ class Moving:
         (n, K1, d), even = self.P.shape, EVEN if weight is None else weight
         cut, group, classes = _cut(y, seen, self.refresh.every, K1 - 1)
         S = group_sums(X, group, len(classes), even)
-        XH, XB = np.asarray(X @ self.H), _products(X, self.basis, S)
-        XM, XTS = XB[:, : n * K1], XB[:, n * K1 :]
-        SM, STS = (group_sums(products, group, len(classes), even) for products in (XM, XTS))
-        UL = np.vstack([self.U, np.zeros((len(classes), n * d), dtype=self.U.dtype)])  # U, and what H is to lose
+        XH, XB, (XS, SS) = np.asarray(X @ self.H), np.asarray(X @ self.basis.T), _products(X, S, cut)
+        XM, XT = XB[:, : n * K1], XB[:, n * K1 :]
+        UL = np.empty((K1 + len(classes), n * d), dtype=self.U.dtype)  # U, and what H is to lose
+        UL[:K1], self.U = self.U, UL[:K1]
         for first, last, start, stop, ends in cut:
-            here, Z = slice(first, last), XH[first:last]
+            here, Z, labels = slice(first, last), XH[first:last], y[first:last]
             if self._moved:
-                Z += XTS[here, : K1 + start] @ UL[: K1 + start]
                 own = XM[here].reshape(-1, n, K1).transpose(1, 0, 2) @ self.P
-                Z.reshape(-1, n, d)[...] += own.transpose(1, 0, 2)
+                shared = XT[here] @ self.U
+                if start:
+                    shared += XS[here, :start] @ UL[K1 : K1 + start]
+                kernels.add_parts(Z, shared, own)
             yield here, Z.reshape(-1, n, d)
-            kernels.add_labels(Z, y[here], even[here], self.TA, self.target.count, self.target.class_counts)
-            kernels.add_products(start, stop, classes, SM, STS, self.TS, self.TT)
-            kernels.move_on(last, start, stop, classes, K1, XTS)
-            kernels.move_on(stop, start, stop, classes, K1, STS)
-            np.negative(self.U[1 + classes[start:stop]], out=UL[K1 + start : K1 + stop])
+            kernels.add_labels(Z, labels, even[here], self.TA, self.target.count, self.target.class_counts)
+            kernels.add_products(labels, even[here], XM[here], XT[here], self.TS, self.TT)
+            kernels.add_gram(classes[start:stop], SS[start:stop, start:stop], self.TT)
+            kernels.move_on(start, stop, classes, XT[last:], XS[last:], UL)
             if ends:
                 self._refresh()
-                UL[:K1] = self.U
         self._join(S, classes, UL[K1:])
+        self.U = self.U.copy()
 
     def _refresh(self) -> None:
         due = self.due()
-        self.finish(slice(None), due)
-        self._kernels.move(due.C, due.shares, self.P, self.U)
+        self.finish(0, len(self.P), due)
+        self._solver.move(due.C, due.shares, self.P, self.U)
         self._moved = True
 
     def due(self) -> Due:
         """A refresh that is due, with the factors of all sources. Until it is finished, T and T A must wait."""
         rule, target, (D, shares) = self.refresh, self.target, self._weights
-        self._kernels.gap_weights(
+        self._solver.gap_weights(
             self.counts, target.count, target.class_counts, UNSEEN[rule.unseen], rule.kappa, D, shares
         )
-        self._kernels.factor(self.SS, self.TS, self.TT, rule.mu, D, shares, self._R)
+        self._solver.factor(self.SS, self.TS, self.TT, rule.mu, D, shares, self._R)
         self.refreshes += 1
         return Due(D, shares, self._R, self._C)
 
-    def finish(self, sources: slice, due: Due) -> None:
-        """Some sources of it: C_i = mu D_i (R_i R_i^T)^{-1} G_i A_i, and M_i A_i and T A_i follow.
-
-        M_i A_i loses M_i (M_i - L T)^T C_i. The new gaps' products are (R_i R_i^T)^{-1} G_i A_i, which gives T A_i.
-        """
-        dtrsm, C, MG = self._dtrsm, due.C[sources], self._MG[sources]
-        D, mu, MA, TA = due.D[sources], self.refresh.mu, self.MA[sources], self.TA[sources]
-        self._kernels.gaps(self.SS[sources], self.TS[sources], MA, TA, mu, D, due.shares, C, MG)
-        for R, c in zip(due.R[sources], C, strict=True):  # as c^T R^{-T} R^{-1}, in BLAS's order of memory
-            dtrsm(1.0, R.T, c.T, side=1, overwrite_b=True)
-            dtrsm(1.0, R.T, c.T, side=1, trans_a=True, overwrite_b=True)
-        self._kernels.follow(MG @ C, C, D, due.shares, mu, MA, TA)
+    def finish(self, first: int, last: int, due: Due) -> None:
+        """The sources first:last of it: C_i, and M_i A_i and T A_i follow."""
+        self._solver.solve(first, last, self.SS, self.TS, self.refresh.mu, *due, self.MA, self.TA)
 
     def _join(self, S: Matrix, classes: Array, lost: Array) -> None:
         """T takes in the class sums S of a block, and H gives their share, so that A stays as it is."""
@@ -188,10 +180,7 @@ class Moving:
             np.add.at(self.target.class_totals, (at[0] - 1, at[1]), S.data)
             np.add.at(self.target.total, S.indices, S.data)
         else:
-            sums = group_sums(S, classes, len(self.T) - 1, EVEN)
-            self.T[1:] += sums
-            self.target.class_totals[:] += sums
-            self.target.total[:] += sums.sum(axis=0)
+            self._kernels.join(S, classes, self.T, self.target.total, self.target.class_totals)
 
 
 def add_product(H: Array, S: Matrix, U: Array) -> None:
@@ -237,29 +226,22 @@ def _packed(X: Matrix) -> tuple[Array, Matrix]:
     return found, X.__class__((X.data, column, X.indptr), shape=(X.shape[0], len(found)))
 
 
-def _products(X: Matrix, basis: Array, S: Matrix) -> Array:
-    """X [basis; S]^T, where S are sums of rows of X."""
+def _products(X: Matrix, S: Matrix, cut: list[Window]) -> tuple[Array, Array]:
+    """X S^T and S S^T, where S are class sums of the rows X. A row meets only the sums of earlier windows."""
     if is_sparse(X):
         found, packed = _packed(X)
         sums = S.__class__((S.data, np.searchsorted(found, S.indices), S.indptr), shape=(S.shape[0], len(found)))
-        return np.hstack([X @ basis.T, (packed @ sums.T).toarray()])
-    out = np.empty((len(X), len(basis) + len(S)), dtype=X.dtype)
-    np.matmul(X, basis.T, out=out[:, : len(basis)])
-    np.matmul(X, S.T, out=out[:, len(basis) :])
-    return out
+        return (packed @ sums.T).toarray(), (sums @ sums.T).toarray()
+    first, stop = cut[0].last, cut[-1].start
+    out = np.empty((len(X), stop), dtype=X.dtype)
+    np.matmul(X[first:], S[:stop].T, out=out[first:])
+    return out, S @ S.T
 
 
 def _cut(y: Array, seen: int, every: int, K: int) -> tuple[list[Window], Array, Array]:
     """The windows of a block, the class sum that each row adds to (-1: none), and the class of each such sum."""
-    labelled = y >= 0
-    labels = seen + np.cumsum(labelled)
-    window = (labels - labelled) // every
-    group = np.full(len(y), -1)
-    key, group[labelled] = np.unique(window[labelled] * K + y[labelled], return_inverse=True)
-    lasts = np.append(np.flatnonzero(np.diff(window)), len(y) - 1)
-    stops = np.searchsorted(key, (window[lasts] + 1) * K)
-    cut, first, start = [], 0, 0
-    for last, stop, total in zip((lasts + 1).tolist(), stops.tolist(), labels[lasts].tolist(), strict=True):
-        cut.append(Window(first, last, start, stop, stop > start and total % every == 0))
-        first, start = last, stop
-    return cut, group, key % K
+    from hedgerow.kernels import moving as kernels
+
+    group, classes, windows = np.empty(len(y), np.int64), np.empty(len(y), np.int64), np.empty((len(y), 5), np.int64)
+    count, R = kernels.cut(y, seen, every, K, group, classes, windows)
+    return [Window(*window) for window in windows[:count].tolist()], group, classes[:R]

@@ -20,6 +20,7 @@ import numpy as np
 
 from hedgerow.align.moving import Due, Moving
 from hedgerow.arrays import Array
+from hedgerow.kernels.common import EVEN
 
 PIECE = 3.5  # size of a piece in flops, over those of one row's projection; a matrix product does these faster
 PASS = 8  # flops that reading and writing a number of A takes the time of
@@ -31,9 +32,10 @@ class Stepping:
 
     def __init__(self, moving: Moving, seen: int) -> None:
         from hedgerow.kernels import moving as kernels
+        from hedgerow.kernels import refresh as solver
 
         moving.settle()
-        self._kernels = kernels
+        self._kernels, self._solver = kernels, solver
         n, K1, d = moving.P.shape
         m, dtype = len(moving.H), moving.H.dtype
         self.moving, self._seen, self._every = moving, seen, moving.refresh.every
@@ -73,7 +75,7 @@ class Stepping:
             np.matmul(moving.M[:, r:], x[r:], out=self._Mx)
             np.matmul(self._T[:, r:], x[r:], out=self._Tx)
             mu = moving.refresh.mu
-            self._kernels.correct(z, self._Mx, self._Tx, self._solved, mu, *due, moving.MA, moving.TA)
+            self._solver.correct(z, self._Mx, self._Tx, self._solved, mu, *due, moving.MA, moving.TA)
 
     @property
     def buffers(self) -> tuple[Array, Array, Array, Array]:
@@ -121,7 +123,8 @@ class Stepping:
         else:
             products[0, : len(moving.basis)] = products_of_one
         kernels.few_products(rows, rows, products[:, len(moving.basis) :])
-        kernels.add_products(0, B, y, products, products[:, means:], moving.TS, moving.TT)
+        kernels.add_products(y, EVEN, products, products[:, means : len(moving.basis)], moving.TS, moving.TT)
+        kernels.add_gram(y, products[:, len(moving.basis) :], moving.TT)
         kernels.add_labels(self._Z[:B], y, self._weights[:B], moving.TA, target.count, target.class_counts)
         kernels.join(rows, y, moving.T, target.total, target.class_totals)
         self.waiting = 0
@@ -130,7 +133,7 @@ class Stepping:
         """The rest of a refresh, piece by piece."""
         moving, (n, K1, d), m = self.moving, self.moving.P.shape, len(self.moving.H)
         for i in range(0, n, self._sources):
-            moving.finish(slice(i, i + self._sources), due)
+            moving.finish(i, min(i + self._sources, n), due)
             self._solved = i + self._sources
             yield
         self._T = moving.T.copy()

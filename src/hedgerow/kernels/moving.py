@@ -1,4 +1,4 @@
-"""The small sums around a refresh: class sums of rows, labels into the kept products, the gaps' Gram matrix.
+"""What rows do between two refreshes: their class sums, their projections through the parts, labels into the products.
 
 Letters as in `align.moving`: n sources, K1 = K + 1 means or sums of each side, d dimensions, R class sums in a block.
 """
@@ -10,7 +10,30 @@ from numba import njit
 
 from hedgerow.arrays import Array
 from hedgerow.kernels.common import SUMS
-from hedgerow.rules import SHRINK, ZERO
+
+
+@njit(cache=True)
+def cut(y: Array, seen: int, every: int, K: int, group: Array, classes: Array, windows: Array) -> tuple[int, int]:
+    """A block cut into windows of `every` labels, `seen` before it: the number of windows, and that of class sums.
+
+    Each row's class sum to group (-1: none), each sum's class to classes; a window's rows first:last, its sums
+    start:stop and whether a refresh ends it to windows.
+    """
+    at, count, start, first, R = np.full(K, -1), 0, 0, 0, 0
+    for t in range(len(y)):
+        group[t] = -1
+        if y[t] >= 0:
+            seen += 1
+            if at[y[t]] < start:
+                at[y[t]], classes[R] = R, y[t]
+                R += 1
+            group[t] = at[y[t]]
+        ends = y[t] >= 0 and seen % every == 0
+        if ends or t + 1 == len(y):
+            row = windows[count]
+            row[0], row[1], row[2], row[3], row[4] = first, t + 1, start, R, ends
+            first, start, count = t + 1, R, count + 1
+    return count, R
 
 
 @njit(cache=True)
@@ -81,177 +104,49 @@ def join(rows: Array, labels: Array, T: Array, total: Array, class_totals: Array
 
 
 @njit(cache=True)
-def add_products(first: int, last: int, classes: Array, SM: Array, STS: Array, TS: Array, TT: Array) -> None:
-    """T M_i^T and T T^T with the class sums first:last of a block, which join T.
+def add_parts(Z: Array, shared: Array, own: Array) -> None:
+    """Z (B x nd) += shared (B x nd) + own (n x B x d): rows projected by H, then by T^T U and by M_i^T P_i."""
+    n, B, d = own.shape
+    for t in range(B):
+        for i in range(n):
+            for j in range(d):
+                Z[t, i * d + j] += shared[t, i * d + j] + own[i, t, j]
 
-    SM (R x n K1) are the sums' products with all means; STS (R x K1 + R) those with T as it was before them, and with
-    all sums of the block.
-    """
+
+@njit(cache=True)
+def add_products(y: Array, weight: Array, XM: Array, XT: Array, TS: Array, TT: Array) -> None:
+    """T M_i^T and T T^T with rows that join T, but for their products with each other: XM (B x n K1), XT (B x K1)."""
     n, K1 = TS.shape[0], TS.shape[1]
-    for g in range(first, last):
-        k = classes[g] + 1
+    for t in range(len(y)):
+        if y[t] < 0:
+            continue
+        k, times = y[t] + 1, XM.dtype.type(weight[t] if len(weight) else 1.0)
         for i in range(n):
             for a in range(K1):
-                TS[i, k, a] += SM[g, i * K1 + a]
+                TS[i, k, a] += times * XM[t, i * K1 + a]
         for a in range(K1):
-            TT[k, a] += STS[g, a]
-            TT[a, k] += STS[g, a]
-        for h in range(first, last):
-            TT[k, classes[h] + 1] += STS[g, K1 + h]
+            TT[k, a] += times * XT[t, a]
+            TT[a, k] += times * XT[t, a]
 
 
 @njit(cache=True)
-def move_on(start: int, first: int, last: int, classes: Array, K1: int, products: Array) -> None:
-    """Products with T, for the rows from `start` on, become products with T and the class sums first:last.
+def add_gram(classes: Array, SS: Array, TT: Array) -> None:
+    """T T^T with the products of sums that join T with each other."""
+    for g in range(len(classes)):
+        for h in range(len(classes)):
+            TT[classes[g] + 1, classes[h] + 1] += SS[g, h]
 
-    `products` (rows x K1 + R) holds those with T, then those with all sums of the block.
+
+@njit(cache=True)
+def move_on(start: int, stop: int, classes: Array, XT: Array, XS: Array, UL: Array) -> None:
+    """The class sums start:stop of a block have joined T: products with T follow in the rows to come, XT and XS.
+
+    UL holds U (K1 x nd), then for each sum of the block what H is to lose: -U of its class, as it is now.
     """
-    for t in range(start, len(products)):
-        for g in range(first, last):
-            products[t, classes[g] + 1] += products[t, K1 + g]
-
-
-@njit(cache=True)
-def target_means(Y: Array, shares: Array, out: Array) -> None:
-    """L Y, shares = 1/counts: row 0 is the sum of all rows times shares[0], row k is row k times shares[k]."""
-    out[0] = Y[0]
-    for k in range(1, len(Y)):
-        for j in range(Y.shape[1]):
-            out[0, j] += Y[k, j]
-            out[k, j] = Y[k, j] * shares[k]
-    for j in range(Y.shape[1]):
-        out[0, j] *= shares[0]
-
-
-@njit(cache=True)
-def gap_weights(
-    source: Array, count: Array, class_counts: Array, rule: int, kappa: float, D: Array, shares: Array
-) -> None:
-    """`moments.gap_weights` of all sources to D (n x K1), by the number of the rule; and 1/counts, 1 for none."""
-    for a in range(D.shape[1]):
-        target = count[0] if a == 0 else class_counts[a - 1]
-        shares[a] = 1.0 / target if target > 0.0 else 1.0
-        weight = 1.0
-        if rule != ZERO or a == 0:
-            weight = 1.0 if target > 0.0 else 0.0
-        if rule == SHRINK and a > 0:
-            weight = target / (target + kappa)
-        for i in range(len(D)):
-            D[i, a] = weight if source[i, a] > 0.0 else 0.0
-
-
-@njit(cache=True)
-def factor(SS: Array, TS: Array, TT: Array, mu: float, D: Array, shares: Array, R: Array) -> None:
-    """R_i with R_i R_i^T = I + mu G_i G_i^T, lower triangular, from the kept products."""
-    n, K1 = len(SS), len(TT)
-    LT, LTLT, LTS, gram = np.empty((K1, K1)), np.empty((K1, K1)), np.empty((K1, K1)), np.empty((K1, K1))
-    target_means(TT, shares, LT)
-    target_means(LT.T.copy(), shares, LTLT)
-    for i in range(n):
-        target_means(TS[i], shares, LTS)
-        SLT = LTS.T.copy()
-        for a in range(K1):
-            scale = mu * D[i, a]
-            for b in range(K1):
-                gram[a, b] = scale * D[i, b] * (SS[i, a, b] - SLT[a, b] - LTS[a, b] + LTLT[a, b])
-            gram[a, a] += 1.0
-        R[i] = np.linalg.cholesky(gram)
-
-
-@njit(cache=True)
-def gaps(SS: Array, TS: Array, MA: Array, TA: Array, mu: float, D: Array, shares: Array, C: Array, MG: Array) -> None:
-    """C_i = G_i A_i and MG_i = mu M_i G_i^T from the kept products."""
-    n, K1, d = C.shape
-    LTS = np.empty((K1, K1))
-    for i in range(n):
-        target_means(TS[i], shares, LTS)
-        SLT = LTS.T.copy()
-        for a in range(K1):
-            for b in range(K1):
-                MG[i, a, b] = mu * D[i, b] * (SS[i, a, b] - SLT[a, b])
-            for j in range(d):
-                C[i, a, j] = D[i, a] * (MA[i, a, j] - shares[a] * TA[i, a, j])
-
-
-@njit(cache=True)
-def follow(lost: Array, C: Array, D: Array, shares: Array, mu: float, MA: Array, TA: Array) -> None:
-    """M_i A_i -= lost; T A_i from the new gaps' products C_i = D_i (M_i A_i - L T A_i); then C_i <- mu D_i C_i.
-
-    Where D_i has a zero there is no gap, now or later, or T has nothing.
-    """
-    n, K1, d = C.shape
-    for i in range(n):
-        for a in range(K1):
-            for j in range(d):
-                MA[i, a, j] -= lost[i, a, j]
-            if D[i, a] > 0.0:
-                gap, count = 1.0 / D[i, a], 1.0 / shares[a]
-                for j in range(d):
-                    TA[i, a, j] = count * (MA[i, a, j] - gap * C[i, a, j])
-            scale = mu * D[i, a]
-            for j in range(d):
-                C[i, a, j] *= scale
-
-
-@njit(cache=True)
-def move(C: Array, shares: Array, P: Array, U: Array) -> None:
-    """P_i -= C_i and U_i += L^T C_i, so that M_i^T P_i + T^T U_i loses (M_i - L T)^T C_i."""
-    n, K1, d = C.shape
-    for i in range(n):
-        for a in range(K1):
-            share = shares[a] if a > 0 else 0.0
-            for j in range(d):
-                P[i, a, j] -= C[i, a, j]
-                U[a, i * d + j] += shares[0] * C[i, 0, j] + share * C[i, a, j]
-
-
-@njit(cache=True, fastmath=SUMS)
-def _solve_one(R: Array, v: Array) -> None:
-    """v <- (R R^T)^{-1} v in place."""
-    n = len(R)
-    for i in range(n):
-        total = v[i]
-        for k in range(i):
-            total -= R[i, k] * v[k]
-        v[i] = total / R[i, i]
-    for i in range(n - 1, -1, -1):
-        v[i] /= R[i, i]
-        for k in range(i):
-            v[k] -= v[i] * R[i, k]
-
-
-@njit(cache=True)
-def correct(
-    z: Array,
-    Mx: Array,
-    Tx: Array,
-    solved: int,
-    mu: float,
-    D: Array,
-    shares: Array,
-    R: Array,
-    C: Array,
-    MA: Array,
-    TA: Array,
-) -> None:
-    """A row projected by A as it was (nd), brought to where the refresh will have A, from M_i x and T x.
-
-    z_i -= C_i^T (M_i x - L T x) for the first `solved` sources, which have their C_i; for the others
-    z_i -= mu (G_i A_i)^T (R_i R_i^T)^{-1} D_i (M_i x - L T x).
-    """
-    n, K1, d = C.shape
-    LTx = shares * Tx
-    LTx[0] = shares[0] * Tx.sum()
-    for i in range(n):
-        v, own = Mx[i * K1 : (i + 1) * K1] - LTx, z[i * d : (i + 1) * d]
-        if i < solved:
-            for a in range(K1):
-                for j in range(d):
-                    own[j] -= v[a] * C[i, a, j]
-        else:
-            v *= mu * D[i]
-            _solve_one(R[i], v)
-            for a in range(K1):
-                weight = v[a] * D[i, a]
-                for j in range(d):
-                    own[j] -= weight * (MA[i, a, j] - shares[a] * TA[i, a, j])
+    K1 = XT.shape[1]
+    for t in range(len(XT)):
+        for g in range(start, stop):
+            XT[t, classes[g] + 1] += XS[t, g]
+    for g in range(start, stop):
+        for j in range(UL.shape[1]):
+            UL[K1 + g, j] = -UL[classes[g] + 1, j]

@@ -1,0 +1,221 @@
+"""One refresh, from products of vectors alone: the gaps' Gram matrix, its factor, and what follows for the products.
+
+Letters as in `align.moving`: n sources, K1 = K + 1 means or sums of each side, d dimensions.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from hedgerow.arrays import Array
+from hedgerow.kernels.common import SUMS
+from hedgerow.rules import SHRINK, ZERO
+
+
+@njit(cache=True)
+def target_means(Y: Array, shares: Array, out: Array) -> None:
+    """L Y, shares = 1/counts: row 0 is the sum of all rows times shares[0], row k is row k times shares[k]."""
+    out[0] = Y[0]
+    for k in range(1, len(Y)):
+        for j in range(Y.shape[1]):
+            out[0, j] += Y[k, j]
+            out[k, j] = Y[k, j] * shares[k]
+    for j in range(Y.shape[1]):
+        out[0, j] *= shares[0]
+
+
+@njit(cache=True)
+def gap_weights(
+    source: Array, count: Array, class_counts: Array, rule: int, kappa: float, D: Array, shares: Array
+) -> None:
+    """`moments.gap_weights` of all sources to D (n x K1), by the number of the rule; and 1/counts, 1 for none."""
+    for a in range(D.shape[1]):
+        target = count[0] if a == 0 else class_counts[a - 1]
+        shares[a] = 1.0 / target if target > 0.0 else 1.0
+        weight = 1.0
+        if rule != ZERO or a == 0:
+            weight = 1.0 if target > 0.0 else 0.0
+        if rule == SHRINK and a > 0:
+            weight = target / (target + kappa)
+        for i in range(len(D)):
+            D[i, a] = weight if source[i, a] > 0.0 else 0.0
+
+
+@njit(cache=True)
+def factor(SS: Array, TS: Array, TT: Array, mu: float, D: Array, shares: Array, R: Array) -> None:
+    """R_i with R_i R_i^T = I + mu G_i G_i^T, lower triangular, from the kept products."""
+    n, K1 = len(SS), len(TT)
+    LT, LTLT, LTS, gram = np.empty((K1, K1)), np.empty((K1, K1)), np.empty((K1, K1)), np.empty((K1, K1))
+    target_means(TT, shares, LT)
+    target_means(LT.T.copy(), shares, LTLT)
+    for i in range(n):
+        target_means(TS[i], shares, LTS)
+        SLT = LTS.T.copy()
+        for a in range(K1):
+            scale = mu * D[i, a]
+            for b in range(K1):
+                gram[a, b] = scale * D[i, b] * (SS[i, a, b] - SLT[a, b] - LTS[a, b] + LTLT[a, b])
+            gram[a, a] += 1.0
+        R[i] = np.linalg.cholesky(gram)
+
+
+@njit(cache=True, fastmath=SUMS)
+def _less_four(
+    L: Array, i: int, k: int, a: Array, b: Array, c: Array, e: Array, u: Array, v: Array, w: Array, x: Array
+) -> None:
+    """Four rows lose L[i:i+4, k:k+4] times four others: sixteen products for five numbers read and written."""
+    a0, a1, a2, a3 = L[i, k], L[i, k + 1], L[i, k + 2], L[i, k + 3]
+    b0, b1, b2, b3 = L[i + 1, k], L[i + 1, k + 1], L[i + 1, k + 2], L[i + 1, k + 3]
+    c0, c1, c2, c3 = L[i + 2, k], L[i + 2, k + 1], L[i + 2, k + 2], L[i + 2, k + 3]
+    e0, e1, e2, e3 = L[i + 3, k], L[i + 3, k + 1], L[i + 3, k + 2], L[i + 3, k + 3]
+    for j in range(len(a)):
+        p, q, r, s = u[j], v[j], w[j], x[j]
+        a[j] -= a0 * p + a1 * q + a2 * r + a3 * s
+        b[j] -= b0 * p + b1 * q + b2 * r + b3 * s
+        c[j] -= c0 * p + c1 * q + c2 * r + c3 * s
+        e[j] -= e0 * p + e1 * q + e2 * r + e3 * s
+
+
+@njit(cache=True)
+def substitute(L: Array, C: Array, upwards: bool) -> None:
+    """C <- L^{-1} C in place, L lower triangular; upwards: with the rows of C from the last to the first."""
+    n, d = C.shape
+    last, sign = (n - 1, -1) if upwards else (0, 1)
+    for i in range(0, n, 4):
+        block = min(i + 4, n)
+        if block == i + 4:
+            a, b, c, e = (
+                C[last + sign * i],
+                C[last + sign * (i + 1)],
+                C[last + sign * (i + 2)],
+                C[last + sign * (i + 3)],
+            )
+            for k in range(0, i, 4):
+                r = last + sign * k
+                _less_four(L, i, k, a, b, c, e, C[r], C[r + sign], C[r + 2 * sign], C[r + 3 * sign])
+        for t in range(i, block):
+            row = C[last + sign * t]
+            for k in range(i if block == i + 4 else 0, t):
+                other, share = C[last + sign * k], L[t, k]
+                for j in range(d):
+                    row[j] -= share * other[j]
+            scale = 1.0 / L[t, t]
+            for j in range(d):
+                row[j] *= scale
+
+
+@njit(cache=True)
+def gaps(SS: Array, TS: Array, MA: Array, TA: Array, mu: float, D: Array, shares: Array, C: Array, MG: Array) -> None:
+    """C = G_i A_i and MG = mu M_i G_i^T of one source, from the kept products."""
+    K1, d = C.shape
+    LTS = np.empty((K1, K1))
+    target_means(TS, shares, LTS)
+    SLT = LTS.T.copy()
+    for a in range(K1):
+        for b in range(K1):
+            MG[a, b] = mu * D[b] * (SS[a, b] - SLT[a, b])
+        for j in range(d):
+            C[a, j] = D[a] * (MA[a, j] - shares[a] * TA[a, j])
+
+
+@njit(cache=True)
+def follow(lost: Array, C: Array, D: Array, shares: Array, mu: float, MA: Array, TA: Array) -> None:
+    """M_i A_i -= lost; T A_i from the new gaps' products C = D_i (M_i A_i - L T A_i); then C <- mu D_i C.
+
+    Where D_i has a zero there is no gap, now or later, or T has nothing.
+    """
+    K1, d = C.shape
+    for a in range(K1):
+        for j in range(d):
+            MA[a, j] -= lost[a, j]
+        if D[a] > 0.0:
+            gap, count = 1.0 / D[a], 1.0 / shares[a]
+            for j in range(d):
+                TA[a, j] = count * (MA[a, j] - gap * C[a, j])
+        scale = mu * D[a]
+        for j in range(d):
+            C[a, j] *= scale
+
+
+@njit(cache=True)
+def solve(
+    first: int, last: int, SS: Array, TS: Array, mu: float, D: Array, shares: Array, R: Array, C: Array, MA: Array,
+    TA: Array,
+) -> None:  # fmt: skip
+    """C_i = mu D_i (R_i R_i^T)^{-1} G_i A_i of the sources first:last, and M_i A_i and T A_i follow.
+
+    M_i A_i loses M_i (M_i - L T)^T C_i. The new gaps' products are (R_i R_i^T)^{-1} G_i A_i, which gives T A_i.
+    """
+    K1, d = C.shape[1:]
+    MG, lost = np.empty((K1, K1)), np.empty((K1, d))
+    for i in range(first, last):
+        gaps(SS[i], TS[i], MA[i], TA[i], mu, D[i], shares, C[i], MG)
+        substitute(R[i], C[i], False)
+        substitute(R[i, ::-1, ::-1].T.copy(), C[i], True)
+        np.dot(MG, C[i], lost)
+        follow(lost, C[i], D[i], shares, mu, MA[i], TA[i])
+
+
+@njit(cache=True)
+def move(C: Array, shares: Array, P: Array, U: Array) -> None:
+    """P_i -= C_i and U_i += L^T C_i, so that M_i^T P_i + T^T U_i loses (M_i - L T)^T C_i."""
+    n, K1, d = C.shape
+    for a in range(K1):
+        share = shares[a] if a > 0 else 0.0
+        for i in range(n):
+            for j in range(d):
+                P[i, a, j] -= C[i, a, j]
+                U[a, i * d + j] += shares[0] * C[i, 0, j] + share * C[i, a, j]
+
+
+@njit(cache=True, fastmath=SUMS)
+def _solve_one(R: Array, v: Array) -> None:
+    """v <- (R R^T)^{-1} v in place."""
+    n = len(R)
+    for i in range(n):
+        total = v[i]
+        for k in range(i):
+            total -= R[i, k] * v[k]
+        v[i] = total / R[i, i]
+    for i in range(n - 1, -1, -1):
+        v[i] /= R[i, i]
+        for k in range(i):
+            v[k] -= v[i] * R[i, k]
+
+
+@njit(cache=True)
+def correct(
+    z: Array,
+    Mx: Array,
+    Tx: Array,
+    solved: int,
+    mu: float,
+    D: Array,
+    shares: Array,
+    R: Array,
+    C: Array,
+    MA: Array,
+    TA: Array,
+) -> None:
+    """A row projected by A as it was (nd), brought to where the refresh will have A, from M_i x and T x.
+
+    z_i -= C_i^T (M_i x - L T x) for the first `solved` sources, which have their C_i; for the others
+    z_i -= mu (G_i A_i)^T (R_i R_i^T)^{-1} D_i (M_i x - L T x).
+    """
+    n, K1, d = C.shape
+    LTx = shares * Tx
+    LTx[0] = shares[0] * Tx.sum()
+    for i in range(n):
+        v, own = Mx[i * K1 : (i + 1) * K1] - LTx, z[i * d : (i + 1) * d]
+        if i < solved:
+            for a in range(K1):
+                for j in range(d):
+                    own[j] -= v[a] * C[i, a, j]
+        else:
+            v *= mu * D[i]
+            _solve_one(R[i], v)
+            for a in range(K1):
+                weight = v[a] * D[i, a]
+                for j in range(d):
+                    own[j] -= weight * (MA[i, a, j] - shares[a] * TA[i, a, j])
