@@ -228,11 +228,22 @@ class OnlineLearner(ABC):
         return trace
 
     def _fold_target(self, X: Matrix, y: Array, weight: Array | None) -> None:
+        if len(y) == 1 and isinstance(X, np.ndarray):  # one row needs no matrix of all classes
+            if y[0] >= 0:
+                self._fold_row(X[0], y[0], 1.0 if weight is None else weight[0])
+            return
         counts, totals = class_sums(X, y, self.n_classes, weight)
         self._state["target.class_counts"] += counts
         self._state["target.class_totals"] += totals
         self._state["target.count"] += counts.sum()
         self._state["target.total"] += totals.sum(axis=0)
+
+    def _fold_row(self, x: Array, y: int, weight: float) -> None:
+        times_x = weight * x
+        self._state["target.class_counts"][y] += weight
+        self._state["target.class_totals"][y] += times_x
+        self._state["target.count"] += weight
+        self._state["target.total"] += times_x
 
     def grow(self, n_classes: int) -> None:
         """Room for classes met for the first time: no instances yet."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -49,6 +49,16 @@ class RidgePlan:
     heads: tuple[str, ...]
 
 
+class Predicted(NamedTuple):
+    """The row that was predicted last, at which label, and all that is known of it: its label may come next."""
+
+    rows: Array
+    seen: int
+    Z: list[Array]
+    fits: list[Array]
+    F: Array
+
+
 class RidgeLearner(OnlineLearner):
     """Heads that share a P in each space; their scores mixed by `ridge.mixture`."""
 
@@ -59,7 +69,7 @@ class RidgeLearner(OnlineLearner):
         self.plan, self.state = plan, state
         self.pre = Preprocess.of_arrays(plan.steps, state)
         self.spaces = [Space(settings, Part(state, f"space.{i}.")) for i, settings in enumerate(plan.spaces)]
-        self._last: tuple[Array, int, list[Array], Sequence[Array | None]] = np.empty((0, 0)), -1, [], []
+        self._last: Predicted | None = None
 
     @property
     def expert_names(self) -> list[str]:
@@ -115,9 +125,10 @@ class RidgeLearner(OnlineLearner):
         rows = dense(self.pre.apply(X))
         Z = self._maps(rows)
         fits = [space.fit(z) for space, z in zip(self.spaces, Z, strict=True)]
+        F = self._scored(fits)
         if len(rows) == 1:
-            self._last = rows, self.seen, Z, fits
-        return self._scored(fits)
+            self._last = Predicted(rows, self.seen, Z, fits, F)
+        return F
 
     def _maps(self, rows: Array) -> list[Array]:
         """The rows in every space."""
@@ -132,13 +143,16 @@ class RidgeLearner(OnlineLearner):
         rows = dense(X)
         with np.errstate(divide="ignore"):
             noise = np.where(y >= 0, 1.0 if weight is None else 1.0 / weight, NEVER)
-        last, seen, Z, before = self._last
-        if seen != self.seen or not np.array_equal(last, rows):  # not the row that was just predicted
-            Z, before = self._maps(rows), [None] * len(self.spaces)
         labels = self.seen + np.cumsum(y >= 0)
         turns = (np.flatnonzero((labels % RELABEL == 0) & (y >= 0)) + 1).tolist()
-        parts = zip(self.spaces, Z, before, strict=True)
-        F = self._scored([space.run(z, y, noise, turns, fits) for space, z, fits in parts])
+        last = self._last
+        if last is not None and last.seen == self.seen and np.array_equal(last.rows, rows):
+            for space, z, fits in zip(self.spaces, last.Z, last.fits, strict=True):
+                space.run(z, y, noise, turns, fits)
+            F = last.F
+        else:
+            parts = zip(self.spaces, self._maps(rows), strict=True)
+            F = self._scored([space.run(z, y, noise, turns) for space, z in parts])
         frequencies = mixture.log_frequencies(self.state, y)[:, :known]
         mixed = mixture.run(self.state, F, y, known)
         votes = np.concatenate([F[:, :, :known].argmax(axis=2), frequencies.argmax(axis=1)[:, None]], axis=1)
@@ -150,7 +164,7 @@ class RidgeLearner(OnlineLearner):
     def grow(self, n_classes: int) -> None:
         """New classes in every head; the frequencies count them from one, as all others."""
         extra = n_classes - self.n_classes
-        self._last = np.empty((0, 0)), -1, [], []
+        self._last = None
         for space in self.spaces:
             space.grow(extra)
         self.state["mix.counts"] = np.concatenate([self.state["mix.counts"], np.ones(extra)])

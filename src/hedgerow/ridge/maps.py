@@ -11,13 +11,15 @@ from hedgerow.align.base import quadratic
 from hedgerow.align.spaces import LANDMARKS, drawn, kernel_root, whitened_axes, within_class_root
 from hedgerow.arrays import Array
 from hedgerow.preprocess import unit
+from hedgerow.ridge.regression import symmetric_product
 
 PCA_DIM = 100
+NEARLY_ALL = 0.8  # of the landmarks: below, a space of that many dimensions is cheaper than one of the landmarks
 
 
 @dataclass(frozen=True)
 class Map:
-    """z -> z, or unit(z A), or k(z L') A where there are landmarks L.
+    """z -> z, or unit(z A), or unit(z H) with a symmetric H, or k(z L') A where there are landmarks L (A: or nothing).
 
     >>> Map()(np.ones((1, 2)))
     array([[1., 1.]])
@@ -25,14 +27,25 @@ class Map:
 
     A: Array | None = None
     landmarks: Array | None = None
+    H: Array | None = None
 
     def __call__(self, Z: Array) -> Array:
         """Rows in the space."""
-        if self.A is None:
-            return Z
-        if self.landmarks is None:
-            return np.asarray(unit(Z @ self.A))
-        return np.asarray(quadratic(Z @ self.landmarks.T) @ self.A)
+        if self.landmarks is not None:
+            K = quadratic(Z @ self.landmarks.T)
+            return K if self.A is None else np.asarray(K @ self.A)
+        if self.H is not None:
+            return np.asarray(unit(symmetric_product(Z, self.H)))
+        return Z if self.A is None else np.asarray(unit(Z @ self.A))
+
+    def without_root(self) -> tuple[Map, Array | None]:
+        """The kernel's own values k(z L') as the map, and the A that is left out, where this costs less.
+
+        A regression on k A with weights M and covariance P is one on k, with A M and A P A': the same numbers.
+        """
+        if self.A is None or self.landmarks is None or self.A.shape[1] < NEARLY_ALL * len(self.A):
+            return self, None
+        return Map(landmarks=self.landmarks), self.A
 
     def arrays(self) -> dict[str, Array]:
         """What is learned, by name."""
@@ -41,7 +54,7 @@ class Map:
 
 def whitening(sources: Sequence[Array], codes: Sequence[Array], K: int) -> Map:
     """Within-class whitening of all sources together."""
-    return Map(within_class_root(np.vstack(sources), np.concatenate(codes), K)[0])
+    return Map(H=within_class_root(np.vstack(sources), np.concatenate(codes), K)[0])
 
 
 def landmarks(sources: Sequence[Array], pool: Array, rng: np.random.Generator, rank: int | None = None) -> Map:

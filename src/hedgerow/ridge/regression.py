@@ -16,6 +16,7 @@ P is symmetric, and only its upper triangle is kept up to date: an update is hal
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -71,20 +72,26 @@ class Regression:
         >>> r.run(np.array([[1.0, 0.0], [1.0, 0.0]]), np.ones((2, 1)), np.ones(2)).ravel().round(6).tolist()
         [0.0, 0.5]
         """
+        fits = self.fit(Z) if before is None else before
+        if len(Z) == 1:
+            if noise[0] < NEVER:
+                self._row(self.product(Z, stored)[0], Z[0], Y[0] - fits[0], noise[0])
+            return fits
         PZ = self.product(Z, stored)
         S = PZ @ Z.T
         S.flat[:: len(S) + 1] += noise
-        missed = Y - (self.fit(Z) if before is None else before)
-        if len(S) == 1:
-            root = np.sqrt(S[0])
-            E, G, scale = missed / root, PZ / root, root
-        else:
-            L = np.linalg.cholesky(S)
-            E, G, scale = solve_lower(L, missed), solve_lower(L, PZ), np.diag(L)
+        L = np.linalg.cholesky(S)
+        E, G = solve_lower(L, Y - fits), solve_lower(L, PZ)
         learned, n = noise < NEVER, self.waiting
         end = n + int(learned.sum())
         self.G[n:end], self.E[n:end], self.count[0] = G[learned], E[learned], end
-        return np.asarray(Y - scale[:, None] * E)
+        return np.asarray(Y - np.diag(L)[:, None] * E)
+
+    def _row(self, Pz: Array, z: Array, missed: Array, noise: float) -> None:
+        n, root = self.waiting, math.sqrt(noise + Pz @ z)
+        np.divide(Pz, root, out=self.G[n])
+        np.divide(missed, root, out=self.E[n])
+        self.count[0] = n + 1
 
     def open(self, rows: int) -> None:
         """So many rows more can be run before anything is folded."""

@@ -80,7 +80,7 @@ class Space:
 
     def __init__(self, settings: Settings, arrays: Part) -> None:
         self.settings, self.arrays = settings, arrays
-        self.map = Map(arrays.get("A"), arrays.get("landmarks"))
+        self.map = Map(arrays.get("A"), arrays.get("landmarks"), arrays.get("H"))
         self._look()
 
     def _look(self) -> None:
@@ -90,6 +90,10 @@ class Space:
         self.pooled = Regression(pool, self.arrays["U"]) if "P" in pool else None
         self.widths = self.arrays["widths"].tolist()
         self.classes = len(self.arrays["codes"])
+        self.tables = []
+        if self.settings.class_codes:
+            codes = [self.arrays["codes"][:, begin:end] for begin, end in self._spans()]
+            self.tables = [(np.ascontiguousarray(C.T), 0.5 * (C * C).sum(axis=1)) for C in codes]
 
     @property
     def heads(self) -> int:
@@ -126,9 +130,12 @@ class Space:
         if settings.target_only or not Z:
             tables.append(np.eye(K))
             priors.append(np.zeros((d, K)))
+        P, M = deviation_prior(G, d, settings.lam, settings.trust, settings.tau), np.hstack(priors)
+        mapping, A = mapping.without_root()
+        if A is not None:
+            P, M = A @ P @ A.T, A @ M
         arrays.update(mapping.arrays())
-        P = deviation_prior(G, d, settings.lam, settings.trust, settings.tau)
-        arrays.update(Regression.arrays(P, np.hstack(priors), RELABEL))
+        arrays.update(Regression.arrays(P, M, RELABEL))
         if settings.keep < 1:
             arrays["P0"], arrays["M0"] = arrays["P"].copy(), arrays["M"].copy()
         arrays["codes"] = np.hstack(tables)
@@ -190,19 +197,21 @@ class Space:
         a, learned = self.arrays, np.flatnonzero(noise < NEVER)
         n, last = int(a["late.count"][0]), turns[-1] if turns else 0
         now, later = learned[learned < last], learned[learned >= last]
+        start = 0 if turns else n
+        news: Iterator[Array] = iter(())
         if turns:
             Z_now = np.concatenate([a["late"][:n], Z[now]])
             y_now = np.concatenate([a["late.y"][:n], y[now]])
             self.alone.open(len(Z_now))
             self.alone.run(Z_now, a["codes"][y_now], np.concatenate([a["late.noise"][:n], noise[now]]))
-            UG, E = a["U"] @ self.alone.G[: len(Z_now)].T, self.alone.E[: len(Z_now)].copy()
+            UG, E = a["U"] @ self.alone.G[: len(Z_now)].T, self.alone.E
             self.alone.close()
             ends = n + np.searchsorted(now, turns)
-            n = 0
-        rows = slice(n, n + len(later))
+            news = (UG[:, begin:end] @ E[begin:end] for begin, end in pairwise([0, *ends]))
+        rows = slice(start, start + len(later))
         a["late"][rows], a["late.y"][rows], a["late.noise"][rows] = Z[later], y[later], noise[later]
         a["late.count"][0] = rows.stop
-        return (UG[:, begin:end] @ E[begin:end] for begin, end in pairwise([0, *ends])) if turns else iter(())
+        return news
 
     def _label_pool(self, pooled: Regression, news: Array) -> None:
         a = self.arrays
@@ -248,14 +257,14 @@ class Space:
 
     def scores(self, fits: Array) -> Array:
         """score_k = C_k . f - |C_k|^2/2, minus its mean over the classes (B x heads x K)."""
-        if not self.settings.class_codes:  # C is the identity
+        if not self.tables:  # C is the identity
             out = fits.reshape(len(fits), self.heads, self.classes)
         else:
-            out = np.empty((len(fits), self.heads, self.classes))
-            for h, (begin, end) in enumerate(self._spans()):
-                C = self.arrays["codes"][:, begin:end]
-                out[:, h] = fits[:, begin:end] @ C.T - 0.5 * (C * C).sum(axis=1)
-        return np.asarray(out - out.mean(axis=2, keepdims=True))
+            out, begin = np.empty((len(fits), self.heads, self.classes)), 0
+            for h, (C, half) in enumerate(self.tables):
+                out[:, h] = fits[:, begin : begin + len(C)] @ C - half
+                begin += len(C)
+        return np.asarray(out - out.sum(axis=2, keepdims=True) / self.classes)
 
     def _labels(self) -> Array:
         """The class that each head gives each row of the pool (rows x heads), by the pool-free weights."""
