@@ -121,9 +121,10 @@ def test_a_block_allocates_what_its_own_rows_need(every):
     learner = clf.learner_
     B, n, K1 = learner.block, N_SOURCES, K + 1
     learner.run(X[:B], y[:B])
-    R = len(moving._cut(y[B : 2 * B], learner.seen, every, K)[2])
-    rows = B * (n * D + (n + 1) * K1 + R + n * D + 2 * n * K)  # projected, multiplied, normalised, scored
-    sums = R * (M + R + n * D) + K1 * n * D  # themselves, multiplied with each other, and what the spaces lose
+    cut, _, classes = moving._cut(y[B : 2 * B], learner.seen, every, K)
+    earlier, squares = cut[-1].start, sum((window.stop - window.start) ** 2 for window in cut)
+    rows = B * (n * D + (n + 1) * K1 + earlier + n * D + 2 * n * K)  # projected, multiplied, normalised, scored
+    sums = len(classes) * (M + n * D) + squares + K1 * n * D  # themselves, multiplied, and what the spaces lose
     window, trace = 3 * every * n * D, B * (K + 2 * n + 2 * n)  # parts of the projections; then what happened
     kept, held = traced(lambda: learner.run(X[B : 2 * B], y[B : 2 * B]))
     assert held == pytest.approx(8 * (rows + sums + max(window, trace)), rel=0.02)

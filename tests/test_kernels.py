@@ -152,9 +152,9 @@ def test_products_with_rows_that_join(seed, K, n, weighted):
     moving.add_gram(classes, S @ S.T, TT)
     np.testing.assert_allclose(TS, (after @ M.T).reshape(K + 1, n, K + 1).transpose(1, 0, 2), atol=1e-10)
     np.testing.assert_allclose(TT, after @ after.T, atol=1e-10)
-    XT, UL = later @ T.T, np.vstack([U, np.full((len(S), nd), np.nan)])
-    moving.move_on(0, len(S), classes, XT, later @ S.T, UL)
-    np.testing.assert_allclose(XT, later @ after.T, atol=1e-10)
+    XTS, UL = later @ np.vstack([T, S]).T, np.vstack([U, np.full((len(S), nd), np.nan)])
+    moving.move_on(0, len(S), classes, K + 1, XTS, UL)
+    np.testing.assert_allclose(XTS[:, : K + 1], later @ after.T, atol=1e-10)
     np.testing.assert_array_equal(UL, np.vstack([U, -U[1 + classes]]))
 
 

@@ -176,8 +176,7 @@ class Learner(OnlineLearner):
                 kernels.unit_rows(projected, Z[rows])
             else:
                 Z[rows] = projected
-            counts, memory = None if weight is None else weight[rows], self._state.get("memory")
-            self.head.blocks(W, self._online, self._space, Z[rows], y[rows], counts, F[rows], memory)
+        self.head.blocks(W, self._online, self._space, Z, y, weight, F, self._state.get("memory"))
         for e, expert in enumerate(self.plan.experts):
             if not expert.learns:
                 np.matmul(Z[:, self._space[e]], W[e].T, out=F[:, e])

@@ -128,23 +128,20 @@ class Moving:
         (n, K1, d), even = self.P.shape, EVEN if weight is None else weight
         cut, group, classes = _cut(y, seen, self.refresh.every, K1 - 1)
         S = group_sums(X, group, len(classes), even)
-        XH, XB, (XS, SS) = np.asarray(X @ self.H), np.asarray(X @ self.basis.T), _products(X, S, cut)
-        XM, XT = XB[:, : n * K1], XB[:, n * K1 :]
+        XH, (XB, grams) = np.asarray(X @ self.H), _products(X, self.basis, S, cut)
+        XM, XTS = XB[:, : n * K1], XB[:, n * K1 :]
         UL = np.empty((K1 + len(classes), n * d), dtype=self.U.dtype)  # U, and what H is to lose
         UL[:K1], self.U = self.U, UL[:K1]
-        for first, last, start, stop, ends in cut:
+        for (first, last, start, stop, ends), gram in zip(cut, grams, strict=True):
             here, Z, labels = slice(first, last), XH[first:last], y[first:last]
             if self._moved:
                 own = XM[here].reshape(-1, n, K1).transpose(1, 0, 2) @ self.P
-                shared = XT[here] @ self.U
-                if start:
-                    shared += XS[here, :start] @ UL[K1 : K1 + start]
-                kernels.add_parts(Z, shared, own)
+                kernels.add_parts(Z, XTS[here, : K1 + start] @ UL[: K1 + start], own)
             yield here, Z.reshape(-1, n, d)
             kernels.add_labels(Z, labels, even[here], self.TA, self.target.count, self.target.class_counts)
-            kernels.add_products(labels, even[here], XM[here], XT[here], self.TS, self.TT)
-            kernels.add_gram(classes[start:stop], SS[start:stop, start:stop], self.TT)
-            kernels.move_on(start, stop, classes, XT[last:], XS[last:], UL)
+            kernels.add_products(labels, even[here], XM[here], XTS[here], self.TS, self.TT)
+            kernels.add_gram(classes[start:stop], gram, self.TT)
+            kernels.move_on(start, stop, classes, K1, XTS[last:], UL)
             if ends:
                 self._refresh()
         self._join(S, classes, UL[K1:])
@@ -226,16 +223,19 @@ def _packed(X: Matrix) -> tuple[Array, Matrix]:
     return found, X.__class__((X.data, column, X.indptr), shape=(X.shape[0], len(found)))
 
 
-def _products(X: Matrix, S: Matrix, cut: list[Window]) -> tuple[Array, Array]:
-    """X S^T and S S^T, where S are class sums of the rows X. A row meets only the sums of earlier windows."""
+def _products(X: Matrix, basis: Array, S: Matrix, cut: list[Window]) -> tuple[Array, list[Array]]:
+    """X [basis; S]^T, and S S^T of each window, S class sums of X. A row meets only the sums of windows before."""
     if is_sparse(X):
         found, packed = _packed(X)
         sums = S.__class__((S.data, np.searchsorted(found, S.indices), S.indptr), shape=(S.shape[0], len(found)))
-        return (packed @ sums.T).toarray(), (sums @ sums.T).toarray()
-    first, stop = cut[0].last, cut[-1].start
-    out = np.empty((len(X), stop), dtype=X.dtype)
-    np.matmul(X[first:], S[:stop].T, out=out[first:])
-    return out, S @ S.T
+        gram = (sums @ sums.T).toarray()
+        grams = [gram[w.start : w.stop, w.start : w.stop] for w in cut]
+        return np.hstack([X @ basis.T, (packed @ sums.T).toarray()]), grams
+    (first, stop), R = (cut[0].last, cut[-1].start), len(basis)
+    out = np.empty((len(X), R + stop), dtype=X.dtype)
+    np.matmul(X, basis.T, out=out[:, :R])
+    np.matmul(X[first:], S[:stop].T, out=out[first:, R:])
+    return out, [S[w.start : w.stop] @ S[w.start : w.stop].T for w in cut]
 
 
 def _cut(y: Array, seen: int, every: int, K: int) -> tuple[list[Window], Array, Array]:

@@ -138,15 +138,15 @@ def add_gram(classes: Array, SS: Array, TT: Array) -> None:
 
 
 @njit(cache=True)
-def move_on(start: int, stop: int, classes: Array, XT: Array, XS: Array, UL: Array) -> None:
-    """The class sums start:stop of a block have joined T: products with T follow in the rows to come, XT and XS.
+def move_on(start: int, stop: int, classes: Array, K1: int, XTS: Array, UL: Array) -> None:
+    """The class sums start:stop of a block have joined T: the products of rows to come with T follow.
 
-    UL holds U (K1 x nd), then for each sum of the block what H is to lose: -U of its class, as it is now.
+    XTS holds their products with T (K1), then with the sums of the block. UL holds U (K1 x nd), then for each sum what
+    H is to lose: -U of its class, as it is now.
     """
-    K1 = XT.shape[1]
-    for t in range(len(XT)):
+    for t in range(len(XTS)):
         for g in range(start, stop):
-            XT[t, classes[g] + 1] += XS[t, g]
+            XTS[t, classes[g] + 1] += XTS[t, K1 + g]
     for g in range(start, stop):
         for j in range(UL.shape[1]):
             UL[K1 + g, j] = -UL[classes[g] + 1, j]
