@@ -36,7 +36,7 @@ class NaiveOwn:
         """The class predicted for a raw row, before its label is learned."""
         row = self.learner.pre.fold(x[None], np.array([True]))
         z = [space.map(row)[0] for space in self.learner.spaces]
-        F = np.vstack([space.scores(v) for space, v in zip(self.spaces, z, strict=True)])
+        F = centred(np.vstack([space.scores(v) for space, v in zip(self.spaces, z, strict=True)]))
         shipped, _ = mix_row(self.mix, F, y, F.shape[1])
         for space, v in zip(self.spaces, z, strict=True):
             space.learn(v, y)

@@ -10,6 +10,7 @@ from laws import fitted, law, make_task, seeds
 from naive_own import NaiveOwn, centred, mix_row
 
 from hedgerow.ridge import mixture
+from hedgerow.ridge.kernels import learn_row, symmetric_row
 
 
 @given(seeds, st.integers(1, 4), st.integers(2, 6), st.booleans())
@@ -27,6 +28,30 @@ def test_the_compiled_mixture_is_its_twin(seed, heads, K, new_class):
     for name, array in plain.items():
         lower = np.tril(np.ones(array.shape[-2:], bool)) if name == "mix.H" else np.ones(array.shape, bool)
         np.testing.assert_allclose((compiled[name] * lower), array * lower, rtol=1e-7, atol=1e-7, err_msg=name)
+
+
+@given(seeds, st.integers(1, 23))
+@law(25)
+def test_the_compiled_product_is_its_twin(seed, d):
+    rng = np.random.default_rng(seed)
+    upper, x, y = np.triu(rng.normal(size=(d, d))), rng.normal(size=d), np.full(d, np.nan)
+    symmetric_row(upper + np.tril(rng.normal(size=(d, d)), -1), x, y)  # what is below the diagonal is not read
+    np.testing.assert_allclose(y, (upper + np.triu(upper, 1).T) @ x, atol=1e-12)
+
+
+@given(seeds, st.integers(1, 9), st.integers(0, 4))
+@law(25)
+def test_the_compiled_row_of_a_regression_is_its_twin(seed, d, n):
+    rng = np.random.default_rng(seed)
+    P, z, missed = 9 * np.eye(d), rng.normal(size=d), rng.normal(size=3)
+    G, E = rng.uniform(size=(5, d)), np.zeros((5, 3))
+    before = G.copy()
+    learn_row(P, z, missed, 0.7, G, E, n)
+    Pz = P @ z - before[:n].T @ (before[:n] @ z)
+    root = np.sqrt(0.7 + z @ Pz)
+    np.testing.assert_allclose(G[n], Pz / root, atol=1e-12)
+    np.testing.assert_allclose(E[n], missed / root, atol=1e-12)
+    np.testing.assert_array_equal(np.delete(G, n, axis=0), np.delete(before, n, axis=0))
 
 
 @given(seeds, st.integers(1, 11))

@@ -121,6 +121,13 @@ class Running:
     def scale(self, X: Array, step: str, learned: Array | None = None) -> Array:
         """X scaled row by row; with `learned` (a mask) each such row is folded in after it was scaled."""
         D = X - self.shift
+        if learned is not None and len(X) == 1:  # no running sums
+            out = self.scale(X, step)
+            if learned[0]:
+                self.n[0] += 1
+                self.total += D[0]
+                self.squares += D[0] * D[0]
+            return out
         if learned is None:
             n, total, squares = self.n[:, None], self.total[None], self.squares[None]
         else:

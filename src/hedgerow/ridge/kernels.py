@@ -1,4 +1,4 @@
-"""The compiled inner loop of the mixture, row by row; `tests/test_ridge_kernels.py` has its NumPy twin.
+"""The compiled loops: the mixture, and one row of a regression; `tests/test_ridge_kernels.py` has their NumPy twins.
 
 Imported only when a stream of our own learner begins; compiled once, cached on disk.
 """
@@ -177,3 +177,61 @@ def mix_rows(
             total -= np.log(LEAST)
         counts[label] += 1.0
     return total
+
+
+@njit(cache=True, fastmath=FREE_SUMS)
+def symmetric_row(P: Array, x: Array, y: Array) -> None:
+    """P x into y, P symmetric, of its upper triangle; four rows in turn serve as rows and as columns.
+
+    Read once in the order of memory, it comes faster than by BLAS (dsymv) where P is in no cache.
+    """
+    d = len(x)
+    whole = d - d % 4
+    y[:] = 0.0
+    for i in range(0, whole, 4):
+        for a in range(i, i + 4):
+            y[a] += P[a, a] * x[a]
+            for b in range(a + 1, i + 4):
+                y[a] += P[a, b] * x[b]
+                y[b] += P[a, b] * x[a]
+        p0, p1, p2, p3 = P[i, i + 4 :], P[i + 1, i + 4 :], P[i + 2, i + 4 :], P[i + 3, i + 4 :]
+        x0, x1, x2, x3 = x[i], x[i + 1], x[i + 2], x[i + 3]
+        right, below = x[i + 4 :], y[i + 4 :]
+        y0, y1, y2, y3 = 0.0, 0.0, 0.0, 0.0
+        for j in range(len(right)):
+            y0 += p0[j] * right[j]
+            y1 += p1[j] * right[j]
+            y2 += p2[j] * right[j]
+            y3 += p3[j] * right[j]
+        for j in range(len(below)):
+            below[j] += x0 * p0[j] + x1 * p1[j] + x2 * p2[j] + x3 * p3[j]
+        y[i] += y0
+        y[i + 1] += y1
+        y[i + 2] += y2
+        y[i + 3] += y3
+    for a in range(whole, d):
+        y[a] += P[a, a] * x[a]
+        for b in range(a + 1, d):
+            y[a] += P[a, b] * x[b]
+            y[b] += P[a, b] * x[a]
+
+
+@njit(cache=True, fastmath=FREE_SUMS)
+def learn_row(P: Array, z: Array, missed: Array, noise: float, G: Array, E: Array, n: int) -> None:
+    """Row n of G and E: g = (P - G' G) z / root and missed/root, root^2 = noise + z' (P - G' G) z; the first n wait."""
+    g = G[n]
+    symmetric_row(P, z, g)
+    for i in range(n):
+        row, along = G[i], 0.0
+        for j in range(len(z)):
+            along += row[j] * z[j]
+        for j in range(len(z)):
+            g[j] -= along * row[j]
+    square = noise
+    for j in range(len(z)):
+        square += g[j] * z[j]
+    root = np.sqrt(square)
+    for j in range(len(z)):
+        g[j] /= root
+    for k in range(len(missed)):
+        E[n, k] = missed[k] / root

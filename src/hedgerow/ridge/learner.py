@@ -17,15 +17,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
-from hedgerow.arrays import Array, Matrix, dense
+from hedgerow.arrays import LARGEST, Array, Matrix, dense
 from hedgerow.online import BLOCK, OnlineLearner, State, Trace
 from hedgerow.preprocess import Preprocess
 from hedgerow.ridge import mixture
-from hedgerow.ridge.maps import Map, landmarks, leading_axes, whitened_pca, whitening
+from hedgerow.ridge.maps import Map, Maps, landmarks, leading_axes, whitened_pca, whitening
 from hedgerow.ridge.regression import NEVER
 from hedgerow.ridge.space import RELABEL, Part, Settings, Space
 
@@ -69,6 +69,7 @@ class RidgeLearner(OnlineLearner):
         self.plan, self.state = plan, state
         self.pre = Preprocess.of_arrays(plan.steps, state)
         self.spaces = [Space(settings, Part(state, f"space.{i}.")) for i, settings in enumerate(plan.spaces)]
+        self.maps = Maps([space.map for space in self.spaces])
         self._last: Predicted | None = None
 
     @property
@@ -121,6 +122,23 @@ class RidgeLearner(OnlineLearner):
         F = self._heads(X)
         return np.concatenate([F, np.broadcast_to(pi, (len(F), 1, len(pi)))], axis=1)
 
+    def quick_predict(self, x: object) -> int:
+        """The class of a row that can be used as it is; otherwise -1."""
+        return self.predict_row(x) if self.n_classes and self._takes(x) else -1
+
+    def quick_learn(self, x: object, y: int) -> bool:
+        """The label of such a row; otherwise False, and nothing is learned."""
+        if not self._takes(x):
+            return False
+        self.learn_row(x, y, 1.0)
+        return True
+
+    def _takes(self, x: object) -> TypeGuard[Array]:
+        """Whether nothing about x is to be checked or changed: an array of the right shape and finite numbers."""
+        if type(x) is not np.ndarray or x.shape != self._state["target.total"].shape or x.dtype != self.dtype:
+            return False
+        return bool(x @ x <= LARGEST[self.dtype] ** 2)
+
     def _heads(self, X: Matrix) -> Array:
         rows = dense(self.pre.apply(X))
         Z = self._maps(rows)
@@ -134,17 +152,22 @@ class RidgeLearner(OnlineLearner):
         """The rows in every space."""
         axes = self.state.get("axes")
         rows = rows if axes is None else rows @ axes
-        return [space.map(rows) for space in self.spaces]
+        return self.maps(rows)
 
     def _scored(self, fits: list[Array]) -> Array:
-        return np.concatenate([space.scores(f) for space, f in zip(self.spaces, fits, strict=True)], axis=1)
+        """The scores of all heads, minus their mean over the classes (B x heads x K)."""
+        F = np.concatenate([space.scores(f) for space, f in zip(self.spaces, fits, strict=True)], axis=1)
+        F -= F.sum(axis=2, keepdims=True) / F.shape[2]
+        return F
 
     def _predict_and_learn(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> tuple[Trace, float]:
         rows = dense(X)
-        with np.errstate(divide="ignore"):
-            noise = np.where(y >= 0, 1.0 if weight is None else 1.0 / weight, NEVER)
-        labels = self.seen + np.cumsum(y >= 0)
-        turns = (np.flatnonzero((labels % RELABEL == 0) & (y >= 0)) + 1).tolist()
+        labelled = y >= 0
+        noise = np.where(labelled, 1.0, NEVER)
+        if weight is not None:
+            np.divide(noise, weight, out=noise, where=labelled)
+        labels = self.seen + np.cumsum(labelled)
+        turns = (np.flatnonzero((labels % RELABEL == 0) & labelled) + 1).tolist()
         last = self._last
         if last is not None and last.seen == self.seen and np.array_equal(last.rows, rows):
             for space, z, fits in zip(self.spaces, last.Z, last.fits, strict=True):
@@ -153,9 +176,9 @@ class RidgeLearner(OnlineLearner):
         else:
             parts = zip(self.spaces, self._maps(rows), strict=True)
             F = self._scored([space.run(z, y, noise, turns) for space, z in parts])
-        frequencies = mixture.log_frequencies(self.state, y)[:, :known]
+        frequent = mixture.counts_before(self.state, y)[:, :known].argmax(axis=1)
         mixed = mixture.run(self.state, F, y, known)
-        votes = np.concatenate([F[:, :, :known].argmax(axis=2), frequencies.argmax(axis=1)[:, None]], axis=1)
+        votes = np.concatenate([F[:, :, :known].argmax(axis=2), frequent[:, None]], axis=1)
         return Trace(mixed.probabilities, mixed.weights, votes), mixed.loss
 
     def _turn(self) -> None:

@@ -52,6 +52,29 @@ class Map:
         return {name: value for name, value in vars(self).items() if value is not None}
 
 
+class Maps:
+    """Several maps of the same rows; those by unit(z A) share one product.
+
+    >>> Maps([Map(), Map(A=np.array([[2.0], [0.0]]))])(np.ones((1, 2)))
+    [array([[1., 1.]]), array([[1.]])]
+    """
+
+    def __init__(self, maps: Sequence[Map]) -> None:
+        self.maps, self.spans, end = maps, {}, 0
+        linear = [(i, each.A) for i, each in enumerate(maps) if each.A is not None and each.landmarks is None]
+        for i, A in linear:
+            self.spans[i] = end, end + A.shape[1]
+            end += A.shape[1]
+        self.A = np.hstack([A for _, A in linear]) if linear else np.empty((0, 0))
+
+    def __call__(self, Z: Array) -> list[Array]:
+        """The rows in every space."""
+        products = Z @ self.A if self.spans else Z
+        return [
+            unit(products[:, slice(*self.spans[i])]) if i in self.spans else each(Z) for i, each in enumerate(self.maps)
+        ]
+
+
 def whitening(sources: Sequence[Array], codes: Sequence[Array], K: int) -> Map:
     """Within-class whitening of all sources together."""
     return Map(H=within_class_root(np.vstack(sources), np.concatenate(codes), K)[0])

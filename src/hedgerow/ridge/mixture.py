@@ -24,6 +24,7 @@ KEEP = np.array([1.0, 0.98])  # how much of its curvature a stack keeps from lab
 FLOOR = 0.3  # what the curvature of a stack that forgets does not fall below
 MEMBERS = np.full(4, 0.25)  # the tracker's start: qbar, pi, the stacks
 SHARE = 1.0  # SHARE/(t + 1) of the tracker's weight goes back to its start after label t
+PARTS = ("log_w", "loss", "members", "pair", "a", "H", "counts")
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def run(state: dict[str, Array], F: Array, y: Array, known: int | None = None) -
 
     known = F.shape[2] if known is None else known
     shipped, by_head = np.empty((len(F), known)), np.empty((len(F), F.shape[1] + 1))
-    parts = {name[4:]: array for name, array in state.items() if name.startswith("mix.")}
+    parts = {name: state[f"mix.{name}"] for name in PARTS}
     s = {name: a if a.flags.writeable else a.copy() for name, a in parts.items()}  # one that is only read predicts
     loss = mix_rows(
         np.ascontiguousarray(F), y, known, TEMPERATURES, s["log_w"], s["loss"], s["counts"], s["a"], s["H"],
@@ -87,11 +88,12 @@ def bound(state: dict[str, Array]) -> float:
     return float(((state["mix.loss"] - state["mix.log_w"]).min() + np.log(2)) / np.log(2))
 
 
-def log_frequencies(state: dict[str, Array], y: Array) -> Array:
-    """log pi before each row: (1 + labels of each class so far)/sum."""
-    K = len(state["mix.counts"])
-    seen = np.zeros((len(y), K))
+def counts_before(state: dict[str, Array], y: Array) -> Array:
+    """1 + labels of each class, before each row."""
+    counts = state["mix.counts"]
+    if len(y) == 1:
+        return counts[None]
+    seen = np.zeros((len(y), len(counts)))
     rows = np.flatnonzero(y >= 0)
     seen[rows, y[rows]] = 1.0
-    before = state["mix.counts"] + np.cumsum(seen, axis=0) - seen
-    return np.asarray(np.log(before / before.sum(axis=1, keepdims=True)))
+    return np.asarray(counts + np.cumsum(seen, axis=0) - seen)

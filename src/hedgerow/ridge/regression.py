@@ -16,7 +16,6 @@ P is symmetric, and only its upper triangle is kept up to date: an update is hal
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -75,7 +74,10 @@ class Regression:
         fits = self.fit(Z) if before is None else before
         if len(Z) == 1:
             if noise[0] < NEVER:
-                self._row(self.product(Z, stored)[0], Z[0], Y[0] - fits[0], noise[0])
+                from hedgerow.ridge.kernels import learn_row
+
+                learn_row(self.P, Z[0], Y[0] - fits[0], noise[0], self.G, self.E, self.waiting)
+                self.count[0] += 1
             return fits
         PZ = self.product(Z, stored)
         S = PZ @ Z.T
@@ -86,12 +88,6 @@ class Regression:
         end = n + int(learned.sum())
         self.G[n:end], self.E[n:end], self.count[0] = G[learned], E[learned], end
         return np.asarray(Y - np.diag(L)[:, None] * E)
-
-    def _row(self, Pz: Array, z: Array, missed: Array, noise: float) -> None:
-        n, root = self.waiting, math.sqrt(noise + Pz @ z)
-        np.divide(Pz, root, out=self.G[n])
-        np.divide(missed, root, out=self.E[n])
-        self.count[0] = n + 1
 
     def open(self, rows: int) -> None:
         """So many rows more can be run before anything is folded."""
@@ -123,10 +119,15 @@ def symmetric_product(Z: Array, P: Array) -> Array:
     >>> symmetric_product(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[1.0, 2.0], [9.0, 3.0]])).tolist()
     [[1.0, 2.0], [2.0, 3.0]]
     """
-    from scipy.linalg.blas import dsymm, dsymv
-
     if len(Z) == 1:
-        return np.asarray(dsymv(1.0, P.T, Z[0], lower=1)[None])
+        from hedgerow.ridge.kernels import symmetric_row
+
+        out = np.empty((1, len(P)))
+        symmetric_row(P, Z[0], out[0])
+        return out
+
+    from scipy.linalg.blas import dsymm
+
     return np.asarray(dsymm(1.0, P.T, np.ascontiguousarray(Z).T, lower=1).T)
 
 

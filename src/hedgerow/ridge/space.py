@@ -88,12 +88,14 @@ class Space:
         pool = Part(self.arrays.state, self.arrays.prefix + "pool.")
         self.alone = Regression(self.arrays)
         self.pooled = Regression(pool, self.arrays["U"]) if "P" in pool else None
+        self.late = self.arrays.get("late.count", np.zeros(1, np.int64))
         self.widths = self.arrays["widths"].tolist()
         self.classes = len(self.arrays["codes"])
         self.tables = []
         if self.settings.class_codes:
             codes = [self.arrays["codes"][:, begin:end] for begin, end in self._spans()]
-            self.tables = [(np.ascontiguousarray(C.T), 0.5 * (C * C).sum(axis=1)) for C in codes]
+            self.tables = [np.ascontiguousarray(C.T) for C in codes]
+            self.half_squares = np.array([0.5 * (C * C).sum(axis=1) for C in codes])
 
     @property
     def heads(self) -> int:
@@ -170,20 +172,34 @@ class Space:
         """
         Y, regression = self.arrays["codes"][np.maximum(y, 0)], self.pooled or self.alone
         regression.open(len(Z))
-        if self.pooled is None and self.settings.keep == 1:
-            fits = regression.run(Z, Y, noise, before)
+        if turns and (self.pooled or self.settings.keep < 1):
+            fits = self._run_in_parts(regression, Z, Y, y, noise, turns, before)
         else:
-            news = self._pool_free(Z, y, noise, turns) if self.pooled else iter(())
-            stored = symmetric_product(Z, regression.P) if self.pooled else None
-            parts = []
-            for begin, end in pairwise(sorted({0, *turns, len(Z)})):
-                ahead = None if stored is None else stored[begin:end]
-                parts.append(regression.run(Z[begin:end], Y[begin:end], noise[begin:end], before, ahead))
-                if end in turns:
-                    self._turn(news)
-            fits = np.concatenate(parts)
+            fits = regression.run(Z, Y, noise, before)
+            if self.pooled:
+                self._wait(Z, y, noise)
         regression.close()
         return fits
+
+    def _run_in_parts(
+        self,
+        regression: Regression,
+        Z: Array,
+        Y: Array,
+        y: Array,
+        noise: Array,
+        turns: Sequence[int],
+        before: Array | None,
+    ) -> Array:
+        news = self._pool_free(Z, y, noise, turns) if self.pooled else iter(())
+        stored = symmetric_product(Z, regression.P) if self.pooled and len(Z) > 1 else None
+        parts = []
+        for begin, end in pairwise(sorted({0, *turns, len(Z)})):
+            ahead = None if stored is None else stored[begin:end]
+            parts.append(regression.run(Z[begin:end], Y[begin:end], noise[begin:end], before, ahead))
+            if end in turns:
+                self._turn(news)
+        return np.concatenate(parts)
 
     def _turn(self, news: Iterator[Array]) -> None:
         if self.pooled:
@@ -194,24 +210,24 @@ class Space:
 
     def _pool_free(self, Z: Array, y: Array, noise: Array, turns: Sequence[int]) -> Iterator[Array]:
         """The pool-free copy learns all rows up to the last turn; what each turn's rows add to U M. The others wait."""
-        a, learned = self.arrays, np.flatnonzero(noise < NEVER)
-        n, last = int(a["late.count"][0]), turns[-1] if turns else 0
-        now, later = learned[learned < last], learned[learned >= last]
-        start = 0 if turns else n
-        news: Iterator[Array] = iter(())
-        if turns:
-            Z_now = np.concatenate([a["late"][:n], Z[now]])
-            y_now = np.concatenate([a["late.y"][:n], y[now]])
-            self.alone.open(len(Z_now))
-            self.alone.run(Z_now, a["codes"][y_now], np.concatenate([a["late.noise"][:n], noise[now]]))
-            UG, E = a["U"] @ self.alone.G[: len(Z_now)].T, self.alone.E
-            self.alone.close()
-            ends = n + np.searchsorted(now, turns)
-            news = (UG[:, begin:end] @ E[begin:end] for begin, end in pairwise([0, *ends]))
-        rows = slice(start, start + len(later))
-        a["late"][rows], a["late.y"][rows], a["late.noise"][rows] = Z[later], y[later], noise[later]
-        a["late.count"][0] = rows.stop
-        return news
+        a, n, last = self.arrays, int(self.late[0]), turns[-1]
+        now = np.flatnonzero(noise[:last] < NEVER)
+        Z_now = np.concatenate([a["late"][:n], Z[now]])
+        y_now = np.concatenate([a["late.y"][:n], y[now]])
+        self.alone.open(len(Z_now))
+        self.alone.run(Z_now, a["codes"][y_now], np.concatenate([a["late.noise"][:n], noise[now]]))
+        UG, E = a["U"] @ self.alone.G[: len(Z_now)].T, self.alone.E
+        self.alone.close()
+        self.late[0] = 0
+        self._wait(Z[last:], y[last:], noise[last:])
+        return (UG[:, begin:end] @ E[begin:end] for begin, end in pairwise([0, *(n + np.searchsorted(now, turns))]))
+
+    def _wait(self, Z: Array, y: Array, noise: Array) -> None:
+        """Rows that the pool-free copy is to learn at the next turn."""
+        a, n, learned = self.arrays, int(self.late[0]), noise < NEVER
+        end = n + int(learned.sum())
+        a["late"][n:end], a["late.y"][n:end], a["late.noise"][n:end] = Z[learned], y[learned], noise[learned]
+        self.late[0] = end
 
     def _label_pool(self, pooled: Regression, news: Array) -> None:
         a = self.arrays
@@ -256,15 +272,15 @@ class Space:
         return list(zip(np.concatenate([[0], ends[:-1]]).tolist(), ends.tolist(), strict=True))
 
     def scores(self, fits: Array) -> Array:
-        """score_k = C_k . f - |C_k|^2/2, minus its mean over the classes (B x heads x K)."""
+        """score_k = C_k . f - |C_k|^2/2 (B x heads x K)."""
         if not self.tables:  # C is the identity
-            out = fits.reshape(len(fits), self.heads, self.classes)
-        else:
-            out, begin = np.empty((len(fits), self.heads, self.classes)), 0
-            for h, (C, half) in enumerate(self.tables):
-                out[:, h] = fits[:, begin : begin + len(C)] @ C - half
-                begin += len(C)
-        return np.asarray(out - out.sum(axis=2, keepdims=True) / self.classes)
+            return fits.reshape(len(fits), self.heads, self.classes)
+        out, begin = np.empty((len(fits), self.heads, self.classes)), 0
+        for h, C in enumerate(self.tables):
+            out[:, h] = fits[:, begin : begin + len(C)] @ C
+            begin += len(C)
+        out -= self.half_squares
+        return out
 
     def _labels(self) -> Array:
         """The class that each head gives each row of the pool (rows x heads), by the pool-free weights."""
