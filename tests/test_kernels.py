@@ -52,16 +52,19 @@ class Twin(StepwiseHead):
 @given(seeds, st.integers(1, 5), st.booleans(), st.booleans())
 @law(10)
 def test_all_heads_at_once(rule, seed, K, weighted, tied):
+    """Ties are exact, in whatever order numbers are added: rows of signs and zeros, steps that are powers of two."""
     rng = np.random.default_rng(seed)
-    N, n, B, d = 4, 2, 12, 5
-    Z = rng.integers(-1, 2, size=(B, n, d)).astype(float) if tied else rng.normal(size=(B, n, d))
+    N, n, B, d, C = (4, 2, 12, 4, 1 / 16) if tied else (4, 2, 12, 5, 0.7)
+    Z = rng.choice([-1.0, 1.0], size=(B, n, d)) * (rng.random((B, n, 1)) < 0.9) if tied else rng.normal(size=(B, n, d))
     W = np.zeros((N, K, d)) if tied else rng.normal(size=(N, K, d))
     y, weight = labels_and_weights(rng, B, K, weighted)
+    if weighted and tied:
+        weight[:] = 1
     which, space = np.array([1, 3]), np.array([0, 1, 1, 0])
     F, G = np.zeros((B, N, K)), np.zeros((B, N, K))
     ours, plain = W.copy(), W.copy()
-    make_head(rule, 0.7).blocks(ours, which, space, Z, y, weight if weighted else None, F)
-    Twin(rule, 0.7).blocks(plain, which, space, Z, y, weight if weighted else None, G)
+    make_head(rule, C).blocks(ours, which, space, Z, y, weight if weighted else None, F)
+    Twin(rule, C).blocks(plain, which, space, Z, y, weight if weighted else None, G)
     np.testing.assert_allclose(F, G, atol=1e-9)
     np.testing.assert_allclose(ours, plain, atol=1e-9)
     np.testing.assert_array_equal(ours[[0, 2]], W[[0, 2]])
@@ -156,6 +159,30 @@ def test_products_with_rows_that_join(seed, K, n, weighted):
     moving.move_on(0, len(S), classes, K + 1, XTS, UL)
     np.testing.assert_allclose(XTS[:, : K + 1], later @ after.T, atol=1e-10)
     np.testing.assert_array_equal(UL, np.vstack([U, -U[1 + classes]]))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@given(seeds, st.integers(1, 11), st.integers(1, 9))
+@law(15)
+def test_scores_of_equal_weights_are_equal(dtype, seed, K, d):
+    rng = np.random.default_rng(seed)
+    W, z, f = rng.normal(size=(K, d)).astype(dtype), rng.normal(size=d).astype(dtype), np.empty(K, dtype=dtype)
+    heads.scores(W, z, f)
+    np.testing.assert_allclose(f, W @ z, **close(dtype))
+    W[:] = W[0]
+    heads.scores(W, z, f)
+    assert (f == f[0]).all()
+
+
+@given(seeds, st.integers(1, 13))
+@law(30)
+def test_cholesky_reads_the_upper_half(seed, n):
+    G = np.random.default_rng(seed).normal(size=(n, 4))
+    gram, L = np.eye(n) + G @ G.T, np.full((n, n), np.nan)
+    expected = np.linalg.cholesky(gram)
+    gram[np.tril_indices(n, -1)] = np.nan
+    refresh.cholesky(gram, L)
+    np.testing.assert_allclose(L, expected, atol=1e-10)
 
 
 @given(seeds, st.integers(1, 11), st.integers(1, 6))

@@ -25,12 +25,18 @@ def _step_size(rule: int, loss: float, margin: float, square: float, C: float) -
 
 @njit(cache=True, fastmath=SUMS)
 def scores(W: Array, z: Array, f: Array) -> None:
-    """f = W z."""
-    for k in range(W.shape[0]):
-        total = W.dtype.type(0)
-        for j in range(W.shape[1]):
-            total += W[k, j] * z[j]
-        f[k] = total
+    """f = W z, four classes at a time; the last four again, so that every class is summed in the same order."""
+    K = len(W)
+    for start in range(0, K, 4):
+        k = max(0, min(start, K - 4))
+        k1, k2, k3 = min(k + 1, K - 1), min(k + 2, K - 1), min(k + 3, K - 1)
+        a = b = c = e = W.dtype.type(0)
+        for j in range(len(z)):
+            a += W[k, j] * z[j]
+            b += W[k1, j] * z[j]
+            c += W[k2, j] * z[j]
+            e += W[k3, j] * z[j]
+        f[k], f[k1], f[k2], f[k3] = a, b, c, e
 
 
 @njit(cache=True, fastmath=SUMS)

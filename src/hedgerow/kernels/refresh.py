@@ -42,24 +42,6 @@ def gap_weights(
             D[i, a] = weight if source[i, a] > 0.0 else 0.0
 
 
-@njit(cache=True)
-def factor(SS: Array, TS: Array, TT: Array, mu: float, D: Array, shares: Array, R: Array) -> None:
-    """R_i with R_i R_i^T = I + mu G_i G_i^T, lower triangular, from the kept products."""
-    n, K1 = len(SS), len(TT)
-    LT, LTLT, LTS, gram = np.empty((K1, K1)), np.empty((K1, K1)), np.empty((K1, K1)), np.empty((K1, K1))
-    target_means(TT, shares, LT)
-    target_means(LT.T.copy(), shares, LTLT)
-    for i in range(n):
-        target_means(TS[i], shares, LTS)
-        SLT = LTS.T.copy()
-        for a in range(K1):
-            scale = mu * D[i, a]
-            for b in range(K1):
-                gram[a, b] = scale * D[i, b] * (SS[i, a, b] - SLT[a, b] - LTS[a, b] + LTLT[a, b])
-            gram[a, a] += 1.0
-        R[i] = np.linalg.cholesky(gram)
-
-
 @njit(cache=True, fastmath=SUMS)
 def _less_four(
     L: Array, i: int, k: int, a: Array, b: Array, c: Array, e: Array, u: Array, v: Array, w: Array, x: Array
@@ -75,6 +57,50 @@ def _less_four(
         b[j] -= b0 * p + b1 * q + b2 * r + b3 * s
         c[j] -= c0 * p + c1 * q + c2 * r + c3 * s
         e[j] -= e0 * p + e1 * q + e2 * r + e3 * s
+
+
+@njit(cache=True)
+def cholesky(gram: Array, L: Array) -> None:
+    """L lower triangular with L L^T = gram, of which only the upper half is read, and used up: it becomes L^{-1} gram.
+
+    gram is I + G G^T, whose pivots are 1 at least, whatever rounding says.
+    """
+    n = len(gram)
+    for i in range(0, n, 4):
+        block, known = min(i + 4, n), 0
+        if block == i + 4:
+            known, a, b, c, e = i, gram[i, i:], gram[i + 1, i:], gram[i + 2, i:], gram[i + 3, i:]
+            for k in range(0, i, 4):
+                _less_four(L, i, k, a, b, c, e, gram[k, i:], gram[k + 1, i:], gram[k + 2, i:], gram[k + 3, i:])
+        for t in range(i, block):
+            row = gram[t, i:]
+            for k in range(known, t):
+                other, share = gram[k, i:], L[t, k]
+                for j in range(n - i):
+                    row[j] -= share * other[j]
+            pivot = np.sqrt(max(gram[t, t], 1.0))
+            L[t, t], scale = pivot, 1.0 / pivot
+            for j in range(t + 1, n):
+                gram[t, j] *= scale
+                L[j, t], L[t, j] = gram[t, j], 0.0
+
+
+@njit(cache=True)
+def factor(SS: Array, TS: Array, TT: Array, mu: float, D: Array, shares: Array, R: Array) -> None:
+    """R_i with R_i R_i^T = I + mu G_i G_i^T, lower triangular, from the kept products."""
+    n, K1 = len(SS), len(TT)
+    LT, LTLT, LTS, gram = np.empty((K1, K1)), np.empty((K1, K1)), np.empty((K1, K1)), np.empty((K1, K1))
+    target_means(TT, shares, LT)
+    target_means(LT.T.copy(), shares, LTLT)
+    for i in range(n):
+        target_means(TS[i], shares, LTS)
+        SLT = LTS.T.copy()
+        for a in range(K1):
+            scale = mu * D[i, a]
+            for b in range(a, K1):
+                gram[a, b] = scale * D[i, b] * (SS[i, a, b] - SLT[a, b] - LTS[a, b] + LTLT[a, b])
+            gram[a, a] += 1.0
+        cholesky(gram, R[i])
 
 
 @njit(cache=True)
