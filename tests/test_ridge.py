@@ -77,6 +77,22 @@ def test_a_relabelled_pool_is_a_pool_learned_with_the_new_labels(rng):
     np.testing.assert_allclose(P1, with_rows(P, M, U, new, 0.3)[0], atol=1e-10)
 
 
+def test_targets_that_change_later_change_the_weights_as_if_they_had_been_so(rng):
+    """The rows of the pool were learned first, with a weight; in between labels were learned, and some of them wait."""
+    U, old, new = rng.normal(size=(7, 4)), rng.normal(size=(7, 2)), rng.normal(size=(7, 2))
+    Z, Y, once = rng.normal(size=(5, 4)), rng.normal(size=(5, 2)), np.ones(5)
+    ends = []
+    for targets in (old, new):
+        regression = Regression(Regression.arrays(*with_rows(np.eye(4), np.zeros((4, 2)), U, targets, 0.3), 5))
+        regression.run(Z[:2], Y[:2], once[:2])
+        regression.fold()
+        regression.run(Z[2:], Y[2:], once[2:])
+        if targets is old:
+            regression.move(U, symmetric_product(U, regression.P), 0.3 * (new - old))
+        ends.append(regression.fit(np.eye(4)))
+    np.testing.assert_allclose(*ends, atol=1e-10)
+
+
 @given(seeds, st.integers(1, 5), st.integers(2, 5))
 @law(30)
 def test_the_prediction_never_makes_more_mistakes_than_its_bound(seed, heads, K):

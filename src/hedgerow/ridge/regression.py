@@ -26,18 +26,14 @@ NEVER = 1e30  # r of a row that is predicted and not learned
 
 
 class Regression:
-    """A view on the arrays P, M and, if rows may wait from call to call, G, E and their number; changes are in place.
+    """A view on the arrays P, M and, if rows wait from call to call, on G, E and their number; changes are in place."""
 
-    Where there are rows U whose product with P is often asked for, UP holds it.
-    """
-
-    def __init__(self, arrays: Mapping[str, Array], U: Array | None = None) -> None:
+    def __init__(self, arrays: Mapping[str, Array]) -> None:
         self.P, self.M = arrays["P"], arrays["M"]
         d, q = self.M.shape
         self.kept = arrays.get("G", np.empty((0, d))), arrays.get("E", np.empty((0, q)))
         self.G, self.E = self.kept
         self.count = arrays.get("waiting", np.zeros(1, np.int64))
-        self.U, self.UP = U, arrays.get("UP")
 
     @staticmethod
     def arrays(P: Array, M: Array, room: int) -> dict[str, Array]:
@@ -57,15 +53,10 @@ class Regression:
             fits += (Z @ self.G[:n].T) @ self.E[:n]
         return np.asarray(fits)
 
-    def product(self, Z: Array, stored: Array | None = None) -> Array:
-        """Z P, by all labels so far. `stored` is Z times the matrix itself, if known (overwritten)."""
-        n, PZ = self.waiting, symmetric_product(Z, self.P) if stored is None else stored
-        if n:
-            PZ -= (Z @ self.G[:n].T) @ self.G[:n]
-        return PZ
-
     def run(self, Z: Array, Y: Array, noise: Array, before: Array | None = None, stored: Array | None = None) -> Array:
         """Fits of each row before its label (B x q). `noise` is r, a number a row; `before` is `fit(Z)` if known.
+
+        `stored` is Z times the matrix P as it is stored, if known (overwritten).
 
         >>> r = Regression(Regression.arrays(np.eye(2), np.zeros((2, 1)), 2))
         >>> r.run(np.array([[1.0, 0.0], [1.0, 0.0]]), np.ones((2, 1)), np.ones(2)).ravel().round(6).tolist()
@@ -79,15 +70,26 @@ class Regression:
                 learn_row(self.P, Z[0], Y[0] - fits[0], noise[0], self.G, self.E, self.waiting)
                 self.count[0] += 1
             return fits
-        PZ = self.product(Z, stored)
+        n, PZ = self.waiting, symmetric_product(Z, self.P) if stored is None else stored
+        if n:
+            PZ -= (Z @ self.G[:n].T) @ self.G[:n]
         S = PZ @ Z.T
         S.flat[:: len(S) + 1] += noise
         L = np.linalg.cholesky(S)
         E, G = solve_lower(L, Y - fits), solve_lower(L, PZ)
-        learned, n = noise < NEVER, self.waiting
+        learned = noise < NEVER
         end = n + int(learned.sum())
         self.G[n:end], self.E[n:end], self.count[0] = G[learned], E[learned], end
         return np.asarray(Y - np.diag(L)[:, None] * E)
+
+    def move(self, U: Array, stored: Array, change: Array) -> None:
+        """M += P U' change, by all labels so far: as if the targets of rows learned before had changed (times weight).
+
+        `stored` is U times the matrix P as it is stored.
+        """
+        n = self.waiting
+        add_product(self.M, stored, change)
+        self.E[:n] -= (self.G[:n] @ U.T) @ change
 
     def open(self, rows: int) -> None:
         """So many rows more can be run before anything is folded."""
@@ -103,13 +105,11 @@ class Regression:
             self.G, self.E = self.kept
 
     def fold(self) -> None:
-        """What waits goes into M, P and U P: one product each."""
+        """What waits goes into M and P: one product each."""
         n = self.waiting
         if n:
             add_product(self.M, self.G[:n], self.E[:n])
             subtract_gram(self.P, self.G[:n])
-            if self.U is not None and self.UP is not None:
-                add_product(self.UP, -(self.G[:n] @ self.U.T), self.G[:n])
             self.count[0] = 0
 
 

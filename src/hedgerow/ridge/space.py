@@ -25,7 +25,6 @@ from hedgerow.ridge.maps import Map
 from hedgerow.ridge.regression import (
     NEVER,
     Regression,
-    add_product,
     deviation_prior,
     source_prior,
     symmetric_product,
@@ -87,7 +86,7 @@ class Space:
         """Views on the arrays as they are now; to be taken again when they were replaced."""
         pool = Part(self.arrays.state, self.arrays.prefix + "pool.")
         self.alone = Regression(self.arrays)
-        self.pooled = Regression(pool, self.arrays["U"]) if "P" in pool else None
+        self.pooled = Regression(pool) if "P" in pool else None
         self.late = self.arrays.get("late.count", np.zeros(1, np.int64))
         self.widths = self.arrays["widths"].tolist()
         self.classes = len(self.arrays["codes"])
@@ -152,7 +151,7 @@ class Space:
         a["U"], a["UM"] = U, U @ a["M"]
         a["labels"] = self._labels()
         P, M = with_rows(a["P"], a["M"], U, self._targets(a["labels"]), self.settings.pool)
-        Part(a.state, a.prefix + "pool.").update(Regression.arrays(P, M, RELABEL) | {"UP": U @ P})
+        Part(a.state, a.prefix + "pool.").update(Regression.arrays(P, M, RELABEL))
         for name in ("G", "E", "waiting"):
             del a[name]
         a["late"], a["late.y"] = np.zeros((RELABEL, U.shape[1])), np.zeros(RELABEL, np.int64)
@@ -172,8 +171,10 @@ class Space:
         """
         Y, regression = self.arrays["codes"][np.maximum(y, 0)], self.pooled or self.alone
         regression.open(len(Z))
-        if turns and (self.pooled or self.settings.keep < 1):
-            fits = self._run_in_parts(regression, Z, Y, y, noise, turns, before)
+        if turns and self.pooled:
+            fits = self._run_pooled(self.pooled, Z, Y, noise, turns, self._label_pool(Z, y, noise, turns))
+        elif turns and self.settings.keep < 1:
+            fits = self._run_fading(Z, Y, noise, turns)
         else:
             fits = regression.run(Z, Y, noise, before)
             if self.pooled:
@@ -181,35 +182,36 @@ class Space:
         regression.close()
         return fits
 
-    def _run_in_parts(
-        self,
-        regression: Regression,
-        Z: Array,
-        Y: Array,
-        y: Array,
-        noise: Array,
-        turns: Sequence[int],
-        before: Array | None,
-    ) -> Array:
-        news = self._pool_free(Z, y, noise, turns) if self.pooled else iter(())
-        stored = symmetric_product(Z, regression.P) if self.pooled and len(Z) > 1 else None
-        parts = []
-        for begin, end in pairwise(sorted({0, *turns, len(Z)})):
-            ahead = None if stored is None else stored[begin:end]
-            parts.append(regression.run(Z[begin:end], Y[begin:end], noise[begin:end], before, ahead))
+    def _run_fading(self, Z: Array, Y: Array, noise: Array, turns: Sequence[int]) -> Array:
+        fits = np.empty_like(Y)
+        for begin, end in _parts(turns, len(Z)):
+            fits[begin:end] = self.alone.run(Z[begin:end], Y[begin:end], noise[begin:end])
             if end in turns:
-                self._turn(news)
-        return np.concatenate(parts)
+                self.alone.fold()
+                self._forget()
+        return fits
 
-    def _turn(self, news: Iterator[Array]) -> None:
-        if self.pooled:
-            self._label_pool(self.pooled, next(news))
-        else:
-            self.alone.fold()
-            self._forget()
+    def _run_pooled(
+        self, pooled: Regression, Z: Array, Y: Array, noise: Array, turns: Sequence[int], labels: list[Array]
+    ) -> Array:
+        """The labels of the pool before and after each turn are known already; P is read once for all."""
+        a, fits, turn = self.arrays, np.empty_like(Y), 0
+        moved = np.any([(old != new).any(axis=1) for old, new in pairwise(labels)], axis=0)
+        U = a["U"][moved]
+        stored = symmetric_product(np.concatenate([Z, U]), pooled.P)
+        for begin, end in _parts(turns, len(Z)):
+            fits[begin:end] = pooled.run(Z[begin:end], Y[begin:end], noise[begin:end], stored=stored[begin:end])
+            if end in turns:
+                old, new = labels[turn][moved], labels[turn + 1][moved]
+                rows, turn = (old != new).any(axis=1), turn + 1
+                if rows.any():
+                    change = self.settings.pool * (self._targets(new[rows]) - self._targets(old[rows]))
+                    pooled.move(U[rows], stored[len(Z) :][rows], change)
+        a["labels"] = labels[-1]
+        return fits
 
-    def _pool_free(self, Z: Array, y: Array, noise: Array, turns: Sequence[int]) -> Iterator[Array]:
-        """The pool-free copy learns all rows up to the last turn; what each turn's rows add to U M. The others wait."""
+    def _label_pool(self, Z: Array, y: Array, noise: Array, turns: Sequence[int]) -> list[Array]:
+        """The pool-free copy learns all rows up to the last turn, the others wait: labels now and after each turn."""
         a, n, last = self.arrays, int(self.late[0]), turns[-1]
         now = np.flatnonzero(noise[:last] < NEVER)
         Z_now = np.concatenate([a["late"][:n], Z[now]])
@@ -220,7 +222,11 @@ class Space:
         self.alone.close()
         self.late[0] = 0
         self._wait(Z[last:], y[last:], noise[last:])
-        return (UG[:, begin:end] @ E[begin:end] for begin, end in pairwise([0, *(n + np.searchsorted(now, turns))]))
+        labels = [a["labels"]]
+        for begin, end in pairwise([0, *(n + np.searchsorted(now, turns))]):
+            a["UM"] += UG[:, begin:end] @ E[begin:end]
+            labels.append(self._labels())
+        return labels
 
     def _wait(self, Z: Array, y: Array, noise: Array) -> None:
         """Rows that the pool-free copy is to learn at the next turn."""
@@ -228,17 +234,6 @@ class Space:
         end = n + int(learned.sum())
         a["late"][n:end], a["late.y"][n:end], a["late.noise"][n:end] = Z[learned], y[learned], noise[learned]
         self.late[0] = end
-
-    def _label_pool(self, pooled: Regression, news: Array) -> None:
-        a = self.arrays
-        a["UM"] += news
-        labels = self._labels()
-        moved = (labels != a["labels"]).any(axis=1)
-        if moved.any():
-            change = self._targets(labels[moved]) - self._targets(a["labels"][moved])
-            change *= self.settings.pool
-            add_product(pooled.M, pooled.product(a["U"][moved], a["pool.UP"][moved]), change)
-            a["labels"] = labels
 
     def _forget(self) -> None:
         """M and P go some way back to where they started: old labels fade, what the sources know stays."""
@@ -289,6 +284,10 @@ class Space:
     def _targets(self, labels: Array) -> Array:
         parts = [self.arrays["codes"][labels[:, h], begin:end] for h, (begin, end) in enumerate(self._spans())]
         return np.hstack(parts)
+
+
+def _parts(turns: Sequence[int], rows: int) -> Iterator[tuple[int, int]]:
+    return pairwise(sorted({0, *turns, rows}))
 
 
 def weightings(n: int) -> list[Array]:
