@@ -145,9 +145,10 @@ def test_a_live_step_is_one_pass_over_the_spaces(monkeypatch):
         clf.learn_one(x, label)
     spaces, means = (M, N_SOURCES * D), ((N_SOURCES + 1) * (K + 1), M)
     assert numpy.dots.count(((M,), spaces)) == rows
-    assert numpy.dots.count((means, (M,))) == rows // every
-    assert len(numpy.dots) == rows + rows // every
-    assert len(numpy.matmuls) == 2 * 10 * (rows // every - 1)  # corrections by M and by T, in ten steps of a window
+    assert numpy.dots.count((means, (M,))) == 2 * (rows // every)
+    assert len(numpy.dots) == rows + 2 * (rows // every)
+    corrections = [pair for pair in numpy.matmuls if len(pair[1]) == 1]
+    assert len(corrections) == 2 * 10 * (rows // every - 1)  # by M and by T, in ten steps of a window
 
 
 def test_a_live_step_allocates_nothing_to_speak_of():

@@ -150,6 +150,7 @@ def test_products_with_rows_that_join(seed, K, n, weighted):
     S = ((y == classes[:, None]) * (weight if weighted else np.ones(B))) @ X
     after = T.copy()
     after[1 + classes] += S
+    after[0] += S.sum(axis=0)
     TS, TT = (T @ M.T).reshape(K + 1, n, K + 1).transpose(1, 0, 2).copy(), T @ T.T
     moving.add_products(y, weight, X @ M.T, X @ T.T, TS, TT)
     moving.add_gram(classes, S @ S.T, TT)
@@ -158,7 +159,7 @@ def test_products_with_rows_that_join(seed, K, n, weighted):
     XTS, UL = later @ np.vstack([T, S]).T, np.vstack([U, np.full((len(S), nd), np.nan)])
     moving.move_on(0, len(S), classes, K + 1, XTS, UL)
     np.testing.assert_allclose(XTS[:, : K + 1], later @ after.T, atol=1e-10)
-    np.testing.assert_array_equal(UL, np.vstack([U, -U[1 + classes]]))
+    np.testing.assert_array_equal(UL, np.vstack([U, -U[0] - U[1 + classes]]))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -204,18 +205,37 @@ class Setting:
         rng = np.random.default_rng(seed)
         self.M, self.T, self.A = rng.normal(size=(n, K1, m)), rng.normal(size=(K1, m)), rng.normal(size=(n, m, d))
         self.D, self.shares = rng.choice([0.0, 0.5, 1.0], size=(n, K1)), 1 / rng.integers(1, 5, size=K1)
-        self.sums = np.vstack([self.T.sum(axis=0), self.T[1:]])  # row 0: of all rows
-        self.G = self.D[:, :, None] * (self.M - self.shares[:, None] * self.sums)
+        self.G = self.D[:, :, None] * (self.M - self.shares[:, None] * self.T)
         inverses = [np.linalg.inv(np.eye(m) + mu * g.T @ g) for g in self.G]
         self.after = np.stack([inverse @ a for inverse, a in zip(inverses, self.A, strict=True)])
-        self.MA, self.TA = (self.M @ self.A).astype(dtype), (self.sums @ self.A).astype(dtype)
+        self.MA, self.TA = (self.M @ self.A).astype(dtype), (self.T @ self.A).astype(dtype)
         MT = self.M.transpose(0, 2, 1)
         self.SS, self.TS, self.TT = self.M @ MT, self.T @ MT, self.T @ self.T.T
         self.R, self.C = np.empty((n, K1, K1)), np.full((n, K1, d), np.nan)
-        refresh.factor(self.SS, self.TS, self.TT, mu, self.D, self.shares, self.R)
+        refresh.grams(self.SS, self.TS, self.TT, mu, self.D, self.shares, self.R)
+        refresh.factor(self.R)
 
     def solve(self, first, last, mu):
         refresh.solve(first, last, self.SS, self.TS, mu, self.D, self.shares, self.R, self.C, self.MA, self.TA)
+
+
+@given(seeds, st.integers(0, 3))
+@law(10)
+def test_one_mean_has_changed(seed, k):
+    before, after = Setting(seed, np.float64, 0.7), Setting(seed + 1, np.float64, 0.7)
+    after.M = before.M
+    for name in ("D", "shares"):
+        mixed = getattr(before, name).copy()
+        mixed[..., k] = getattr(after, name)[..., k]
+        setattr(after, name, mixed)
+    T = before.T.copy()
+    T[k] = after.T[k]
+    MT = before.M.transpose(0, 2, 1)
+    expected, R = np.empty_like(before.R), np.empty_like(before.R)
+    refresh.grams(before.SS, T @ MT, T @ T.T, 0.7, after.D, after.shares, expected)
+    refresh.grams(before.SS, before.TS, before.TT, 0.7, before.D, before.shares, R)
+    refresh.regram(k, before.SS, T @ MT, T @ T.T, 0.7, after.D, after.shares, R)
+    np.testing.assert_allclose(np.triu(R), np.triu(expected), atol=1e-10)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -234,7 +254,7 @@ def test_the_small_refresh(dtype, seed, mu):
     np.testing.assert_allclose(moved, s.after, **close(dtype))
     np.testing.assert_allclose(s.MA, s.M @ s.after, **close(dtype))
     where = s.D > 0  # elsewhere there is no gap, and nothing to know
-    np.testing.assert_allclose(s.TA[where], (s.sums @ s.after)[where], **close(dtype))
+    np.testing.assert_allclose(s.TA[where], (s.T @ s.after)[where], **close(dtype))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -284,6 +304,21 @@ def test_a_row_is_kept_as_often_as_it_counts(rng):
     assert weights.tolist() == [0, 2.5, 0]
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@given(seeds, st.integers(0, 5), st.integers(1, 2))
+@law(10)
+def test_the_gaps_of_some_features(dtype, seed, first, w):
+    s = Setting(seed, dtype, 1.0)
+    (n, m, d), here = s.A.shape, slice(first, first + w)
+    G, H, moves = np.full((n, len(s.T), w), np.nan), s.A.transpose(1, 0, 2).copy(), s.A[:, :w].copy()
+    moving.gaps(first, s.M, s.T, s.shares, G)
+    np.testing.assert_allclose(G, (s.M - s.shares[:, None] * s.T)[:, :, here], atol=1e-12)
+    expected = s.A.copy()
+    expected[:, here] -= moves
+    moving.subtract(first, moves, H)
+    np.testing.assert_array_equal(H, expected.transpose(1, 0, 2))
+
+
 @given(seeds)
 @law(10)
 def test_rows_join_their_class_sums(seed):
@@ -291,7 +326,7 @@ def test_rows_join_their_class_sums(seed):
     rows, labels = rng.normal(size=(5, 3)), rng.integers(0, 2, 5)
     T, total, class_totals = rng.normal(size=(3, 3)), rng.normal(size=3), rng.normal(size=(2, 3))
     sums = (labels == np.arange(2)[:, None]) @ rows
-    expected = [T + np.vstack([np.zeros(3), sums]), total + rows.sum(axis=0), class_totals + sums]
+    expected = [T + np.vstack([sums.sum(axis=0), sums]), total + rows.sum(axis=0), class_totals + sums]
     moving.join(rows, labels, T, total, class_totals)
     for got, wanted in zip((T, total, class_totals), expected, strict=True):
         np.testing.assert_allclose(got, wanted, atol=1e-12)

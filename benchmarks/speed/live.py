@@ -14,6 +14,7 @@ from speed import OFFICE, PIE, Row, Size, row
 from speed.replay import start
 
 ROUNDS = 3  # runs over the stream
+TURN = 8  # windows
 PREDICT, LEARN, PROJECT, REFRESHING = range(4)  # what is kept of a step
 
 
@@ -22,28 +23,32 @@ def measure() -> Iterator[Row]:
     for size in (PIE, OFFICE):
         clf, X, y = start(size)
         rows, labels = list(X), y.tolist()
-        runs = [steps(copy.deepcopy(clf), rows, labels) for _ in range(ROUNDS)]
+        runs = [steps(copy.deepcopy(clf), rows, labels, size.every) for _ in range(ROUNDS)]
         expected = copy.deepcopy(clf).predict_then_learn(X, y)
         yield from figures(size, [times for times, _ in runs], int((runs[0][1] != expected).sum()))
     yield allocations(clf, rows, labels)
 
 
-def steps(clf: Any, rows: list[Any], labels: list[int]) -> tuple[Any, Any]:
+def steps(clf: Any, rows: list[Any], labels: list[int], every: int) -> tuple[Any, Any]:
     """For each instance: nanoseconds of predict_one, learn_one and one bare projection, whether a refresh was under
-    way; and the predictions."""
+    way; and the predictions. Steps and bare projections take turns after some windows, so that each finds the cache as
+    its own stream leaves it."""
     H = np.ascontiguousarray(clf.learner_.state["A"].transpose(1, 0, 2)).reshape(len(rows[0]), -1)
     z, clock = np.empty(H.shape[1]), time.perf_counter_ns
     times, predictions = np.empty((len(rows), 4)), []
-    for i, (x, label) in enumerate(zip(rows, labels, strict=True)):
-        under_way = clf.learner_.refreshing
-        t0 = clock()
-        predictions.append(clf.predict_one(x))
-        t1 = clock()
-        clf.learn_one(x, label)
-        t2 = clock()
-        np.dot(x, H, out=z)
-        np.dot(x, H, out=z)  # the first brings it to the cache, as a stream of predictions does
-        times[i] = t1 - t0, t2 - t1, (clock() - t2) / 2, under_way
+    for first in range(0, len(rows), TURN * every):
+        turn = range(first, min(first + TURN * every, len(rows)))
+        for i in turn:
+            x, label, under_way = rows[i], labels[i], clf.learner_.refreshing
+            t0 = clock()
+            predictions.append(clf.predict_one(x))
+            t1 = clock()
+            clf.learn_one(x, label)
+            times[i] = t1 - t0, clock() - t1, np.nan, under_way
+        for i in turn:
+            t0 = clock()
+            np.dot(rows[i], H, out=z)
+            times[i, PROJECT] = clock() - t0
     return times, np.array(predictions)
 
 
@@ -89,15 +94,15 @@ def allocations(clf: Any, rows: list[Any], labels: list[int]) -> Row:
     for x, label in zip(rows[:100], labels[:100], strict=True):
         clf.predict_one(x)
         clf.learn_one(x, label)
+    peaks = np.zeros(400)  # not a list: what it keeps would count
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
-    peaks = []
-    for x, label in zip(rows[100:500], labels[100:500], strict=True):
+    for i in range(400):
         tracemalloc.reset_peak()
         here = tracemalloc.get_traced_memory()[0]
-        clf.predict_one(x)
-        clf.learn_one(x, label)
-        peaks.append(tracemalloc.get_traced_memory()[1] - here)
+        clf.predict_one(rows[100 + i])
+        clf.learn_one(rows[100 + i], labels[100 + i])
+        peaks[i] = tracemalloc.get_traced_memory()[1] - here
     kept = (tracemalloc.get_traced_memory()[0] - before) / 400
     tracemalloc.stop()
     return row(

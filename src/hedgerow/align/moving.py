@@ -2,16 +2,16 @@
 
     every T_w labels:  A_i <- (I + mu G_i^T G_i)^{-1} A_i = A_i - G_i^T C_i,   C_i = mu (I + mu G_i G_i^T)^{-1} G_i A_i
 
-G_i = D_i (M_i - L T) holds the K+1 gaps: M_i the means of source i, T = [sum of the warm-up rows; class sums of the
-target], L T the target's means, D_i a diagonal of weights (a class that one side lacks has no gap). Hence
+G_i = D_i (M_i - L T) holds the K+1 gaps: M_i the means of source i, T = [sum of all rows; class sums] of the target,
+L = 1/counts, D_i a diagonal of weights (a class that one side lacks has no gap). Hence
 
     A_i = H_i + M_i^T P_i + T^T U_i
 
-and a refresh only adds to P_i and U_i (K+1 x d). When class sums S of the stream join T, H_i loses S^T U_i, so that A_i
-stays as it was. Rows are projected through the parts. All that the next refresh needs are products of vectors with
-each other and with A, kept up to date from products with the rows:
+and a refresh only adds to P_i and U_i (K+1 x d). When class sums of the stream join T, H_i loses what T^T U_i wins, so
+that A_i stays as it was. Rows are projected through the parts. All that the next refresh needs are products of vectors
+with each other and with A, kept up to date from products with the rows:
 
-    SS_i = M_i M_i^T   TS_i = T M_i^T   TT = T T^T   MA_i = M_i A_i   TA_i = [sum of all rows; class sums] A_i
+    SS_i = M_i M_i^T   TS_i = T M_i^T   TT = T T^T   MA_i = M_i A_i   TA_i = T A_i
 
 A block of rows over many windows of T_w labels costs three matrix products with its rows, and one of the rank of its
 class sums, whatever T_w. Rounding adds up along this path, so after `ANCHOR` refreshes all is computed anew from A.
@@ -85,14 +85,13 @@ class Moving:
         self.basis = np.empty(((n + 1) * K1, m), dtype=H.dtype, order=order)
         self.M, self.T = self.basis[: n * K1], self.basis[n * K1 :]
         self.M[:] = np.vstack([source.means for source in sources])
-        self.T[0], self.T[1:] = target.total - target.class_totals.sum(axis=0), target.class_totals
+        self.T[0], self.T[1:] = target.total, target.class_totals
         M, A = self.M.reshape(n, K1, m), H.reshape(m, n, -1).transpose(1, 0, 2)
         self.SS = np.asarray(M @ M.transpose(0, 2, 1), dtype=np.float64)
         self.TS, self.TT, self.MA = np.zeros_like(self.SS), np.zeros((K1, K1)), M @ A
         self.TA, met = np.zeros_like(self.MA), np.append(0, 1 + np.flatnonzero(target.class_counts))
         T = self.T[met]  # all other rows are zero
         self.TS[:, met], self.TT[np.ix_(met, met)], self.TA[:, met] = T @ M.transpose(0, 2, 1), T @ T.T, T @ A
-        self.TA[:, 0] += self.TA[:, 1:].sum(axis=1)
         self._weights = np.empty(self.counts.shape), np.empty(K1)
         self._R, self._C = np.empty(self.SS.shape), np.empty(self.MA.shape)
         self.P, self.U = np.zeros_like(self.MA), np.zeros((K1, H.shape[1]), dtype=H.dtype)
@@ -153,15 +152,31 @@ class Moving:
         self._solver.move(due.C, due.shares, self.P, self.U)
         self._moved = True
 
-    def due(self) -> Due:
-        """A refresh that is due, with the factors of all sources. Until it is finished, T and T A must wait."""
-        rule, target, (D, shares) = self.refresh, self.target, self._weights
-        self._solver.gap_weights(
-            self.counts, target.count, target.class_counts, UNSEEN[rule.unseen], rule.kappa, D, shares
-        )
-        self._solver.factor(self.SS, self.TS, self.TT, rule.mu, D, shares, self._R)
+    def prepare(self) -> None:
+        """What can be done of a refresh before the last labels of its window."""
+        self._weigh()
+        self._solver.grams(self.SS, self.TS, self.TT, self.refresh.mu, *self._weights, self._R)
+
+    def due(self, since: Array | None = None) -> Due:
+        """A refresh that is due, with the factors of all sources. Until it is finished, T and T A must wait.
+
+        `since` are the labels that came after `prepare`; without them all is done here.
+        """
+        if since is None:
+            self.prepare()
+        else:
+            self._weigh()
+            for k in {0, *(1 + since).tolist()}:
+                self._solver.regram(k, self.SS, self.TS, self.TT, self.refresh.mu, *self._weights, self._R)
+        self._solver.factor(self._R)
         self.refreshes += 1
-        return Due(D, shares, self._R, self._C)
+        return Due(*self._weights, self._R, self._C)
+
+    def _weigh(self) -> None:
+        rule, target = self.refresh, self.target
+        self._solver.gap_weights(
+            self.counts, target.count, target.class_counts, UNSEEN[rule.unseen], rule.kappa, *self._weights
+        )
 
     def finish(self, first: int, last: int, due: Due) -> None:
         """The sources first:last of it: C_i, and M_i A_i and T A_i follow."""
@@ -174,6 +189,7 @@ class Moving:
         if is_sparse(S):
             at = 1 + np.repeat(classes, np.diff(S.indptr)), S.indices
             np.add.at(self.T, at, S.data)
+            np.add.at(self.T[0], S.indices, S.data)
             np.add.at(self.target.class_totals, (at[0] - 1, at[1]), S.data)
             np.add.at(self.target.total, S.indices, S.data)
         else:

@@ -45,12 +45,20 @@ class Stepping:
         self._rows, self._Z, self.waiting = np.empty((room, m), dtype=dtype), np.empty((room, n * d), dtype=dtype), 0
         self._labels, self._weights = np.zeros(room, dtype=np.int64), np.empty(room)
         self._products = np.empty((room, len(moving.basis) + room), dtype=dtype)
-        self._ahead = np.empty(len(moving.basis), dtype=dtype)
+        self._ahead, self._is_ahead = (
+            np.empty(len(moving.basis), dtype=dtype),
+            False,
+        )  # a row's products, if T is still so
         self._Mx, self._Tx = np.empty(n * K1, dtype=dtype), np.empty(K1, dtype=dtype)
-        self._T = moving.T  # as it was when the refresh became due
         self._due: Due | None = None
+        self._known, self._prepared = 0, False  # waiting rows with their products; whether a refresh was prepared
+        self._then, self._copied = np.empty(moving.T.shape, dtype=dtype), False  # T as it was when the refresh fell due
         self._solved = self._written = 0
         self._slice = max(1, int(PIECE * m / (K1 + PASS)))
+        self._gaps, self._moves = (
+            np.empty((n, K1, self._slice), dtype=dtype),
+            np.empty((n, self._slice, d), dtype=dtype),
+        )
         pieces = ceil(n / self._sources) + ceil(m / self._slice) + 2
         self._at_once = ceil(pieces / max(1, self._every - 2 - self._every // self._enough))
         self._pieces: Iterator[None] = iter(())
@@ -63,17 +71,18 @@ class Stepping:
     @property
     def _free(self) -> bool:
         """Whether no piece to come needs T A and T as they are."""
-        return self._due is None or self._T is not self.moving.T
+        return self._due is None or self._copied
 
     def project(self, x: Array, z: Array) -> None:
         """A_i^T x of all spaces into z (nd)."""
         moving, due, r = self.moving, self._due, self._written
         np.dot(x, moving.H, out=z)
-        if (self._seen + 1) % self._every == 0:  # the next label ends the window: what can be done before is done now
+        if -(self._seen + 1) % self._every < 2:  # one of the window's last two labels: what can be done before, is now
             np.dot(moving.basis, x, out=self._ahead)
+            self._is_ahead = True
         if due is not None:
             np.matmul(moving.M[:, r:], x[r:], out=self._Mx)
-            np.matmul(self._T[:, r:], x[r:], out=self._Tx)
+            np.matmul((self._then if self._copied else moving.T)[:, r:], x[r:], out=self._Tx)
             mu = moving.refresh.mu
             self._solver.correct(z, self._Mx, self._Tx, self._solved, mu, *due, moving.MA, moving.TA)
 
@@ -87,15 +96,27 @@ class Stepping:
         self.waiting += 1
         self._seen += 1
         left = -self._seen % self._every
+        if left < 2 and self._is_ahead:
+            np.multiply(self._ahead, weight, out=self._products[self.waiting - 1, : len(self._ahead)])
+            self._known += 1
         if left == 0:
-            self._finish_pieces()
-            self._take_in(weight * self._ahead if self.waiting == 1 else None)
-            self._due, self._solved, self._written = self.moving.due(), 0, 0
-            self._pieces = self._work(self._due)
-        elif left == 1 or self.waiting == len(self._rows) or (self.waiting >= self._enough and self._free):
+            self._fall_due()
+        elif left == 1 and self.waiting == 1 and self._due is None:
+            self.moving.prepare()
+            self._prepared = True
+        elif left == 2 or self.waiting == len(self._rows):
             self._take_in()
+        elif self.waiting >= self._enough and self._free:
+            self._take_in(self._enough)
         else:
             self._do_pieces()
+
+    def _fall_due(self) -> None:
+        self._finish_pieces()
+        since = self._labels[: self.waiting].copy() if self._prepared else None
+        self._take_in()
+        self._due, self._solved, self._written = self.moving.due(since), 0, 0
+        self._pieces = self._work(self._due)
 
     def finish(self) -> None:
         """Everything that waits, now."""
@@ -110,24 +131,25 @@ class Stepping:
         for _ in range(self._at_once):
             next(self._pieces, None)
 
-    def _take_in(self, products_of_one: Array | None = None) -> None:
-        """The waiting rows join T, and the products follow."""
-        moving, target, kernels, B = self.moving, self.moving.target, self._kernels, self.waiting
+    def _take_in(self, most: int = ROOM) -> None:
+        """The first waiting rows join T, and the products follow."""
+        moving, target, kernels, B = self.moving, self.moving.target, self._kernels, min(most, self.waiting)
         if not B:
             return
         while not self._free:
             next(self._pieces, None)
-        rows, y, products, means = self._rows[:B], self._labels[:B], self._products[:B], len(moving.M)
-        if products_of_one is None:
+        rows, y, products, R = self._rows[:B], self._labels[:B], self._products[:B], len(moving.basis)
+        if self._known < B:
             kernels.few_products(rows, moving.basis, products)
-        else:
-            products[0, : len(moving.basis)] = products_of_one
-        kernels.few_products(rows, rows, products[:, len(moving.basis) :])
-        kernels.add_products(y, EVEN, products, products[:, means : len(moving.basis)], moving.TS, moving.TT)
-        kernels.add_gram(y, products[:, len(moving.basis) :], moving.TT)
+        kernels.few_products(rows, rows, products[:, R:])
+        kernels.add_products(y, EVEN, products, products[:, len(moving.M) : R], moving.TS, moving.TT)
+        kernels.add_gram(y, products[:, R:], moving.TT)
         kernels.add_labels(self._Z[:B], y, self._weights[:B], moving.TA, target.count, target.class_counts)
         kernels.join(rows, y, moving.T, target.total, target.class_totals)
-        self.waiting = 0
+        self._known, self._prepared, self._is_ahead = 0, False, False
+        left, self.waiting = slice(B, self.waiting), self.waiting - B
+        for buffer in self.buffers:
+            buffer[: self.waiting] = buffer[left]
 
     def _work(self, due: Due) -> Iterator[None]:
         """The rest of a refresh, piece by piece."""
@@ -136,18 +158,19 @@ class Stepping:
             moving.finish(i, min(i + self._sources, n), due)
             self._solved = i + self._sources
             yield
-        self._T = moving.T.copy()
+        np.copyto(self._then, moving.T)
+        self._copied = True
         yield
-        M, H = moving.M.reshape(n, K1, m), moving.H.reshape(m, n, d)
+        M, H, C = moving.M.reshape(n, K1, m), moving.H.reshape(m, n, d), due.C.astype(moving.H.dtype, copy=False)
         for a in range(0, m, self._slice):
-            here = slice(a, a + self._slice)
-            means = self._T[:, here] * due.shares[:, None].astype(H.dtype)
-            means[0] = self._T[:, here].sum(axis=0) * due.shares[0]
-            G = (M[:, :, here] - means).transpose(0, 2, 1)
-            H[here] -= (G @ due.C.astype(H.dtype, copy=False)).transpose(1, 0, 2)
-            self._written = min(a + self._slice, m)
+            width = min(self._slice, m - a)
+            G, moves = self._gaps[:, :, :width], self._moves[:, :width]
+            self._kernels.gaps(a, M, self._then, due.shares, G)
+            np.matmul(G.transpose(0, 2, 1), C, out=moves)
+            self._kernels.subtract(a, moves, H)
+            self._written = a + width
             yield
-        self._due, self._T = None, moving.T
+        self._due, self._copied = None, False
         self._anchor(moving.refreshes)
 
     def _anchor(self, turn: int) -> None:
@@ -155,7 +178,7 @@ class Stepping:
         moving, (n, K1, d), k = self.moving, self.moving.P.shape, turn // 3 % len(self._Tx)
         M, T = moving.M.reshape(n, K1, -1), moving.T
         if turn % 3 == 0:
-            moving.TA[:, k] = ((T[k] if k else T.sum(axis=0)) @ moving.H).reshape(n, d)
+            moving.TA[:, k] = (T[k] @ moving.H).reshape(n, d)
         elif turn % 3 == 1:
             moving.MA[:, k] = [M[i, k] @ moving.H[:, i * d : (i + 1) * d] for i in range(n)]
         else:

@@ -94,10 +94,11 @@ def add_labels(Z: Array, y: Array, weight: Array, TA: Array, count: Array, class
 
 @njit(cache=True)
 def join(rows: Array, labels: Array, T: Array, total: Array, class_totals: Array) -> None:
-    """Rows join the sums of their classes, in T (whose row 0 is of no class) and in the target's moments."""
+    """Rows join the sum of all and that of their class, in T and in the target's moments."""
     for t in range(len(rows)):
         k = labels[t]
         for j in range(rows.shape[1]):
+            T[0, j] += rows[t, j]
             T[k + 1, j] += rows[t, j]
             class_totals[k, j] += rows[t, j]
             total[j] += rows[t, j]
@@ -120,21 +121,24 @@ def add_products(y: Array, weight: Array, XM: Array, XT: Array, TS: Array, TT: A
     for t in range(len(y)):
         if y[t] < 0:
             continue
-        k, times = y[t] + 1, XM.dtype.type(weight[t] if len(weight) else 1.0)
-        for i in range(n):
+        times = XM.dtype.type(weight[t] if len(weight) else 1.0)
+        for k in (0, y[t] + 1):
+            for i in range(n):
+                for a in range(K1):
+                    TS[i, k, a] += times * XM[t, i * K1 + a]
             for a in range(K1):
-                TS[i, k, a] += times * XM[t, i * K1 + a]
-        for a in range(K1):
-            TT[k, a] += times * XT[t, a]
-            TT[a, k] += times * XT[t, a]
+                TT[k, a] += times * XT[t, a]
+                TT[a, k] += times * XT[t, a]
 
 
 @njit(cache=True)
 def add_gram(classes: Array, SS: Array, TT: Array) -> None:
-    """T T^T with the products of sums that join T with each other."""
+    """T T^T with the products of class sums that join T with each other."""
     for g in range(len(classes)):
         for h in range(len(classes)):
-            TT[classes[g] + 1, classes[h] + 1] += SS[g, h]
+            for a in (0, classes[g] + 1):
+                TT[a, 0] += SS[g, h]
+                TT[a, classes[h] + 1] += SS[g, h]
 
 
 @njit(cache=True)
@@ -142,11 +146,32 @@ def move_on(start: int, stop: int, classes: Array, K1: int, XTS: Array, UL: Arra
     """The class sums start:stop of a block have joined T: the products of rows to come with T follow.
 
     XTS holds their products with T (K1), then with the sums of the block. UL holds U (K1 x nd), then for each sum what
-    H is to lose: -U of its class, as it is now.
+    H is to lose: -U of all rows and of its class, as it is now.
     """
     for t in range(len(XTS)):
         for g in range(start, stop):
+            XTS[t, 0] += XTS[t, K1 + g]
             XTS[t, classes[g] + 1] += XTS[t, K1 + g]
     for g in range(start, stop):
         for j in range(UL.shape[1]):
-            UL[K1 + g, j] = -UL[classes[g] + 1, j]
+            UL[K1 + g, j] = -UL[0, j] - UL[classes[g] + 1, j]
+
+
+@njit(cache=True)
+def gaps(first: int, M: Array, T: Array, shares: Array, G: Array) -> None:
+    """M_i - L T of all sources (n x K1 x w), for the features from `first` on."""
+    n, K1, w = G.shape
+    for i in range(n):
+        for k in range(K1):
+            for j in range(w):
+                G[i, k, j] = M[i, k, first + j] - shares[k] * T[k, first + j]
+
+
+@njit(cache=True)
+def subtract(first: int, moves: Array, H: Array) -> None:
+    """H (m x n x d) loses `moves` (n x w x d) in the features from `first` on."""
+    n, w, d = moves.shape
+    for j in range(w):
+        for i in range(n):
+            for c in range(d):
+                H[first + j, i, c] -= moves[i, j, c]

@@ -14,18 +14,6 @@ from hedgerow.rules import SHRINK, ZERO
 
 
 @njit(cache=True)
-def target_means(Y: Array, shares: Array, out: Array) -> None:
-    """L Y, shares = 1/counts: row 0 is the sum of all rows times shares[0], row k is row k times shares[k]."""
-    out[0] = Y[0]
-    for k in range(1, len(Y)):
-        for j in range(Y.shape[1]):
-            out[0, j] += Y[k, j]
-            out[k, j] = Y[k, j] * shares[k]
-    for j in range(Y.shape[1]):
-        out[0, j] *= shares[0]
-
-
-@njit(cache=True)
 def gap_weights(
     source: Array, count: Array, class_counts: Array, rule: int, kappa: float, D: Array, shares: Array
 ) -> None:
@@ -86,20 +74,37 @@ def cholesky(gram: Array, L: Array) -> None:
 
 
 @njit(cache=True)
-def factor(SS: Array, TS: Array, TT: Array, mu: float, D: Array, shares: Array, R: Array) -> None:
-    """R_i with R_i R_i^T = I + mu G_i G_i^T, lower triangular, from the kept products."""
+def grams(SS: Array, TS: Array, TT: Array, mu: float, D: Array, shares: Array, R: Array) -> None:
+    """The upper half of I + mu G_i G_i^T to R_i, from the kept products."""
     n, K1 = len(SS), len(TT)
-    LT, LTLT, LTS, gram = np.empty((K1, K1)), np.empty((K1, K1)), np.empty((K1, K1)), np.empty((K1, K1))
-    target_means(TT, shares, LT)
-    target_means(LT.T.copy(), shares, LTLT)
     for i in range(n):
-        target_means(TS[i], shares, LTS)
-        SLT = LTS.T.copy()
+        ST = TS[i].T.copy()
         for a in range(K1):
-            scale = mu * D[i, a]
+            scale, share = mu * D[i, a], shares[a]
             for b in range(a, K1):
-                gram[a, b] = scale * D[i, b] * (SS[i, a, b] - SLT[a, b] - LTS[a, b] + LTLT[a, b])
-            gram[a, a] += 1.0
+                inner = SS[i, a, b] - share * TS[i, a, b] - shares[b] * (ST[a, b] - share * TT[a, b])
+                R[i, a, b] = scale * D[i, b] * inner
+            R[i, a, a] += 1.0
+
+
+@njit(cache=True)
+def regram(k: int, SS: Array, TS: Array, TT: Array, mu: float, D: Array, shares: Array, R: Array) -> None:
+    """The same where only the mean k has changed since."""
+    n, K1 = len(SS), len(TT)
+    for i in range(n):
+        scale, share = mu * D[i, k], shares[k]
+        for b in range(K1):
+            inner = SS[i, k, b] - share * TS[i, k, b] - shares[b] * (TS[i, b, k] - share * TT[k, b])
+            R[i, min(k, b), max(k, b)] = scale * D[i, b] * inner
+        R[i, k, k] += 1.0
+
+
+@njit(cache=True)
+def factor(R: Array) -> None:
+    """R_i, lower triangular, with R_i R_i^T = the matrix whose upper half R_i holds."""
+    gram = np.empty(R.shape[1:])
+    for i in range(len(R)):
+        gram[:] = R[i]
         cholesky(gram, R[i])
 
 
@@ -135,12 +140,10 @@ def substitute(L: Array, C: Array, upwards: bool) -> None:
 def gaps(SS: Array, TS: Array, MA: Array, TA: Array, mu: float, D: Array, shares: Array, C: Array, MG: Array) -> None:
     """C = G_i A_i and MG = mu M_i G_i^T of one source, from the kept products."""
     K1, d = C.shape
-    LTS = np.empty((K1, K1))
-    target_means(TS, shares, LTS)
-    SLT = LTS.T.copy()
+    ST = TS.T.copy()
     for a in range(K1):
         for b in range(K1):
-            MG[a, b] = mu * D[b] * (SS[a, b] - SLT[a, b])
+            MG[a, b] = mu * D[b] * (SS[a, b] - shares[b] * ST[a, b])
         for j in range(d):
             C[a, j] = D[a] * (MA[a, j] - shares[a] * TA[a, j])
 
@@ -185,14 +188,13 @@ def solve(
 
 @njit(cache=True)
 def move(C: Array, shares: Array, P: Array, U: Array) -> None:
-    """P_i -= C_i and U_i += L^T C_i, so that M_i^T P_i + T^T U_i loses (M_i - L T)^T C_i."""
+    """P_i -= C_i and U_i += L C_i, so that M_i^T P_i + T^T U_i loses (M_i - L T)^T C_i."""
     n, K1, d = C.shape
     for a in range(K1):
-        share = shares[a] if a > 0 else 0.0
         for i in range(n):
             for j in range(d):
                 P[i, a, j] -= C[i, a, j]
-                U[a, i * d + j] += shares[0] * C[i, 0, j] + share * C[i, a, j]
+                U[a, i * d + j] += shares[a] * C[i, a, j]
 
 
 @njit(cache=True, fastmath=SUMS)
@@ -231,7 +233,6 @@ def correct(
     """
     n, K1, d = C.shape
     LTx = shares * Tx
-    LTx[0] = shares[0] * Tx.sum()
     for i in range(n):
         v, own = Mx[i * K1 : (i + 1) * K1] - LTx, z[i * d : (i + 1) * d]
         if i < solved:
