@@ -54,7 +54,7 @@ class Regression:
         return np.asarray(fits)
 
     def run(self, Z: Array, Y: Array, noise: Array, before: Array | None = None, stored: Array | None = None) -> Array:
-        """Fits of each row before its label (B x q). `noise` is r, a number a row; `before` is `fit(Z)` if known.
+        """Fits of each row before its label (B x q). `noise` is r, a number a row; `before` is `fit(Z)` of one row.
 
         `stored` is Z times the matrix P as it is stored, if known (overwritten).
 
@@ -62,25 +62,33 @@ class Regression:
         >>> r.run(np.array([[1.0, 0.0], [1.0, 0.0]]), np.ones((2, 1)), np.ones(2)).ravel().round(6).tolist()
         [0.0, 0.5]
         """
-        fits = self.fit(Z) if before is None else before
         if len(Z) == 1:
-            if noise[0] < NEVER:
-                from hedgerow.ridge.kernels import learn_row
-
-                learn_row(self.P, Z[0], Y[0] - fits[0], noise[0], self.G, self.E, self.waiting)
-                self.count[0] += 1
-            return fits
-        n, PZ = self.waiting, symmetric_product(Z, self.P) if stored is None else stored
+            return self._run_row(Z, Y, noise[0], self.fit(Z) if before is None else before)
+        n, fits = self.waiting, Z @ self.M
+        PZ = symmetric_product(Z, self.P) if stored is None else stored
         if n:
-            PZ -= (Z @ self.G[:n].T) @ self.G[:n]
+            along = self.G[:n] @ Z.T
+            fits += along.T @ self.E[:n]
+            along *= -1
+            add_product(PZ, along, self.G[:n])
         S = PZ @ Z.T
         S.flat[:: len(S) + 1] += noise
         L = np.linalg.cholesky(S)
         E, G = solve_lower(L, Y - fits), solve_lower(L, PZ)
         learned = noise < NEVER
         end = n + int(learned.sum())
-        self.G[n:end], self.E[n:end], self.count[0] = G[learned], E[learned], end
+        np.compress(learned, G, axis=0, out=self.G[n:end])
+        np.compress(learned, E, axis=0, out=self.E[n:end])
+        self.count[0] = end
         return np.asarray(Y - np.diag(L)[:, None] * E)
+
+    def _run_row(self, Z: Array, Y: Array, noise: float, fits: Array) -> Array:
+        if noise < NEVER:
+            from hedgerow.ridge.kernels import learn_row
+
+            learn_row(self.P, Z[0], Y[0] - fits[0], noise, self.G, self.E, self.waiting)
+            self.count[0] += 1
+        return fits
 
     def move(self, U: Array, stored: Array, change: Array) -> None:
         """M += P U' change, by all labels so far: as if the targets of rows learned before had changed (times weight).
