@@ -272,7 +272,7 @@ def test_a_row_corrected_before_the_projections_are(dtype, seed, mu, solved):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@given(seeds, st.integers(1, 9), st.integers(1, 5))
+@given(seeds, st.integers(1, 12), st.integers(1, 5))
 @law(15)
 def test_few_products(dtype, seed, B, R):
     rng = np.random.default_rng(seed)
@@ -304,13 +304,35 @@ def test_a_row_is_kept_as_often_as_it_counts(rng):
     assert weights.tolist() == [0, 2.5, 0]
 
 
+@given(seeds, st.integers(1, 6))
+@law(15)
+def test_waiting_rows_are_taken_in(seed, B):
+    """T and its products after the first B of six rows joined it."""
+    s, rng = Setting(seed, np.float64, 1.0), np.random.default_rng(seed + 1)
+    m, K1 = s.A.shape[1], len(s.T)
+    rows, y, weight = rng.normal(size=(6, m)), rng.integers(0, K1 - 1, size=6), rng.exponential(size=6)
+    Z = np.concatenate([rows / weight[:, None] @ a for a in s.A], axis=1)
+    products = np.hstack([rows @ np.vstack([*s.M, s.T]).T, np.full((6, 6), np.nan)])
+    T, moments = s.T.copy(), [np.zeros(1), np.zeros(K1 - 1), np.zeros(m), np.zeros((K1 - 1, m))]
+    moving.take_in(B, rows, Z, y, weight, products, s.TS, s.TT, s.TA, T, *moments)
+    sums = (y[:B] == np.arange(K1 - 1)[:, None]) @ rows[:B]
+    np.testing.assert_allclose(T, s.T + np.vstack([sums.sum(axis=0), sums]), atol=1e-10)
+    np.testing.assert_allclose(s.TT, T @ T.T, atol=1e-9)
+    np.testing.assert_allclose(s.TS, T @ s.M.transpose(0, 2, 1), atol=1e-9)
+    np.testing.assert_allclose(s.TA, T @ s.A, atol=1e-9)
+    np.testing.assert_allclose(moments[0], weight[:B].sum())
+    np.testing.assert_allclose(moments[1], np.bincount(y[:B], weight[:B], K1 - 1))
+    np.testing.assert_allclose(moments[2], sums.sum(axis=0))
+    np.testing.assert_allclose(moments[3], sums)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @given(seeds, st.integers(0, 5), st.integers(1, 2))
 @law(10)
 def test_the_gaps_of_some_features(dtype, seed, first, w):
     s = Setting(seed, dtype, 1.0)
-    (n, m, d), here = s.A.shape, slice(first, first + w)
-    G, H, moves = np.full((n, len(s.T), w), np.nan), s.A.transpose(1, 0, 2).copy(), s.A[:, :w].copy()
+    here = slice(first, first + w)
+    G, H, moves = np.full((len(s.A), len(s.T), w), np.nan), s.A.transpose(1, 0, 2).copy(), s.A[:, :w].copy()
     moving.gaps(first, s.M, s.T, s.shares, G)
     np.testing.assert_allclose(G, (s.M - s.shares[:, None] * s.T)[:, :, here], atol=1e-12)
     expected = s.A.copy()

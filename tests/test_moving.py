@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from laws import fitted, law, make_task, seeds
 
 from hedgerow.align import moving
-from hedgerow.align.moving import Moving, Refresh, add_product
+from hedgerow.align.moving import PAGE, Moving, Refresh, add_product, on_large_pages
 from hedgerow.align.refresh import refreshed
 from hedgerow.moments import Moments, class_sums, gap
 from hedgerow.rules import UNSEEN
@@ -165,3 +165,14 @@ def test_a_projection_through_the_parts_is_that_of_the_settled_matrix(sparse):
         move.settle()
         np.testing.assert_allclose(before, move.project(rows), atol=1e-10)
         list(move.windows(X, y, None, 0))
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("rows", [3, 600])
+def test_large_pages_hold_what_any_array_holds(order, rows):
+    array = on_large_pages((rows, 500), np.float64, order)
+    assert array.shape == (rows, 500)
+    assert array.flags.c_contiguous if order == "C" else array.flags.f_contiguous
+    assert array.nbytes < PAGE // 2 or array.__array_interface__["data"][0] % PAGE == 0
+    array[:] = np.arange(500)
+    assert array.sum() == rows * 500 * 499 / 2

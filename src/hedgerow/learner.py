@@ -19,7 +19,7 @@ import numpy as np
 
 from hedgerow.align import refreshed
 from hedgerow.align.base import kernel_rows
-from hedgerow.align.moving import Moving, Order, Refresh
+from hedgerow.align.moving import Moving, Order, Refresh, on_large_pages
 from hedgerow.align.stepping import Stepping
 from hedgerow.arrays import Array, Matrix, dense, is_sparse
 from hedgerow.heads import PassiveAggressive, make_head
@@ -196,7 +196,10 @@ class Learner(OnlineLearner):
         assert self.plan.refresh is not None
         if self._moving is None or self._moving.stale:
             self._settle()
-            self._moving = Moving(self._stacked(), self._sources(), self.target, self.plan.refresh, order)
+            n, m, d = self._state["A"].shape
+            H = on_large_pages((m, n, d), self._state["A"].dtype)
+            H[:], self._state["A"] = self._state["A"].transpose(1, 0, 2), H.transpose(1, 0, 2)
+            self._moving = Moving(H.reshape(m, n * d), self._sources(), self.target, self.plan.refresh, order)
         return self._moving
 
     def _fold_target(self, X: Matrix, y: Array, weight: Array | None) -> None:

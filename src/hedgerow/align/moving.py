@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from hedgerow.arrays import Array, Matrix, is_sparse
 from hedgerow.kernels.common import EVEN
@@ -32,6 +33,7 @@ from hedgerow.rules import UNSEEN
 
 Order = Literal["C", "F"]
 ANCHOR = 128  # refreshes between two computations from scratch
+PAGE = 2**21  # bytes of a large page
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ class Moving:
         self._kernels, self._solver = kernels, solver
         self.counts = np.stack([source.counts for source in sources])
         # order "F": what belongs to one feature lies together, as sparse rows need it
-        self.basis = np.empty(((n + 1) * K1, m), dtype=H.dtype, order=order)
+        self.basis = on_large_pages(((n + 1) * K1, m), H.dtype, order)
         self.M, self.T = self.basis[: n * K1], self.basis[n * K1 :]
         self.M[:] = np.vstack([source.means for source in sources])
         self.T[0], self.T[1:] = target.total, target.class_totals
@@ -210,6 +212,19 @@ def add_product(H: Array, S: Matrix, U: Array) -> None:
 
     gemm = dgemm if H.dtype == np.float64 else sgemm
     gemm(1.0, U.T, S.T, beta=1.0, c=H.T, trans_b=True, overwrite_c=True)
+
+
+def on_large_pages(shape: tuple[int, ...], dtype: DTypeLike, order: Order = "C") -> Array:
+    """An array without values yet, for what is read at every row: there are fewer large pages to be looked up.
+
+    NumPy asks the system for them from two pages on, and only whole ones are given.
+    """
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    if size < PAGE // 2:
+        return np.empty(shape, dtype=dtype, order=order)
+    raw = np.empty(max(size, 2 * PAGE) + PAGE, dtype=np.uint8)
+    start = -raw.__array_interface__["data"][0] % PAGE
+    return raw[start : start + size].view(dtype).reshape(shape, order=order)
 
 
 def group_sums(X: Matrix, group: Array, R: int, weight: Array) -> Matrix:

@@ -20,7 +20,6 @@ import numpy as np
 
 from hedgerow.align.moving import Due, Moving
 from hedgerow.arrays import Array
-from hedgerow.kernels.common import EVEN
 
 PIECE = 3.5  # size of a piece in flops, over those of one row's projection; a matrix product does these faster
 PASS = 8  # flops that reading and writing a number of A takes the time of
@@ -40,27 +39,25 @@ class Stepping:
         m, dtype = len(moving.H), moving.H.dtype
         self.moving, self._seen, self._every = moving, seen, moving.refresh.every
         self._sources = max(1, int(PIECE * m * n / (6 * K1 * K1)))  # whose C_i is one piece
-        self._enough = max(4, min(ROOM, int(PIECE * n * d / ((n + 1) * K1)) // 4 * 4))
+        self._enough = max(5, min(ROOM, int(PIECE * n * d / ((n + 1) * K1)) // 5 * 5))
         room = self._enough + ceil(n / self._sources) + 1
         self._rows, self._Z, self.waiting = np.empty((room, m), dtype=dtype), np.empty((room, n * d), dtype=dtype), 0
         self._labels, self._weights = np.zeros(room, dtype=np.int64), np.empty(room)
+        # where rows wait: as often as they count, their projections, labels, weights; `waiting` is the next place
+        self.buffers = self._rows, self._Z, self._labels, self._weights
         self._products = np.empty((room, len(moving.basis) + room), dtype=dtype)
-        self._ahead, self._is_ahead = (
-            np.empty(len(moving.basis), dtype=dtype),
-            False,
-        )  # a row's products, if T is still so
+        self._ahead = np.empty(len(moving.basis), dtype=dtype)  # products of the row projected last,
+        self._is_ahead = False  # if T is still the same
         self._Mx, self._Tx = np.empty(n * K1, dtype=dtype), np.empty(K1, dtype=dtype)
         self._due: Due | None = None
         self._known, self._prepared = 0, False  # waiting rows with their products; whether a refresh was prepared
         self._then, self._copied = np.empty(moving.T.shape, dtype=dtype), False  # T as it was when the refresh fell due
         self._solved = self._written = 0
         self._slice = max(1, int(PIECE * m / (K1 + PASS)))
-        self._gaps, self._moves = (
-            np.empty((n, K1, self._slice), dtype=dtype),
-            np.empty((n, self._slice, d), dtype=dtype),
-        )
-        pieces = ceil(n / self._sources) + ceil(m / self._slice) + 2
-        self._at_once = ceil(pieces / max(1, self._every - 2 - self._every // self._enough))
+        self._gaps = np.empty((n, K1, self._slice), dtype=dtype)
+        self._moves = np.empty((n, self._slice, d), dtype=dtype)
+        pieces = ceil(n / self._sources) + ceil(m / self._slice) + 1
+        self._at_once = ceil(pieces / max(1, self._every - 3 - self._every // self._enough))
         self._pieces: Iterator[None] = iter(())
 
     @property
@@ -85,11 +82,6 @@ class Stepping:
             np.matmul((self._then if self._copied else moving.T)[:, r:], x[r:], out=self._Tx)
             mu = moving.refresh.mu
             self._solver.correct(z, self._Mx, self._Tx, self._solved, mu, *due, moving.MA, moving.TA)
-
-    @property
-    def buffers(self) -> tuple[Array, Array, Array, Array]:
-        """Where rows wait: as often as they count, their projections, labels, weights. `waiting` is the next place."""
-        return self._rows, self._Z, self._labels, self._weights
 
     def learned(self, weight: float) -> None:
         """There is one more row in the buffers; then some of the work that waits."""
@@ -138,18 +130,17 @@ class Stepping:
             return
         while not self._free:
             next(self._pieces, None)
-        rows, y, products, R = self._rows[:B], self._labels[:B], self._products[:B], len(moving.basis)
         if self._known < B:
-            kernels.few_products(rows, moving.basis, products)
-        kernels.few_products(rows, rows, products[:, R:])
-        kernels.add_products(y, EVEN, products, products[:, len(moving.M) : R], moving.TS, moving.TT)
-        kernels.add_gram(y, products[:, R:], moving.TT)
-        kernels.add_labels(self._Z[:B], y, self._weights[:B], moving.TA, target.count, target.class_counts)
-        kernels.join(rows, y, moving.T, target.total, target.class_totals)
+            kernels.few_products(self._rows[:B], moving.basis, self._products)
+        kernels.take_in(
+            B, *self.buffers, self._products, moving.TS, moving.TT, moving.TA, moving.T,
+            target.count, target.class_counts, target.total, target.class_totals,
+        )  # fmt: skip
         self._known, self._prepared, self._is_ahead = 0, False, False
         left, self.waiting = slice(B, self.waiting), self.waiting - B
-        for buffer in self.buffers:
-            buffer[: self.waiting] = buffer[left]
+        if self.waiting:
+            for buffer in self.buffers:
+                buffer[: self.waiting] = buffer[left]
 
     def _work(self, due: Due) -> Iterator[None]:
         """The rest of a refresh, piece by piece."""
@@ -157,10 +148,10 @@ class Stepping:
         for i in range(0, n, self._sources):
             moving.finish(i, min(i + self._sources, n), due)
             self._solved = i + self._sources
+            if self._solved >= n:
+                np.copyto(self._then, moving.T)
+                self._copied = True
             yield
-        np.copyto(self._then, moving.T)
-        self._copied = True
-        yield
         M, H, C = moving.M.reshape(n, K1, m), moving.H.reshape(m, n, d), due.C.astype(moving.H.dtype, copy=False)
         for a in range(0, m, self._slice):
             width = min(self._slice, m - a)

@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from hedgerow.arrays import Array
-from hedgerow.kernels.common import SUMS
+from hedgerow.kernels.common import EVEN, SUMS
 
 
 @njit(cache=True)
@@ -48,29 +48,30 @@ def group_sums(X: Array, group: Array, weight: Array, out: Array) -> None:
 
 @njit(cache=True, fastmath=SUMS)
 def few_products(X: Array, M: Array, out: Array) -> None:
-    """out = X M^T for a few rows X, two of M and four of X at a time, so that M is read once.
+    """out = X M^T for a few rows X, two of M and five of X at a time, so that M is read once.
 
     A matrix product of the BLAS first copies M into its own order, which takes longer than so few rows do.
     """
-    R, m = M.shape
+    R, last = len(M), len(X) - 1
     for r in range(0, R, 2):
         s = min(r + 1, R - 1)
-        for t in range(0, len(X), 4):
-            t1, t2, t3 = min(t + 1, len(X) - 1), min(t + 2, len(X) - 1), min(t + 3, len(X) - 1)
-            a = b = c = d = e = f = g = h = X.dtype.type(0)
-            for j in range(m):
+        for t in range(0, len(X), 5):
+            t1, t2, t3, t4 = min(t + 1, last), min(t + 2, last), min(t + 3, last), min(t + 4, last)
+            a = b = c = d = e = f = g = h = i = k = X.dtype.type(0)
+            for j in range(M.shape[1]):
                 u, v = M[r, j], M[s, j]
-                w, x, y, z = X[t, j], X[t1, j], X[t2, j], X[t3, j]
-                a += u * w
-                b += u * x
-                c += u * y
-                d += u * z
-                e += v * w
-                f += v * x
-                g += v * y
-                h += v * z
-            out[t, r], out[t1, r], out[t2, r], out[t3, r] = a, b, c, d
-            out[t, s], out[t1, s], out[t2, s], out[t3, s] = e, f, g, h
+                a += u * X[t, j]
+                b += u * X[t1, j]
+                c += u * X[t2, j]
+                d += u * X[t3, j]
+                e += u * X[t4, j]
+                f += v * X[t, j]
+                g += v * X[t1, j]
+                h += v * X[t2, j]
+                i += v * X[t3, j]
+                k += v * X[t4, j]
+            out[t, r], out[t1, r], out[t2, r], out[t3, r], out[t4, r] = a, b, c, d, e
+            out[t, s], out[t1, s], out[t2, s], out[t3, s], out[t4, s] = f, g, h, i, k
 
 
 @njit(cache=True)
@@ -139,6 +140,33 @@ def add_gram(classes: Array, SS: Array, TT: Array) -> None:
             for a in (0, classes[g] + 1):
                 TT[a, 0] += SS[g, h]
                 TT[a, classes[h] + 1] += SS[g, h]
+
+
+@njit(cache=True)
+def take_in(
+    B: int,
+    rows: Array,
+    Z: Array,
+    y: Array,
+    weight: Array,
+    products: Array,
+    TS: Array,
+    TT: Array,
+    TA: Array,
+    T: Array,
+    count: Array,
+    class_counts: Array,
+    total: Array,
+    class_totals: Array,
+) -> None:
+    """The first B rows, as often as they count, join T and all products with T; theirs with [M; T] are given."""
+    R = (len(TS) + 1) * len(TT)
+    X, labels, others = rows[:B], y[:B], products[:B, R:]
+    few_products(X, X, others)
+    add_products(labels, EVEN, products[:B], products[:B, R - len(TT) : R], TS, TT)
+    add_gram(labels, others, TT)
+    add_labels(Z[:B], labels, weight[:B], TA, count, class_counts)
+    join(X, labels, T, total, class_totals)
 
 
 @njit(cache=True)
