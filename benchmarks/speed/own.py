@@ -7,7 +7,6 @@ import os
 import time
 import tracemalloc
 from collections.abc import Iterator
-from itertools import count
 from statistics import median
 from typing import Any
 
@@ -64,17 +63,19 @@ def replay(task: str) -> Row:
 
 
 def live(task: str) -> Row:
-    """predict_one and learn_one between two foldings, against P *= 1 over all P matrices, in turn."""
+    """predict_one and learn_one between two turns, against P *= 1 over all P matrices (full, both copies), in turn.
+
+    Every RELABEL labels the pool is labelled again; the next label finds no room, and those that wait are folded in.
+    """
     clf, X, y = stream(task)
     matrices = [array for name, array in clf.learner_.state.items() if name.endswith(".P")]
-    steps, passes, turns, grown = [], [], [], []
-    for t in count():
-        if t == LIVE_STEPS:
-            break
+    steps, passes, labellings, foldings, grown = [], [], [], [], []
+    for t in range(LIVE_STEPS):
         began = time.perf_counter()
         clf.predict_one(X[t])
         clf.learn_one(X[t], clf.classes_[y[t]])
-        (turns if clf.seen_ % RELABEL == 0 else steps).append(time.perf_counter() - began)
+        kind = {0: labellings, 1: foldings}.get(clf.seen_ % RELABEL, steps)
+        kind.append(time.perf_counter() - began)
         began = time.perf_counter()
         for P in matrices:
             np.multiply(P, 1.0, out=P)
@@ -92,8 +93,14 @@ def live(task: str) -> Row:
         "our learner, live step at m = 1024 (predict_one + learn_one)",
         "<= 1.5 x one read-modify-write pass over its P matrices, no matrix allocated",
         [("ratio", "<=", 1.5), ("allocated_share", "<=", 0.01)],
-        {"step": median(steps), "pass over P": median(passes), "step with a folding": median(turns)},
+        {
+            "step": median(steps),
+            "pass over P": median(passes),
+            "step with a labelling of the pool": median(labellings),
+            "step with a folding": median(foldings[1:]),  # the first is the stream's first step
+        },
         ratio=median(steps) / median(passes),
+        ratio_with_turns=(sum(steps) + sum(labellings) + sum(foldings[1:])) / sum(passes[1:]),
         allocated_bytes=int(max(grown)),
         allocated_share=max(grown) / size,
         matrices_megabytes=size / 2**20,
