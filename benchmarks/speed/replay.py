@@ -9,7 +9,6 @@ from typing import Any
 import naive_online
 import numpy as np
 
-from hedgerow.online import BLOCK
 from speed import OFFICE, PIE, Row, Size, domains, gemm_rate, row, side_by_side
 
 TO_REACH = {"PIE": 300, "Office+Caltech": 400}
@@ -42,12 +41,12 @@ def measure() -> Iterator[Row]:
             ratio=seconds["naive"] / seconds["ours"],
             different=int((expected != found).sum()),
         )
-        yield share(size, y, seconds["ours"])
+        yield share(size, y, clf.learner_.block, seconds["ours"])
 
 
-def share(size: Size, y: Any, seconds: float) -> Row:
+def share(size: Size, y: Any, block: int, seconds: float) -> Row:
     """Flops that the block form needs over what one large matrix product does in the same time."""
-    rate, needed, moved = gemm_rate(), flops(size, y), traffic(size)
+    rate, needed, moved = gemm_rate(), flops(size, y, block), traffic(size, block)
     limits = [("share", ">=", 0.5)] if size is PIE else []
     return row(
         f"share of the limit, ODDM replay, {size.name} size",
@@ -62,28 +61,28 @@ def share(size: Size, y: Any, seconds: float) -> Row:
     )
 
 
-def flops(size: Size, y: Any) -> float:
+def flops(size: Size, y: Any, block: int) -> float:
     """Of the block form, an instance: two a multiplication and its addition.
 
-    A block's rows meet H, the means and sums, and the block's class sums; then H takes in the class sums; every window
-    solves n systems of K + 1; every head scores.
+    A block's rows meet H, the means and sums, and the class sums of earlier windows; the class sums of a window meet
+    each other, and H takes in all; every window factorises and solves n systems of K + 1; every head scores.
     """
-    m, K, d, n, T_w = size.m, size.K, size.d, size.n, size.every
+    m, K1, d, n, T_w = size.m, size.K + 1, size.d, size.n, size.every
     windows = y[: len(y) // T_w * T_w].reshape(-1, T_w)
-    sums = float(np.mean([len(set(window)) for window in windows.tolist()])) / T_w  # class sums an instance
-    per_block = sums * BLOCK
-    rows = 2 * m * (n * d + (n + 1) * (K + 1) + per_block)
-    corrected = 2 * n * d * (2 * (K + 1) + per_block / 2)
-    joined = 2 * m * n * d * sums
-    solved = n * ((K + 1) ** 3 / 3 + 6 * (K + 1) ** 2 * d) / T_w
-    heads = 2 * 2 * n * K * d
+    sums = float(np.mean([len(set(window)) for window in windows.tolist()]))  # class sums a window
+    earlier = sums * (block / T_w - 1) / 2
+    rows = 2 * m * (n * d + (n + 1) * K1 + earlier)
+    corrected = 2 * n * d * (2 * K1 + earlier)
+    joined = m * sums * (sums + 2 * n * d) / T_w
+    solved = n * (K1**3 / 3 + 4 * K1**2 * d) / T_w
+    heads = 2 * 2 * n * size.K * d
     return rows + corrected + joined + solved + heads
 
 
-def traffic(size: Size) -> float:
+def traffic(size: Size, block: int) -> float:
     """Bytes an instance that must come from or go to memory: a block reads and writes H, reads means and its rows."""
     m, K, d, n = size.m, size.K, size.d, size.n
-    return 8 * (m + (2 * m * n * d + m * (n + 1) * (K + 1)) / BLOCK)
+    return 8 * (m + (2 * m * n * d + m * (n + 1) * (K + 1)) / block)
 
 
 def start(size: Size, dtype: Any = np.float64) -> tuple[Any, Any, Any]:
