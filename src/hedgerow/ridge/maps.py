@@ -53,26 +53,24 @@ class Map:
 
 
 class Maps:
-    """Several maps of the same rows; those by unit(z A) share one product.
+    """Several maps of the same rows; those by unit(z A) share one product if they have the same dimension.
 
     >>> Maps([Map(), Map(A=np.array([[2.0], [0.0]]))])(np.ones((1, 2)))
     [array([[1., 1.]]), array([[1.]])]
     """
 
     def __init__(self, maps: Sequence[Map]) -> None:
-        self.maps, self.spans, end = maps, {}, 0
-        linear = [(i, each.A) for i, each in enumerate(maps) if each.A is not None and each.landmarks is None]
-        for i, A in linear:
-            self.spans[i] = end, end + A.shape[1]
-            end += A.shape[1]
-        self.A = np.hstack([A for _, A in linear]) if linear else np.empty((0, 0))
+        self.maps = maps
+        linear = {i: each.A for i, each in enumerate(maps) if each.A is not None and each.landmarks is None}
+        widths = {A.shape[1] for A in linear.values()}
+        self.width = widths.pop() if len(widths) == 1 else 0
+        self.shared = dict(zip(linear, range(len(linear)), strict=True)) if self.width else {}
+        self.A = np.hstack(list(linear.values())) if self.width else np.empty((0, 0))
 
     def __call__(self, Z: Array) -> list[Array]:
         """The rows in every space."""
-        products = Z @ self.A if self.spans else Z
-        return [
-            unit(products[:, slice(*self.spans[i])]) if i in self.spans else each(Z) for i, each in enumerate(self.maps)
-        ]
+        shared = unit((Z @ self.A).reshape(len(Z), -1, self.width)) if self.width else Z
+        return [shared[:, self.shared[i]] if i in self.shared else each(Z) for i, each in enumerate(self.maps)]
 
 
 def whitening(sources: Sequence[Array], codes: Sequence[Array], K: int) -> Map:

@@ -89,10 +89,11 @@ class Space:
         self.pooled = Regression(pool) if "P" in pool else None
         self.late = self.arrays.get("late.count", np.zeros(1, np.int64))
         self.widths = self.arrays["widths"].tolist()
-        self.classes = len(self.arrays["codes"])
+        self.codes = self.arrays["codes"]
+        self.classes = len(self.codes)
         self.tables = []
         if self.settings.class_codes:
-            codes = [self.arrays["codes"][:, begin:end] for begin, end in self._spans()]
+            codes = [self.codes[:, begin:end] for begin, end in self._spans()]
             self.tables = [np.ascontiguousarray(C.T) for C in codes]
             self.half_squares = np.array([0.5 * (C * C).sum(axis=1) for C in codes])
 
@@ -169,7 +170,7 @@ class Space:
 
         `turns` are the numbers of rows after which the pool is labelled again, and old labels fade.
         """
-        Y, regression = self.arrays["codes"][np.maximum(y, 0)], self.pooled or self.alone
+        Y, regression = self.codes[y], self.pooled or self.alone  # of a row without a label any code will do
         regression.open(len(Z))
         if turns and self.pooled:
             fits = self._run_pooled(self.pooled, Z, Y, noise, turns, self._label_pool(Z, y, noise, turns))
@@ -217,7 +218,7 @@ class Space:
         Z_now = np.concatenate([a["late"][:n], Z[now]])
         y_now = np.concatenate([a["late.y"][:n], y[now]])
         self.alone.open(len(Z_now))
-        self.alone.run(Z_now, a["codes"][y_now], np.concatenate([a["late.noise"][:n], noise[now]]))
+        self.alone.run(Z_now, self.codes[y_now], np.concatenate([a["late.noise"][:n], noise[now]]))
         UG, E = a["U"] @ self.alone.G[: len(Z_now)].T, self.alone.E
         self.alone.close()
         self.late[0] = 0
@@ -282,7 +283,7 @@ class Space:
         return np.asarray(self.scores(self.arrays["UM"]).argmax(axis=2))
 
     def _targets(self, labels: Array) -> Array:
-        parts = [self.arrays["codes"][labels[:, h], begin:end] for h, (begin, end) in enumerate(self._spans())]
+        parts = [self.codes[labels[:, h], begin:end] for h, (begin, end) in enumerate(self._spans())]
         return np.hstack(parts)
 
 
