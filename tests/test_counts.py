@@ -148,7 +148,7 @@ def test_a_live_step_is_one_pass_over_the_spaces(monkeypatch):
     assert numpy.dots.count((means, (M,))) == 2 * (rows // every)
     assert len(numpy.dots) == rows + 2 * (rows // every)
     corrections = [pair for pair in numpy.matmuls if len(pair[1]) == 1]
-    assert len(corrections) == 2 * 8 * (rows // every - 1)  # by M and by T, in eight steps of a window
+    assert len(corrections) == 2 * 7 * (rows // every - 1)  # by M and by T, in seven steps of a window
 
 
 def test_a_live_step_allocates_nothing_to_speak_of():

@@ -47,7 +47,7 @@ class Instance:
         self._last, self._fresh = last, False
         self.largest = LARGEST[W.dtype] ** 2
         self._scoring = (last, self._raw, z, W, space, p, to_unit, mixer.combination == "vote", F, f)
-        self._shape, self._dtype = last.shape, W.dtype
+        self._shape, self._strides, self._dtype = last.shape, last.strides, last.dtype
         beta = mixer.beta or 0.0
         rule = RULES[head.rule], float(head.C)
         self._learning: tuple[Any, ...] = (z, W, which, space, *rule, F, f, p, beta, *counters)
@@ -55,9 +55,9 @@ class Instance:
 
     def takes(self, x: object) -> bool:
         """Whether x is an array that can be used as it is; only its values are still unknown."""
-        return (
-            type(x) is np.ndarray and x.shape == self._shape and x.dtype == self._dtype and bool(x.flags.c_contiguous)
-        )
+        if type(x) is not np.ndarray:
+            return False
+        return x.shape == self._shape and x.strides == self._strides and x.dtype == self._dtype
 
     def predict(self, x: Array, largest: float = np.inf) -> int:
         """The class of a preprocessed row; -1 for one with NaN, or whose squared length is above `largest`."""

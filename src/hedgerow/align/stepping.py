@@ -53,7 +53,7 @@ class Stepping:
         self._known, self._prepared = 0, False  # waiting rows with their products; whether a refresh was prepared
         self._then, self._copied = np.empty(moving.T.shape, dtype=dtype), False  # T as it was when the refresh fell due
         self._solved = self._written = 0
-        self._slice = max(1, int(PIECE * m / (K1 + PASS)))
+        self._slice = ceil(m / max(1, round((K1 + PASS) / PIECE)))  # features of a piece, all about as many
         self._gaps = np.empty((n, K1, self._slice), dtype=dtype)
         self._moves = np.empty((n, self._slice, d), dtype=dtype)
         pieces = ceil(n / self._sources) + ceil(m / self._slice) + 1
@@ -98,8 +98,8 @@ class Stepping:
             self._prepared = True
         elif left == 2 or self.waiting == len(self._rows):
             self._take_in()
-        elif self.waiting >= self._enough and self._free:
-            self._take_in(self._enough)
+        elif self._free and self.waiting > (2 - left) % self._enough:  # so that there are enough when two are left
+            self._take_in(min(self.waiting - (2 - left) % self._enough, self._enough))
         else:
             self._do_pieces()
 

@@ -79,9 +79,11 @@ def learn(
 
     beta = 0 is the anytime rule. False, and nothing done, if x is not that row.
     """
+    different = 0
     for j in range(len(x)):
-        if x[j] != last[j]:
-            return False
+        different += x[j] != last[j]
+    if different:
+        return False
     d = W.shape[2]
     seen[0] += 1
     mistakes[0] += best(f) != label
