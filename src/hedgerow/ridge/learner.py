@@ -26,8 +26,9 @@ from hedgerow.online import BLOCK, OnlineLearner, State, Trace
 from hedgerow.preprocess import Preprocess
 from hedgerow.ridge import mixture
 from hedgerow.ridge.maps import Map, Maps, landmarks, leading_axes, whitened_pca, whitening
+from hedgerow.ridge.part import Part
 from hedgerow.ridge.regression import NEVER
-from hedgerow.ridge.space import RELABEL, Part, Settings, Space
+from hedgerow.ridge.space import RELABEL, Settings, Space
 
 SPACES = {
     "kernel": Settings("kernel", lam=0.1, trust=0.3, tau=0.0, pool=0.3),

@@ -12,7 +12,7 @@ else, so the rows that they have to learn wait, as they came, for the next label
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -22,6 +22,7 @@ from hedgerow.arrays import Array
 from hedgerow.moments import class_sums
 from hedgerow.preprocess import unit
 from hedgerow.ridge.maps import Map
+from hedgerow.ridge.part import Part
 from hedgerow.ridge.regression import (
     NEVER,
     Regression,
@@ -50,28 +51,6 @@ class Settings:
     pool: float = 0.0
     target_only: bool = False
     keep: float = 1.0
-
-
-class Part(MutableMapping[str, Array]):
-    """The arrays of a learner's state whose names start with a prefix, under their short names."""
-
-    def __init__(self, state: dict[str, Array], prefix: str) -> None:
-        self.state, self.prefix = state, prefix
-
-    def __getitem__(self, name: str) -> Array:
-        return self.state[self.prefix + name]
-
-    def __setitem__(self, name: str, array: Array) -> None:
-        self.state[self.prefix + name] = array
-
-    def __delitem__(self, name: str) -> None:
-        del self.state[self.prefix + name]
-
-    def __iter__(self) -> Iterator[str]:
-        return (name[len(self.prefix) :] for name in self.state if name.startswith(self.prefix))
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
 
 
 class Space:
