@@ -32,7 +32,7 @@ from hedgerow.ridge.space import RELABEL, Settings, Space
 
 SPACES = {
     "kernel": Settings("kernel", lam=0.1, trust=0.3, tau=0.0, pool=0.3),
-    "white": Settings("white", lam=0.5, trust=0.3, tau=0.5, class_codes=True, pool=0.3),
+    "white": Settings("white", lam=0.5, trust=0.3, tau=0.5, class_codes=True, pool=0.3, balanced=True),
     "input": Settings("input", lam=0.5, trust=0.3, tau=0.05),
     "free": Settings("free", lam=3.0, trust=0.1, tau=2.0, target_only=True),
     "pca": Settings("pca", lam=1.0, trust=0.3, tau=0.0),

@@ -21,6 +21,7 @@ import numpy as np
 from hedgerow.arrays import Array
 from hedgerow.moments import class_sums
 from hedgerow.preprocess import unit
+from hedgerow.ridge.balance import AGAIN, FIRST, biases, expected
 from hedgerow.ridge.maps import Map
 from hedgerow.ridge.part import Part
 from hedgerow.ridge.regression import (
@@ -40,6 +41,7 @@ RELABEL = 50  # labels between two labellings of the pool, and between two steps
 class Settings:
     """The constants of a space: ridge, trust in the sources, variance of the deviation, codes, weight of the pool.
 
+    balanced: the labels of the pool are those of `hedgerow.ridge.balance`.
     keep < 1: every RELABEL labels the weights go back to their start by 1 - keep, and P with them.
     """
 
@@ -49,6 +51,7 @@ class Settings:
     tau: float
     class_codes: bool = False
     pool: float = 0.0
+    balanced: bool = False
     target_only: bool = False
     keep: float = 1.0
 
@@ -123,13 +126,16 @@ class Space:
         arrays["widths"] = np.array([table.shape[1] for table in tables])
         space = cls(settings, arrays)
         if settings.pool and len(pool):
+            if settings.balanced:
+                arrays["counts"] = np.stack([sum(counts, np.zeros(K)), np.zeros(K)])  # of the sources, of the target
+                arrays["bias"] = np.zeros((space.heads, K))
             space._add_pool(mapping(pool))
         return space
 
     def _add_pool(self, U: Array) -> None:
         a = self.arrays
         a["U"], a["UM"] = U, U @ a["M"]
-        a["labels"] = self._labels()
+        a["labels"] = self._labels(FIRST)
         P, M = with_rows(a["P"], a["M"], U, self._targets(a["labels"]), self.settings.pool)
         Part(a.state, a.prefix + "pool.").update(Regression.arrays(P, M, RELABEL))
         for name in ("G", "E", "waiting"):
@@ -205,7 +211,9 @@ class Space:
         labels = [a["labels"]]
         for begin, end in pairwise([0, *(n + np.searchsorted(now, turns))]):
             a["UM"] += UG[:, begin:end] @ E[begin:end]
-            labels.append(self._labels())
+            if "counts" in a:
+                a["counts"][1] += np.bincount(y_now[begin:end], minlength=self.classes)
+            labels.append(self._labels(AGAIN))
         return labels
 
     def _wait(self, Z: Array, y: Array, noise: Array) -> None:
@@ -237,6 +245,9 @@ class Space:
             if name in a:
                 parts = [np.pad(a[name][:, b:e], ((0, 0), (0, extra))) for b, e in self._spans()]
                 a[name] = np.hstack(parts)
+        if "counts" in a:
+            for name in ("counts", "bias"):
+                a[name] = np.pad(a[name], ((0, 0), (0, extra)))
         a["codes"], a["widths"] = np.hstack(tables), a["widths"] + extra
         self._look()
 
@@ -257,9 +268,13 @@ class Space:
         out -= self.half_squares
         return out
 
-    def _labels(self) -> Array:
+    def _labels(self, steps: int) -> Array:
         """The class that each head gives each row of the pool (rows x heads), by the pool-free weights."""
-        return np.asarray(self.scores(self.arrays["UM"]).argmax(axis=2))
+        a, F = self.arrays, self.scores(self.arrays["UM"])
+        if "bias" in a:
+            a["bias"] = biases(F, a["bias"], expected(*a["counts"]), steps)
+            F = F - a["bias"]
+        return np.asarray(F.argmax(axis=2))
 
     def _targets(self, labels: Array) -> Array:
         parts = [self.codes[labels[:, h], begin:end] for h, (begin, end) in enumerate(self._spans())]
