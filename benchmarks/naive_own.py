@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.ridge import mixture
+from hedgerow.ridge import balance, mixture
 from hedgerow.ridge.kernels import LEAST
 from hedgerow.ridge.learner import RidgeLearner
 from hedgerow.ridge.space import RELABEL, Space
@@ -56,7 +56,8 @@ class NaiveSpace:
         self.pairs = [(a["P"].copy(), a["M"].copy())]
         if "U" in a:
             self.pairs.append((a["pool.P"].copy(), a["pool.M"].copy()))
-            self.U, self.labels = a["U"], a["labels"]
+            self.U, self.labels, self.counts = a["U"], a["labels"], a.get("counts")
+            self.bias = a.get("bias", np.zeros(()))
 
     def scores(self, z: np.ndarray) -> Any:
         """Heads x classes, by the last of the copies."""
@@ -68,6 +69,8 @@ class NaiveSpace:
             Pz = P @ z
             k = Pz / (1.0 + z @ Pz)
             self.pairs[i] = P - np.outer(k, Pz), M + np.outer(k, self.codes[y] - z @ M)
+        if len(self.pairs) > 1 and self.counts is not None:
+            self.counts = self.counts + np.outer([0, 1], np.eye(self.counts.shape[1])[y])
 
     def turn(self) -> None:
         """Old labels fade where they do, and the pool is labelled again."""
@@ -76,11 +79,23 @@ class NaiveSpace:
         if keep < 1:
             self.pairs[0] = keep**2 * P + (1 - keep**2) * a["P0"], keep * M + (1 - keep) * a["M0"]
         if len(self.pairs) > 1:
-            labels = self.space.scores(self.U @ M).argmax(axis=2)
+            F = self.space.scores(self.U @ M)
+            if self.counts is not None:
+                self.bias = balanced(F, self.bias, balance.expected(*self.counts))
+            labels = (F - self.bias).argmax(axis=2)
             change = self.space._targets(labels) - self.space._targets(self.labels)
             pooled, M1 = self.pairs[1]
             self.pairs[1] = pooled, M1 + self.space.settings.pool * pooled @ (self.U.T @ change)
             self.labels = labels
+
+
+def balanced(F: np.ndarray, b: np.ndarray, pi: np.ndarray) -> Any:
+    """The bias of each head and class after some steps towards the expected frequencies."""
+    n, added = len(F), balance.ROWS * len(pi)
+    for _ in range(balance.AGAIN):
+        found = (np.exp(log_softmax(balance.SHARPNESS * (F - b))).sum(axis=0) + added * pi) / (n + added)
+        b = b + balance.STEP * np.log(found / pi) / balance.SHARPNESS
+    return centred(b)
 
 
 def mix_row(state: State, F: np.ndarray, y: int, known: int) -> tuple[np.ndarray, np.ndarray]:

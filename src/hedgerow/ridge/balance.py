@@ -2,8 +2,8 @@
 
 Under a change of domain a few classes attract the rows of many others, and a pool labelled by the plain argmax teaches
 that error. Each head has a bias b_k a class, such that softmax(c (F - b)), averaged over the pool, has the expected
-frequencies pi: Sinkhorn's scaling of the columns, shrunk, because a pool is a sample. pi are the sources' class
-frequencies, which the target's labels correct.
+frequencies pi: Sinkhorn's scaling of the columns, in a few careful steps at a time, because a pool is a sample. pi are
+the sources' class frequencies, which the target's labels correct.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from hedgerow.arrays import Array
 
 SHARPNESS = 16.0  # c
-ROWS = 10.0  # rows a class, of exactly the expected frequencies, that are thought of as added to the pool
+ROWS = 10.0  # rows a class, of exactly the expected frequencies, thought of as added to the pool: smaller steps
 BELIEF = 30.0  # rows a class that the sources' frequencies are worth against the target's labels
 STEP = 0.7  # of the way in log b, so that both sides may move
 FIRST, AGAIN = 20, 3  # steps at the start, and at each later labelling from where the last one ended

@@ -9,6 +9,7 @@
 | `pca`    | whitened PCA, one space a source    | one-hot     | 1   | .3    | 0   | -    | one                      |
 | `recent` | whitened PCA of all, labels fade    | one-hot     | 1   | -     | 3   | -    | target only              |
 
+The pool of `white` has labels as frequent as its classes are expected to be (`ridge.balance`).
 `hedgerow` is kernel + white + free + pca + recent; `hedgerow-linear` has the input in place of the kernel and no pool:
 statistics that merge, and no kept instances.
 """
