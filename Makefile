@@ -24,6 +24,7 @@ paper: setup
 
 # every speed figure, side by side on this machine (HEDGEROW_DATA for the real tasks); ONLY=jda,startup for some
 bench: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
 	$(BIN)/python benchmarks/bench.py --out out/bench $(if $(ONLY),--only $(ONLY))
 
 setup: $(VENV)/.ready
