@@ -9,15 +9,13 @@ what is there is skipped; the table is printed at the end.
 
 from __future__ import annotations
 
-import argparse
 import copy
-import os
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from refresh_rules import INPUTS, lines, table
+from refresh_rules import INPUTS, arguments, lines, table
 
 from hedgerow import OnlineTransferClassifier
 from hedgerow.labels import Codes
@@ -54,13 +52,8 @@ PARTS: dict[str, dict[str, dict[str, Any]]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", required=True)
-    parser.add_argument("--tasks", default="dslr,webcam,PIE5,PIE3")
-    parser.add_argument("--seeds", default="0,1")
-    parser.add_argument("--orders", type=int, default=3)
+    parser = arguments(__doc__)
     parser.add_argument("--only", choices=[*PARTS], default=None)
-    parser.add_argument("--data-dir", default=os.environ.get("HEDGEROW_DATA"))
     given = parser.parse_args()
     Path(given.out).mkdir(parents=True, exist_ok=True)
     results.mend(given.out)

@@ -223,14 +223,19 @@ def table(rows: list[dict[str, Any]], methods: list[str], column: str) -> None:
                 print(f"| {name} | {' | '.join(f'{c:.2f}' for c in means)} | {np.mean(means):.2f} |")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def arguments(description: str | None) -> argparse.ArgumentParser:
+    """What a run over tuning tasks is asked."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", required=True)
     parser.add_argument("--tasks", default="dslr,webcam,PIE5,PIE3")
     parser.add_argument("--seeds", default="0,1")
     parser.add_argument("--orders", type=int, default=3)
     parser.add_argument("--data-dir", default=os.environ.get("HEDGEROW_DATA"))
-    given = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    given = arguments(__doc__).parse_args()
     Path(given.out).mkdir(parents=True, exist_ok=True)
     results.mend(given.out)
     there = {(r["task"], r["split"], r["variant"], r["method"], r["trial"]) for r in lines(given.out)}
