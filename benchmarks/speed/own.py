@@ -17,10 +17,11 @@ from hedgerow import OnlineTransferClassifier
 from hedgerow.labels import Codes
 from hedgerow.paper.tasks import TASKS, order_of, prepare
 from hedgerow.ridge.space import RELABEL
-from speed import Row, row, seconds_of
+from speed import Row, row, side_by_side
 
 NAIVE_STEPS = 2 * RELABEL  # two labellings of the pool among them
 LIVE_STEPS = 3 * RELABEL
+ROUNDS = 5
 
 
 def measure() -> Iterator[Row]:
@@ -41,15 +42,15 @@ def stream(task: str) -> tuple[OnlineTransferClassifier, Any, Any]:
 def replay(task: str) -> Row:
     """Per instance: the whole stream in blocks, and NAIVE_STEPS instances of the plain form at its start."""
     clf, X, y = stream(task)
-    copy.deepcopy(clf.learner_).run(X[:RELABEL], y[:RELABEL])
-    learners = [copy.deepcopy(clf.learner_) for _ in range(3)]
-    ours = median(seconds_of(lambda run=each.run: run(X, y)) for each in learners) / len(y)
-    naive, predictions, took = NaiveOwn(clf.learner_), [], []
-    for x, label in zip(X[:NAIVE_STEPS], y[:NAIVE_STEPS], strict=True):
-        began = time.perf_counter()
-        predictions.append(naive.step(x, label))
-        took.append(time.perf_counter() - began)
-    plain = float(np.mean(took))
+    learners, naive = [copy.deepcopy(clf.learner_) for _ in range(ROUNDS + 1)], []
+    times = side_by_side(
+        {
+            "ours": lambda: learners.pop().run(X, y),
+            "plain": lambda: naive.append(plainly(clf.learner_, X[:NAIVE_STEPS], y[:NAIVE_STEPS])),
+        },
+        ROUNDS,
+    )
+    ours, plain, predictions = times["ours"] / len(y), times["plain"] / NAIVE_STEPS, naive[0]
     blocks = copy.deepcopy(clf.learner_).run(X[:NAIVE_STEPS], y[:NAIVE_STEPS]).predictions
     return row(
         f"our learner, replay, {TASKS[task].title} ({X.shape[1]} features, {clf.learner_.n_classes} classes)",
@@ -60,6 +61,12 @@ def replay(task: str) -> Row:
         identical=bool((blocks == predictions).all()),
         milliseconds=1e3 * ours,
     )
+
+
+def plainly(learner: Any, X: Any, y: Any) -> list[int]:
+    """Predictions of the plain form, one instance after the other."""
+    naive = NaiveOwn(learner)
+    return [naive.step(x, label) for x, label in zip(X, y, strict=True)]
 
 
 def live(task: str) -> Row:
