@@ -21,7 +21,8 @@ from hedgerow.online import OnlineLearner, State
 from hedgerow.ridge.learner import RidgeLearner, RidgePlan
 from hedgerow.ridge.space import Settings
 
-SCHEMA = 1
+SCHEMA = 2
+RIDGE_SCHEMA = 2  # since when our own learner's arrays are what they are
 MIXERS: dict[str, type[Mixer]] = {
     mixer.__name__: mixer
     for mixer in (Hedge, LossBased, LogLoss, AdaHedge, Squint, FixedShare, FixedShareLogLoss, Single)
@@ -69,6 +70,11 @@ def load(path: str | os.PathLike[str]) -> tuple[OnlineLearner, Array, dict[str, 
                 raise InputError(f"{path} is a safetensors file, but not one that hedgerow wrote")
             if header["schema"] > SCHEMA:
                 raise InputError(f"{path} has schema {header['schema']}, this hedgerow reads up to {SCHEMA}: upgrade")
+            if "ridge" in header["plan"] and header["schema"] < RIDGE_SCHEMA:
+                raise InputError(
+                    f"{path} has schema {header['schema']}; of this method, schemas from {RIDGE_SCHEMA} on are read: "
+                    "fit it again"
+                )
             state = {name: np.array(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118 (not a mapping)
     except SafetensorError as error:
         raise InputError(f"{path} is not a model file, or is damaged ({error})") from error
