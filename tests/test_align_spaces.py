@@ -213,7 +213,7 @@ def test_options_that_cannot_be(aligner, words):
 def test_our_own_learner_uses_the_same_maps():
     source, codes, target = domains(4)
     rows, pool = unit(source), unit(target)
-    np.testing.assert_array_equal(maps.whitening([rows], [codes], 3).A, within_class_root(rows, codes, 3)[0])
+    np.testing.assert_array_equal(maps.whitening([rows], [codes], 3).H, within_class_root(rows, codes, 3)[0])
     linear = Projection(WhitenedPCA().fit(rows, codes, pool).projection.A)
     np.testing.assert_allclose(maps.whitened_pca(rows, pool)(pool), unit(linear(pool)), atol=1e-12)
     kernel = Landmarks(dim=1000).fit(rows, codes, pool).projection

@@ -223,6 +223,16 @@ class Space:
         a["late"][n:end], a["late.y"][n:end], a["late.noise"][n:end] = Z[learned], y[learned], noise[learned]
         self.late[0] = end
 
+    def settle(self) -> None:
+        """What waits is folded in, and places where nothing waits are empty."""
+        regression, n = self.pooled or self.alone, int(self.late[0])
+        regression.fold()
+        for place in regression.kept:
+            place[:] = 0
+        for name in ("late", "late.y", "late.noise"):
+            if name in self.arrays:
+                self.arrays[name][n:] = 0
+
     def _forget(self) -> None:
         """M and P go some way back to where they started: old labels fade, what the sources know stays."""
         keep, a = self.settings.keep, self.arrays
