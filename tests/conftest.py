@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,12 @@ NEEDS = {
     "HEDGEROW_DATA": "the folder that holds the data set folders (homotl_oddm, pie, ...)",
     "HEDGEROW_GOLDEN": "the folder of the recorded runs of the authors' code (dslr.mat)",
 }
+
+
+def pytest_configure() -> None:
+    """A shell starts what runs in the background with Ctrl-C ignored, and our children would inherit that."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def folder(variable: str) -> Path:
