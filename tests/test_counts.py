@@ -6,6 +6,7 @@ A number here that has to grow is a slow-down, and is to be argued for where it 
 from __future__ import annotations
 
 import tracemalloc
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from hedgerow import Domain, OnlineTransferClassifier
-from hedgerow.align import JDA, moving, stepping
+from hedgerow.align import JDA, moving
+from hedgerow.kernels import rows
 from hedgerow.ridge import regression, space
 
 M, K, D, N_SOURCES = 400, 6, 8, 2  # features, classes, dimension, sources
@@ -34,25 +36,6 @@ class Counted(np.ndarray):
         plain = [np.asarray(part) if isinstance(part, Counted) else part for part in inputs]
         into = {} if out is None else {"out": tuple(np.asarray(part) for part in out)}
         return getattr(ufunc, method)(*plain, **into, **options)
-
-
-class CountingNumpy:
-    """NumPy as a module sees it, with its calls of `dot` and `matmul` noted."""
-
-    def __init__(self) -> None:
-        self.dots: list[tuple[int, ...]] = []
-        self.matmuls: list[tuple[int, ...]] = []
-
-    def __getattr__(self, name):
-        return getattr(np, name)
-
-    def dot(self, a, b, out=None):
-        self.dots.append((np.shape(a), np.shape(b)))
-        return np.dot(a, b, out=out)
-
-    def matmul(self, a, b, out=None):
-        self.matmuls.append((np.shape(a), np.shape(b)))
-        return np.matmul(a, b, out=out)
 
 
 def made(method="oddm", stream=700, **options):
@@ -136,19 +119,17 @@ def test_a_block_allocates_what_its_own_rows_need(every):
 
 def test_a_live_step_is_one_pass_over_the_spaces(monkeypatch):
     """The prediction reads them; the label finds its projection there. Near a refresh, the means and sums as well."""
-    every, rows = 20, 200
+    every, count = 20, 200
     clf, X, y = made(refresh_every=every)
-    numpy = CountingNumpy()
-    monkeypatch.setattr(stepping, "np", numpy)
-    for x, label in zip(X[:rows], y[:rows], strict=True):
+    by_row, by_column = logged(monkeypatch, rows, "row_product"), logged(monkeypatch, rows, "product_row")
+    for x, label in zip(X[:count], y[:count], strict=True):
         clf.predict_one(x)
         clf.learn_one(x, label)
-    spaces, means = (M, N_SOURCES * D), ((N_SOURCES + 1) * (K + 1), M)
-    assert numpy.dots.count(((M,), spaces)) == rows
-    assert numpy.dots.count((means, (M,))) == 2 * (rows // every)
-    assert len(numpy.dots) == rows + 2 * (rows // every)
-    corrections = [pair for pair in numpy.matmuls if len(pair[1]) == 1]
-    assert len(corrections) == 2 * 7 * (rows // every - 1)  # by M and by T, in seven steps of a window
+    assert [matrix.shape for _, matrix, *_ in by_row] == [(M, N_SOURCES * D)] * count
+    windows, means, sums = count // every, N_SOURCES * (K + 1), K + 1
+    shapes = Counter(matrix.shape for matrix, *_ in by_column)
+    corrected = 7 * (windows - 1)  # in seven steps of a window
+    assert shapes == {(means + sums, M): 2 * windows, (means, M): corrected, (sums, M): corrected}
 
 
 def test_a_live_step_allocates_nothing_to_speak_of():

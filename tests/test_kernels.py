@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from laws import law, seeds
 
 from hedgerow.heads import StepwiseHead, make_head, pa
-from hedgerow.kernels import heads, live, moving, refresh
+from hedgerow.kernels import heads, live, moving, refresh, rows
 from hedgerow.kernels.common import EVEN
 from hedgerow.moments import gap_weights, or_one
 from hedgerow.preprocess import unit
@@ -165,13 +165,29 @@ def test_products_with_rows_that_join(seed, K, n, weighted):
 @pytest.mark.parametrize("dtype", DTYPES)
 @given(seeds, st.integers(1, 11), st.integers(1, 9))
 @law(15)
+def test_products_of_a_row(dtype, seed, K, d):
+    rng = np.random.default_rng(seed)
+    M, z, first = rng.normal(size=(K, d)).astype(dtype), rng.normal(size=d).astype(dtype), int(rng.integers(d + 1))
+    before, after = np.full(K, 7, dtype=dtype), np.full(d, 7, dtype=dtype)
+    rows.product_row(M, z, before, first)
+    np.testing.assert_allclose(before, M[:, first:] @ z[first:], **close(dtype))
+    rows.row_product(before, M, after)
+    np.testing.assert_allclose(after, before @ M, **close(dtype))
+    for Z in (z[None], np.stack([z, z])):
+        np.testing.assert_allclose(rows.times(Z, M.T), Z @ M.T, **close(dtype))
+        np.testing.assert_allclose(rows.times(Z, np.ascontiguousarray(M.T)), Z @ M.T, **close(dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@given(seeds, st.integers(1, 11), st.integers(1, 9))
+@law(15)
 def test_scores_of_equal_weights_are_equal(dtype, seed, K, d):
     rng = np.random.default_rng(seed)
     W, z, f = rng.normal(size=(K, d)).astype(dtype), rng.normal(size=d).astype(dtype), np.empty(K, dtype=dtype)
-    heads.scores(W, z, f)
+    rows.product_row(W, z, f)
     np.testing.assert_allclose(f, W @ z, **close(dtype))
     W[:] = W[0]
-    heads.scores(W, z, f)
+    rows.product_row(W, z, f)
     assert (f == f[0]).all()
 
 

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from laws import fitted, law, make_task, seeds
 
 from hedgerow.align import moving
-from hedgerow.align.moving import PAGE, Moving, Refresh, add_product, on_large_pages
+from hedgerow.align.moving import Moving, Refresh, add_product
 from hedgerow.align.refresh import refreshed
+from hedgerow.arrays import PAGE, on_large_pages
 from hedgerow.moments import Moments, class_sums, gap
 from hedgerow.rules import UNSEEN
 

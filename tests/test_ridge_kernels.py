@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from laws import fitted, law, make_task, seeds
 from naive_own import NaiveOwn, centred, mix_row
 
+from hedgerow.kernels.rows import symmetric_row
 from hedgerow.ridge import mixture
-from hedgerow.ridge.kernels import learn_row, symmetric_row
+from hedgerow.ridge.kernels import learn_row
 
 
 @given(seeds, st.integers(1, 4), st.integers(2, 6), st.booleans())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +13,12 @@ from hedgerow.errors import InputError
 
 Array: TypeAlias = npt.NDArray[Any]
 Matrix: TypeAlias = Any  # a dense 2-d array or a scipy CSR matrix; scipy is imported only when somebody uses it
+Order: TypeAlias = Literal["C", "F"]
 
 # the largest number that is taken: there is room for the squared length of a row
 LARGEST = {np.dtype(kind): float(np.sqrt(np.finfo(kind).max) / 2**20) for kind in (np.float32, np.float64)}
+
+PAGE = 2**21  # bytes of a large page
 
 
 def is_sparse(X: object) -> bool:
@@ -27,6 +30,19 @@ def is_sparse(X: object) -> bool:
 def dense(X: Matrix) -> Array:
     """X as a dense array; a copy only if it was sparse."""
     return np.asarray(X.toarray() if is_sparse(X) else X)
+
+
+def on_large_pages(shape: tuple[int, ...], dtype: npt.DTypeLike, order: Order = "C") -> Array:
+    """An array without values yet, for what is read at every row: there are fewer large pages to be looked up.
+
+    NumPy asks the system for them from two pages on, and only whole ones are given.
+    """
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    if size < PAGE // 2:
+        return np.empty(shape, dtype=dtype, order=order)
+    raw = np.empty(max(size, 2 * PAGE) + PAGE, dtype=np.uint8)
+    start = -raw.__array_interface__["data"][0] % PAGE
+    return raw[start : start + size].view(dtype).reshape(shape, order=order)
 
 
 def stack_rows(parts: Sequence[Matrix]) -> Matrix:

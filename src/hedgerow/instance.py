@@ -35,8 +35,9 @@ class Instance:
         stepping: Stepping | None,
     ) -> None:
         from hedgerow.kernels import live
+        from hedgerow.kernels.rows import row_product
 
-        self._kernels, self._predict, self._learn = live, live.predict, live.learn
+        self._kernels, self._predict, self._learn, self._row_product = live, live.predict, live.learn, row_product
         self._H, self._stepping = H, stepping
         W = state["W"]
         width = W.shape[2] if H is None else H.shape[1]
@@ -64,7 +65,7 @@ class Instance:
         if self._stepping is not None:
             self._stepping.project(x, self._raw)
         elif self._H is not None:
-            np.dot(x, self._H, out=self._raw)
+            self._row_product(x, self._H, self._raw)
         else:
             self._raw[:] = x
         best: int = self._predict(x, *self._scoring, largest)

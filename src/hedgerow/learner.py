@@ -19,9 +19,9 @@ import numpy as np
 
 from hedgerow.align import refreshed
 from hedgerow.align.base import kernel_rows
-from hedgerow.align.moving import Moving, Order, Refresh, on_large_pages
+from hedgerow.align.moving import Moving, Refresh
 from hedgerow.align.stepping import Stepping
-from hedgerow.arrays import Array, Matrix, dense, is_sparse
+from hedgerow.arrays import Array, Matrix, Order, dense, is_sparse, on_large_pages
 from hedgerow.heads import PassiveAggressive, make_head
 from hedgerow.instance import Instance
 from hedgerow.mix import Hedge, Mixer

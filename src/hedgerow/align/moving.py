@@ -21,19 +21,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import DTypeLike
 
-from hedgerow.arrays import Array, Matrix, is_sparse
+from hedgerow.arrays import Array, Matrix, Order, is_sparse, on_large_pages
 from hedgerow.kernels.common import EVEN
 from hedgerow.moments import KAPPA, Moments
 from hedgerow.rules import UNSEEN
 
-Order = Literal["C", "F"]
 ANCHOR = 128  # refreshes between two computations from scratch
-PAGE = 2**21  # bytes of a large page
 
 
 @dataclass(frozen=True)
@@ -212,19 +209,6 @@ def add_product(H: Array, S: Matrix, U: Array) -> None:
 
     gemm = dgemm if H.dtype == np.float64 else sgemm
     gemm(1.0, U.T, S.T, beta=1.0, c=H.T, trans_b=True, overwrite_c=True)
-
-
-def on_large_pages(shape: tuple[int, ...], dtype: DTypeLike, order: Order = "C") -> Array:
-    """An array without values yet, for what is read at every row: there are fewer large pages to be looked up.
-
-    NumPy asks the system for them from two pages on, and only whole ones are given.
-    """
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    if size < PAGE // 2:
-        return np.empty(shape, dtype=dtype, order=order)
-    raw = np.empty(max(size, 2 * PAGE) + PAGE, dtype=np.uint8)
-    start = -raw.__array_interface__["data"][0] % PAGE
-    return raw[start : start + size].view(dtype).reshape(shape, order=order)
 
 
 def group_sums(X: Matrix, group: Array, R: int, weight: Array) -> Matrix:

@@ -32,9 +32,11 @@ class Stepping:
     def __init__(self, moving: Moving, seen: int) -> None:
         from hedgerow.kernels import moving as kernels
         from hedgerow.kernels import refresh as solver
+        from hedgerow.kernels.rows import product_row, row_product
 
         moving.settle()
         self._kernels, self._solver = kernels, solver
+        self._row_product, self._product_row = row_product, product_row
         n, K1, d = moving.P.shape
         m, dtype = len(moving.H), moving.H.dtype
         self.moving, self._seen, self._every = moving, seen, moving.refresh.every
@@ -73,13 +75,13 @@ class Stepping:
     def project(self, x: Array, z: Array) -> None:
         """A_i^T x of all spaces into z (nd)."""
         moving, due, r = self.moving, self._due, self._written
-        np.dot(x, moving.H, out=z)
+        self._row_product(x, moving.H, z)
         if -(self._seen + 1) % self._every < 2:  # one of the window's last two labels: what can be done before, is now
-            np.dot(moving.basis, x, out=self._ahead)
+            self._product_row(moving.basis, x, self._ahead)
             self._is_ahead = True
         if due is not None:
-            np.matmul(moving.M[:, r:], x[r:], out=self._Mx)
-            np.matmul((self._then if self._copied else moving.T)[:, r:], x[r:], out=self._Tx)
+            self._product_row(moving.M, x, self._Mx, r)
+            self._product_row(self._then if self._copied else moving.T, x, self._Tx, r)
             mu = moving.refresh.mu
             self._solver.correct(z, self._Mx, self._Tx, self._solved, mu, *due, moving.MA, moving.TA)
 

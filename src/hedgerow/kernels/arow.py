@@ -7,7 +7,8 @@ from numba import njit
 
 from hedgerow.arrays import Array
 from hedgerow.kernels.common import EVEN, SUMS
-from hedgerow.kernels.heads import _rival, scores
+from hedgerow.kernels.heads import _rival
+from hedgerow.kernels.rows import product_row
 
 
 @njit(cache=True, fastmath=SUMS)
@@ -50,7 +51,7 @@ def online_pass(W: Array, S: Array, Z: Array, y: Array, weight: Array, C: float,
         mean[:] = W
     for t in range(B):
         f, label = F[t], y[t]
-        scores(W, Z[t], f)
+        product_row(W, Z[t], f)
         strength = C * weight[t] if len(weight) else C
         if label < 0 or K < 2 or not strength > 0.0:
             continue

@@ -7,6 +7,7 @@ from numba import njit
 
 from hedgerow.arrays import Array
 from hedgerow.kernels.common import EVEN, SUMS
+from hedgerow.kernels.rows import product_row
 from hedgerow.rules import PA1, PA1_PRINTED, PA2, PERCEPTRON
 
 
@@ -21,22 +22,6 @@ def _step_size(rule: int, loss: float, margin: float, square: float, C: float) -
         return loss / (2.0 * square + 0.5 / C)
     tau = loss / (2.0 * square)
     return C if rule == PA1 and tau > C else tau
-
-
-@njit(cache=True, fastmath=SUMS)
-def scores(W: Array, z: Array, f: Array) -> None:
-    """f = W z, four classes at a time; the last four again, so that every class is summed in the same order."""
-    K = len(W)
-    for start in range(0, K, 4):
-        k = max(0, min(start, K - 4))
-        k1, k2, k3 = min(k + 1, K - 1), min(k + 2, K - 1), min(k + 3, K - 1)
-        a = b = c = e = W.dtype.type(0)
-        for j in range(len(z)):
-            a += W[k, j] * z[j]
-            b += W[k1, j] * z[j]
-            c += W[k2, j] * z[j]
-            e += W[k3, j] * z[j]
-        f[k], f[k1], f[k2], f[k3] = a, b, c, e
 
 
 @njit(cache=True, fastmath=SUMS)
@@ -105,7 +90,7 @@ def online_pass(W: Array, Z: Array, y: Array, weight: Array, rule: int, C: float
     if averaging:
         mean[:] = W
     for t in range(B):
-        scores(W, Z[t], F[t])
+        product_row(W, Z[t], F[t])
         tau, rival = learn_row(W, Z[t], F[t], y[t], rule, C * weight[t] if len(weight) else C)
         if averaging and tau > 0.0:
             _add(mean, Z[t], tau * (B - t) / B, y[t], rival)
@@ -119,7 +104,7 @@ def passes(
     for e in which:
         for t in range(len(Z)):
             z, f = Z[t, space[e]], F[t, e]
-            scores(W[e], z, f)
+            product_row(W[e], z, f)
             learn_row(W[e], z, f, y[t], rule, C * weight[t] if len(weight) else C)
 
 

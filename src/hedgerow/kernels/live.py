@@ -6,7 +6,8 @@ import numpy as np
 from numba import njit
 
 from hedgerow.arrays import Array
-from hedgerow.kernels.heads import best, learn_row, scores, squared
+from hedgerow.kernels.heads import best, learn_row, squared
+from hedgerow.kernels.rows import product_row
 
 
 @njit(cache=True)
@@ -44,7 +45,7 @@ def predict(
     for k in range(K):
         f[k] = 0.0
     for e in range(N):
-        scores(W[e], z[space[e] * d : (space[e] + 1) * d], F[e])
+        product_row(W[e], z[space[e] * d : (space[e] + 1) * d], F[e])
         if vote:
             f[best(F[e])] += p[e]
         else:

@@ -9,13 +9,13 @@ import numpy as np
 from numba import njit
 
 from hedgerow.arrays import Array
+from hedgerow.kernels.common import SUMS
+from hedgerow.kernels.rows import symmetric_row
 
 LEAST = 1e-12  # a probability is never smaller where its logarithm is taken
-# sums may be taken in any order: the same loop serves one row and many, so blocks do not change a number
-FREE_SUMS = {"reassoc", "nsz", "contract"}
 
 
-@njit(cache=True, fastmath=FREE_SUMS)
+@njit(cache=True, fastmath=SUMS)
 def _experts(F: Array, pi: Array, y: int, temperatures: int, w: Array, loss: Array, q: Array) -> None:
     """qbar into q, -log of each expert's probability of y into loss; experts are heads x temperatures (2, 4, 8, ...).
 
@@ -50,7 +50,7 @@ def _experts(F: Array, pi: Array, y: int, temperatures: int, w: Array, loss: Arr
             c *= 2.0
 
 
-@njit(cache=True, fastmath=FREE_SUMS)
+@njit(cache=True, fastmath=SUMS)
 def _log_softmax(s: Array, out: Array) -> None:
     top, total = s.max(), 0.0
     for k in range(len(s)):
@@ -59,7 +59,7 @@ def _log_softmax(s: Array, out: Array) -> None:
         out[k] = s[k] - top - np.log(total)
 
 
-@njit(cache=True, fastmath=FREE_SUMS)
+@njit(cache=True, fastmath=SUMS)
 def _newton(a: Array, H: Array, X: Array, log_p: Array, y: int, keep: float, ridge: float) -> None:
     """One step of a stack with features X (f x K): a -= H^-1 X (p - e_y).
 
@@ -179,44 +179,7 @@ def mix_rows(
     return total
 
 
-@njit(cache=True, fastmath=FREE_SUMS)
-def symmetric_row(P: Array, x: Array, y: Array) -> None:
-    """P x into y, P symmetric, of its upper triangle; four rows in turn serve as rows and as columns.
-
-    Read once in the order of memory, it comes faster than by BLAS (dsymv) where P is in no cache.
-    """
-    d = len(x)
-    whole = d - d % 4
-    y[:] = 0.0
-    for i in range(0, whole, 4):
-        for a in range(i, i + 4):
-            y[a] += P[a, a] * x[a]
-            for b in range(a + 1, i + 4):
-                y[a] += P[a, b] * x[b]
-                y[b] += P[a, b] * x[a]
-        p0, p1, p2, p3 = P[i, i + 4 :], P[i + 1, i + 4 :], P[i + 2, i + 4 :], P[i + 3, i + 4 :]
-        x0, x1, x2, x3 = x[i], x[i + 1], x[i + 2], x[i + 3]
-        right, below = x[i + 4 :], y[i + 4 :]
-        y0, y1, y2, y3 = 0.0, 0.0, 0.0, 0.0
-        for j in range(len(right)):
-            y0 += p0[j] * right[j]
-            y1 += p1[j] * right[j]
-            y2 += p2[j] * right[j]
-            y3 += p3[j] * right[j]
-        for j in range(len(below)):
-            below[j] += x0 * p0[j] + x1 * p1[j] + x2 * p2[j] + x3 * p3[j]
-        y[i] += y0
-        y[i + 1] += y1
-        y[i + 2] += y2
-        y[i + 3] += y3
-    for a in range(whole, d):
-        y[a] += P[a, a] * x[a]
-        for b in range(a + 1, d):
-            y[a] += P[a, b] * x[b]
-            y[b] += P[a, b] * x[a]
-
-
-@njit(cache=True, fastmath=FREE_SUMS)
+@njit(cache=True, fastmath=SUMS)
 def learn_row(P: Array, z: Array, missed: Array, noise: float, G: Array, E: Array, n: int) -> None:
     """Row n of G and E: g = (P - G' G) z / root and missed/root, root^2 = noise + z' (P - G' G) z; the first n wait."""
     g = G[n]

@@ -9,7 +9,7 @@ import numpy as np
 
 from hedgerow.align.base import quadratic
 from hedgerow.align.spaces import LANDMARKS, drawn, kernel_root, whitened_axes, within_class_root
-from hedgerow.arrays import Array
+from hedgerow.arrays import Array, on_large_pages
 from hedgerow.preprocess import unit
 from hedgerow.ridge.regression import symmetric_product
 
@@ -32,7 +32,9 @@ class Map:
     def __call__(self, Z: Array) -> Array:
         """Rows in the space."""
         if self.landmarks is not None:
-            K = quadratic(Z @ self.landmarks.T)
+            from hedgerow.kernels.rows import times
+
+            K = quadratic(times(Z, self.landmarks.T))
             return K if self.A is None else np.asarray(K @ self.A)
         if self.H is not None:
             return np.asarray(unit(symmetric_product(Z, self.H)))
@@ -65,11 +67,17 @@ class Maps:
         widths = {A.shape[1] for A in linear.values()}
         self.width = widths.pop() if len(widths) == 1 else 0
         self.shared = dict(zip(linear, range(len(linear)), strict=True)) if self.width else {}
-        self.A = np.hstack(list(linear.values())) if self.width else np.empty((0, 0))
+        self.A = np.empty((0, 0))
+        if self.width:
+            parts = list(linear.values())
+            self.A = on_large_pages((len(parts[0]), self.width * len(parts)), parts[0].dtype)
+            np.concatenate(parts, axis=1, out=self.A)
 
     def __call__(self, Z: Array) -> list[Array]:
         """The rows in every space."""
-        shared = unit((Z @ self.A).reshape(len(Z), -1, self.width)) if self.width else Z
+        from hedgerow.kernels.rows import times
+
+        shared = unit(times(Z, self.A).reshape(len(Z), -1, self.width)) if self.width else Z
         return [shared[:, self.shared[i]] if i in self.shared else each(Z) for i, each in enumerate(self.maps)]
 
 

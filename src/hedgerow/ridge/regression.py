@@ -48,10 +48,12 @@ class Regression:
 
     def fit(self, Z: Array) -> Array:
         """Z M, by all labels so far."""
-        n, fits = self.waiting, Z @ self.M
+        from hedgerow.kernels.rows import times
+
+        n, fits = self.waiting, times(Z, self.M)
         if n:
             fits += (Z @ self.G[:n].T) @ self.E[:n]
-        return np.asarray(fits)
+        return fits
 
     def run(self, Z: Array, Y: Array, noise: Array, before: Array | None = None, stored: Array | None = None) -> Array:
         """Fits of each row before its label (B x q). `noise` is r, a number a row; `before` is `fit(Z)` of one row.
@@ -128,7 +130,7 @@ def symmetric_product(Z: Array, P: Array) -> Array:
     [[1.0, 2.0], [2.0, 3.0]]
     """
     if len(Z) == 1:
-        from hedgerow.ridge.kernels import symmetric_row
+        from hedgerow.kernels.rows import symmetric_row
 
         out = np.empty((1, len(P)))
         symmetric_row(P, Z[0], out[0])
