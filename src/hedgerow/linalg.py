@@ -38,15 +38,19 @@ def diagonal_minus_low_rank(D: Array, F: Array, dim: int) -> tuple[Array, Array]
 
 def _by_tails(D: Array, F: Array, dim: int, q: int) -> tuple[Array, Array] | None:
     """Rayleigh-Ritz with exact tails; None if it does not converge."""
+    import scipy.linalg
+
     head, tail, F_head, F_tail = D[:q], D[q:, None], F[:q], F[q:]
     # exact for every F^T y at one theta, so kept throughout: it carries what the tails of the round before miss
     fixed = tails = F_tail / (D[dim - 1] - tail)
+    root = np.sqrt(tail - tail[-1])
     for _ in range(TAIL_ROUNDS):
-        basis = np.linalg.qr(tails)[0]
+        basis = scipy.linalg.qr(tails, mode="economic", check_finite=False)[0]
         G = np.vstack([F_head, basis.T @ F_tail])
         core = -(G @ G.T)
-        core[np.arange(q), np.arange(q)] += head
-        core[q:, q:] += (basis * tail).T @ basis
+        rooted = basis * root  # a product with itself is half the work
+        core[q:, q:] += rooted.T @ rooted
+        core.flat[:: len(core) + 1] += np.append(head, np.full(len(core) - q, tail[-1, 0]))
         theta, U = _largest(core, dim)
         Y_tail = basis @ U[q:]
         pull = F_tail @ (G.T @ U)

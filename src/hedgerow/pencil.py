@@ -24,6 +24,7 @@ import numpy as np
 from hedgerow.arrays import Array, Matrix, dense, is_sparse
 from hedgerow.linalg import diagonal_minus_low_rank, fix_signs
 
+GRAM_BLOCK = 512  # rows or features centred at once
 RANK_TOLERANCE = 1e-12  # of the largest eigenvalue: what is below is rounding, not data
 
 
@@ -100,8 +101,7 @@ class _Tall(Scatter):
         if is_sparse(X):
             S = dense(X.T @ X) - X.shape[0] * np.outer(mean, mean)
         else:
-            D = X - mean
-            S = D.T @ D
+            S = _centred_gram(X, mean, axis=0)
         self.X = X
         self.values, self.Q = _eigenvectors(S)
 
@@ -130,8 +130,7 @@ class _Wide(Scatter):
             K -= K.mean(axis=0)
             K -= K.mean(axis=1, keepdims=True)
         else:
-            D = X - mean
-            K = D @ D.T
+            K = _centred_gram(X, mean, axis=1)
         self.X = X
         self.kappa = np.asarray(X @ mean).ravel()
         self.values, self.U = _eigenvectors(K)
@@ -153,8 +152,28 @@ class _Wide(Scatter):
         return np.asarray(self.U @ (solution.Y * (solution.values / scales)) + at_mean / scales)
 
 
+def _centred_gram(X: Array, mean: Array, axis: int) -> Array:
+    """D^T D (axis 0) or D D^T (axis 1) of D = X - mean, its lower triangle; D is never there as a whole.
+
+    >>> X = np.array([[0.0, 0.0], [2.0, 0.0], [4.0, 3.0]])
+    >>> [np.tril(_centred_gram(X, X.mean(axis=0), axis)).tolist() for axis in (0, 1)]
+    [[[8.0, 0.0], [6.0, 6.0]], [[5.0, 0.0, 0.0], [1.0, 1.0, 0.0], [-6.0, -2.0, 8.0]]]
+    """
+    from scipy.linalg.blas import dsyrk
+
+    gram = np.zeros((X.shape[1 - axis],) * 2, order="F")
+    for start in range(0, X.shape[axis], GRAM_BLOCK):
+        part = slice(start, start + GRAM_BLOCK)
+        D = X[part] - mean if axis == 0 else X[:, part] - mean[part]
+        gram = dsyrk(1.0, D.T, beta=1.0, c=gram, trans=axis, lower=1, overwrite_c=1)
+    return gram
+
+
 def _eigenvectors(S: Array) -> tuple[Array, Array]:
-    """Eigenvalues, largest first, without what is zero up to rounding, and their vectors; S is overwritten."""
+    """Eigenvalues, largest first, without what is zero up to rounding, and their vectors; S is overwritten.
+
+    Only its lower triangle is read.
+    """
     import scipy.linalg
 
     values, vectors = scipy.linalg.eigh(S, overwrite_a=True, check_finite=False, driver="evd")

@@ -45,8 +45,8 @@ def row_minmax(X: Matrix) -> Matrix:
     return (X - low) / np.where(span == 0, 1, span)
 
 
-def unit(X: Matrix) -> Matrix:
-    """x/|x| for each row; a zero row stays zero.
+def unit(X: Matrix, out: Array | None = None) -> Matrix:
+    """x/|x| for each row; a zero row stays zero. Dense rows may be written to `out`, X itself for instance.
 
     >>> unit(np.array([[3.0, 4.0], [0.0, 0.0]]))
     array([[0.6, 0.8],
@@ -55,7 +55,7 @@ def unit(X: Matrix) -> Matrix:
     if is_sparse(X):
         return _scale_rows(X, np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel()))
     norm = np.sqrt(np.einsum("...i,...i->...", X, X))[..., None]
-    return X / np.where(norm == 0, 1, norm)
+    return np.divide(X, np.where(norm == 0, 1, norm), out=out)
 
 
 def signed_sqrt(X: Matrix) -> Matrix:
