@@ -5,7 +5,7 @@ The yardstick of the speed benchmark and the oracle of the tests: the same start
     k = P z / (1 + z' P z),   M = M + k (y - z' M)',   P = P - k (z' P)
 
 for every space and its pool copy after each label, all pool rows labelled anew every RELABEL labels, and the mixture of
-`hedgerow.ridge.mixture` written row by row.
+`hedgerow.ridge.mixture` written row by row. Nothing here is compiled, and every space has the map of its definition.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from hedgerow.align.spaces import kernel_root
 from hedgerow.ridge import balance, mixture
 from hedgerow.ridge.kernels import LEAST
 from hedgerow.ridge.learner import RidgeLearner
@@ -35,7 +36,7 @@ class NaiveOwn:
     def step(self, x: np.ndarray, y: int) -> int:
         """The class predicted for a raw row, before its label is learned."""
         row = self.learner.pre.fold(x[None], np.array([True]))
-        z = [space.map(row)[0] for space in self.learner.spaces]
+        z = [space.map(row[0]) for space in self.spaces]
         F = centred(np.vstack([space.scores(v) for space, v in zip(self.spaces, z, strict=True)]))
         shipped, _ = mix_row(self.mix, F, y, F.shape[1])
         for space, v in zip(self.spaces, z, strict=True):
@@ -52,12 +53,33 @@ class NaiveSpace:
 
     def __init__(self, space: Space) -> None:
         a = space.arrays
-        self.space, self.codes = space, a["codes"]
-        self.pairs = [(a["P"].copy(), a["M"].copy())]
+        self.space, self.codes, self.root = space, a["codes"], space.map.A
+        self.pairs, self.start = [(a["P"].copy(), a["M"].copy())], (a.get("P0"), a.get("M0"))
         if "U" in a:
             self.pairs.append((a["pool.P"].copy(), a["pool.M"].copy()))
             self.U, self.labels, self.counts = a["U"], a["labels"], a.get("counts")
             self.bias = a.get("bias", np.zeros(()))
+        if space.map.landmarks is not None and self.root is None:
+            self.back_to_its_definition(space.map.landmarks)
+
+    def back_to_its_definition(self, landmarks: np.ndarray) -> None:
+        """The library leaves out the root of the kernel matrix, z = k(x) A, and has A P A' and A M instead."""
+        self.root, values = kernel_root(landmarks)
+        inverse = values[:, None] * self.root.T
+        self.pairs = [(inverse @ P @ inverse.T, inverse @ M) for P, M in self.pairs]
+        if len(self.pairs) > 1:
+            self.U = self.U @ self.root
+
+    def map(self, x: np.ndarray) -> np.ndarray:
+        """z of one row x."""
+        landmarks, H = self.space.map.landmarks, self.space.map.H
+        if landmarks is not None:
+            c = landmarks @ x
+            return np.asarray(((c + c**2) / 2) @ self.root)
+        if H is None and self.root is None:
+            return x
+        z = x @ (self.root if H is None else H)
+        return np.asarray(z / np.linalg.norm(z))
 
     def scores(self, z: np.ndarray) -> Any:
         """Heads x classes, by the last of the copies."""
@@ -74,10 +96,9 @@ class NaiveSpace:
 
     def turn(self) -> None:
         """Old labels fade where they do, and the pool is labelled again."""
-        keep, a = self.space.settings.keep, self.space.arrays
-        P, M = self.pairs[0]
+        keep, (P, M), (P0, M0) = self.space.settings.keep, self.pairs[0], self.start
         if keep < 1:
-            self.pairs[0] = keep**2 * P + (1 - keep**2) * a["P0"], keep * M + (1 - keep) * a["M0"]
+            self.pairs[0] = keep**2 * P + (1 - keep**2) * P0, keep * M + (1 - keep) * M0
         if len(self.pairs) > 1:
             F = self.space.scores(self.U @ M)
             if self.counts is not None:
