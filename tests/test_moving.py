@@ -69,7 +69,9 @@ def assert_same_moments(a, b):
         np.testing.assert_allclose(getattr(a, name), getattr(b, name), atol=1e-9)
 
 
-cuts = st.lists(st.integers(0, 60), max_size=4).map(lambda inner: sorted({0, 60, *inner}))
+cuts = st.one_of(
+    st.lists(st.integers(0, 60), max_size=4).map(lambda inner: sorted({0, 60, *inner})), st.just(list(range(61)))
+)
 rules = st.builds(
     Refresh,
     every=st.sampled_from([1, 3, 10, 100]),
@@ -166,6 +168,25 @@ def test_a_projection_through_the_parts_is_that_of_the_settled_matrix(sparse):
         move.settle()
         np.testing.assert_allclose(before, move.project(rows), atol=1e-10)
         list(move.windows(X, y, None, 0))
+
+
+def test_a_sparse_row_may_name_a_feature_twice():
+    A, sources, target, *_ = setting(4)
+    n, m, d = A.shape
+    once = sp.csr_array(([3.0, 1.0], ([0, 0], [0, 2])), shape=(1, m))
+    twice = sp.csr_array((np.array([1.0, 1.0, 2.0]), np.array([2, 0, 0]), np.array([0, 3])), shape=(1, m))
+    assert not twice.has_canonical_format
+    outcomes = []
+    for row in (once, twice):
+        H = np.ascontiguousarray(A.transpose(1, 0, 2)).reshape(m, n * d)
+        move = Moving(H, sources, copy.deepcopy(target), Refresh(every=1), "F")
+        for seen in range(3):
+            [Z] = [z.copy() for _, z in move.windows(row, np.array([1]), None, seen)]
+        outcomes.append((Z, move.project(row), move.T.copy(), move.target.class_totals))
+        move.settle()
+        outcomes[-1] += (H,)
+    for one, other in zip(*outcomes, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-10)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

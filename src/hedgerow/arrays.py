@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -57,6 +57,17 @@ def stack_rows(parts: Sequence[Matrix]) -> Matrix:
 
         return sp.vstack([sp.csr_array(X) for X in parts], format="csr")
     return np.vstack(parts)
+
+
+def rows_from(X: Matrix, first: int, last: int) -> Matrix:
+    """X[first:last]; all of X is X itself, since a slice of a sparse matrix is a copy."""
+    return X if (first, last) == (0, X.shape[0]) else X[first:last]
+
+
+def blocks(X: Matrix, size: int) -> Iterator[Matrix]:
+    """The rows of X, at most `size` at once."""
+    for first in range(0, X.shape[0], size):
+        yield rows_from(X, first, min(first + size, X.shape[0]))
 
 
 def check_matrix(X: Matrix, what: str, n_features: int | None = None) -> Matrix:

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hedgerow import door, store
 from hedgerow.align import Aligner, Info
-from hedgerow.arrays import Array, Matrix, cast, check_finite, is_sparse
+from hedgerow.arrays import Array, Matrix, cast, check_finite, is_sparse, rows_from
 from hedgerow.domains import Domain
 from hedgerow.errors import InputError
 from hedgerow.labels import MISSING, Codes, as_labels, classes_of, is_missing, plain
@@ -379,7 +379,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
                 self.learner_.grow(known + 1)
                 self._codes, self.classes_ = Codes(table.classes[: known + 1]), table.classes[: known + 1]
             part = None if weight is None else weight[a:b]
-            trace = self.learner_.run(X[a:b], codes[a:b], known or None if a in first else None, part)
+            trace = self.learner_.run(rows_from(X, a, b), codes[a:b], known or None if a in first else None, part)
             predictions[a:b] = trace.predictions
             known = self.learner_.n_classes
         self._codes, self.classes_ = table, table.classes

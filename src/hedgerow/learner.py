@@ -21,7 +21,7 @@ from hedgerow.align import refreshed
 from hedgerow.align.base import kernel_rows
 from hedgerow.align.moving import Moving, Refresh
 from hedgerow.align.stepping import Stepping
-from hedgerow.arrays import Array, Matrix, Order, dense, is_sparse, on_large_pages
+from hedgerow.arrays import Array, Matrix, Order, blocks, dense, is_sparse, on_large_pages
 from hedgerow.heads import PassiveAggressive, make_head
 from hedgerow.instance import Instance
 from hedgerow.mix import Hedge, Mixer
@@ -126,10 +126,7 @@ class Learner(OnlineLearner):
 
     def scores(self, X: Matrix) -> Array:
         """Combined scores (B x K) by the state as it is; nothing is remembered."""
-        parts = [
-            self.plan.mixer.combine(self._state, self.seen, self.expert_scores(X[i : i + BLOCK]))
-            for i in range(0, X.shape[0], BLOCK)
-        ]
+        parts = [self.plan.mixer.combine(self._state, self.seen, self.expert_scores(rows)) for rows in blocks(X, BLOCK)]
         return np.concatenate(parts) if parts else np.empty((0, self.n_classes))
 
     def expert_scores(self, X: Matrix) -> Array:

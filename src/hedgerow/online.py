@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from hedgerow.arrays import Array, Matrix
+from hedgerow.arrays import Array, Matrix, rows_from
 from hedgerow.moments import Moments, class_sums, discrepancy, gap
 from hedgerow.preprocess import Preprocess
 
@@ -197,7 +197,8 @@ class OnlineLearner(ABC):
         if weight is not None:
             y = np.where(weight > 0, y, -1)
         traces = [
-            self._block(X[a:b], y[a:b], known, None if weight is None else weight[a:b]) for a, b in self._blocks(y)
+            self._block(rows_from(X, a, b), y[a:b], known, None if weight is None else weight[a:b])
+            for a, b in self._blocks(y)
         ]
         if not traces:
             n = len(self.expert_names)

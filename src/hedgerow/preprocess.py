@@ -53,7 +53,8 @@ def unit(X: Matrix, out: Array | None = None) -> Matrix:
            [0. , 0. ]])
     """
     if is_sparse(X):
-        return _scale_rows(X, np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel()))
+        row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+        return _scale_rows(X, np.sqrt(np.bincount(row, X.data.astype(np.float64) ** 2, X.shape[0])))
     norm = np.sqrt(np.einsum("...i,...i->...", X, X))[..., None]
     return np.divide(X, np.where(norm == 0, 1, norm), out=out)
 
@@ -72,9 +73,8 @@ def signed_sqrt(X: Matrix) -> Matrix:
 
 
 def _scale_rows(X: Matrix, scale: Array) -> Matrix:
-    scaled = X.copy()
-    scaled.data = scaled.data / np.repeat(np.where(scale == 0, 1, scale), np.diff(X.indptr)).astype(X.dtype)
-    return scaled
+    data = X.data / np.repeat(np.where(scale == 0, 1, scale), np.diff(X.indptr)).astype(X.dtype)
+    return X.__class__((data, X.indices.copy(), X.indptr.copy()), shape=X.shape)
 
 
 INSTANCE_STEPS = {"row-minmax": row_minmax, "unit": unit, "signed-sqrt": signed_sqrt}

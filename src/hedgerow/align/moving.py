@@ -30,6 +30,7 @@ from hedgerow.kernels.common import EVEN
 from hedgerow.moments import KAPPA, Moments
 from hedgerow.rules import UNSEEN
 
+Features = Array | slice
 ANCHOR = 128  # refreshes between two computations from scratch
 
 
@@ -112,9 +113,10 @@ class Moving:
 
     def project(self, X: Matrix) -> Array:
         """A_i^T x of rows (B x n x d) through the parts: nothing of size m is written, which counts for sparse rows."""
-        (n, K1, d), Z = self.P.shape, np.asarray(X @ self.H)
+        X, at = _reached(X)
+        (n, K1, d), Z = self.P.shape, np.asarray(X @ self.H[at])
         if self._moved:
-            XB = X @ self.basis.T
+            XB = X @ self.basis[:, at].T
             Z += XB[:, n * K1 :] @ self.U
             own = XB[:, : n * K1].reshape(-1, n, K1).transpose(1, 0, 2) @ self.P
             Z.reshape(-1, n, d)[...] += own.transpose(1, 0, 2)
@@ -122,11 +124,11 @@ class Moving:
 
     def windows(self, X: Matrix, y: Array, weight: Array | None, seen: int) -> Iterator[tuple[slice, Array]]:
         """The projections (B x n x d) of the rows between two refreshes; after each, its labels are learned."""
-        kernels = self._kernels
-        (n, K1, d), even = self.P.shape, EVEN if weight is None else weight
+        kernels, (X, at) = self._kernels, _reached(X)
+        (n, K1, d), even, H = self.P.shape, EVEN if weight is None else weight, self.H[at]
         cut, group, classes = _cut(y, seen, self.refresh.every, K1 - 1)
         S = group_sums(X, group, len(classes), even)
-        XH, (XB, grams) = np.asarray(X @ self.H), _products(X, self.basis, S, cut)
+        XH, (XB, grams) = np.asarray(X @ H), _products(X, self.basis[:, at], S, cut)
         XM, XTS = XB[:, : n * K1], XB[:, n * K1 :]
         UL = np.empty((K1 + len(classes), n * d), dtype=self.U.dtype)  # U, and what H is to lose
         UL[:K1], self.U = self.U, UL[:K1]
@@ -142,7 +144,9 @@ class Moving:
             kernels.move_on(start, stop, classes, K1, XTS[last:], UL)
             if ends:
                 self._refresh()
-        self._join(S, classes, UL[K1:])
+        if self._moved:
+            add_product(H, S, UL[K1:])  # so that A stays as it is
+        self._join(S, classes, at, H)
         self.U = self.U.copy()
 
     def _refresh(self) -> None:
@@ -181,16 +185,19 @@ class Moving:
         """The sources first:last of it: C_i, and M_i A_i and T A_i follow."""
         self._solver.solve(first, last, self.SS, self.TS, self.refresh.mu, *due, self.MA, self.TA)
 
-    def _join(self, S: Matrix, classes: Array, lost: Array) -> None:
-        """T takes in the class sums S of a block, and H gives their share, so that A stays as it is."""
-        if self._moved:
-            add_product(self.H, S, lost)
-        if is_sparse(S):
-            at = 1 + np.repeat(classes, np.diff(S.indptr)), S.indices
-            np.add.at(self.T, at, S.data)
-            np.add.at(self.T[0], S.indices, S.data)
-            np.add.at(self.target.class_totals, (at[0] - 1, at[1]), S.data)
-            np.add.at(self.target.total, S.indices, S.data)
+    def _join(self, S: Matrix, classes: Array, at: Features, H: Array) -> None:
+        """T takes in the class sums S of a block, of the features `at`; there H is now what is given."""
+        if not isinstance(at, slice):
+            self.H[at] = H
+            for s, k in zip(S, classes, strict=True):
+                for sums in (self.T[0], self.T[1 + k], self.target.total, self.target.class_totals[k]):
+                    sums[at] += s
+        elif is_sparse(S):
+            of, where = np.repeat(classes, np.diff(S.indptr)), S.indices
+            np.add.at(self.T, (1 + of, where), S.data)
+            np.add.at(self.T[0], where, S.data)
+            np.add.at(self.target.class_totals, (of, where), S.data)
+            np.add.at(self.target.total, where, S.data)
         else:
             self._kernels.join(S, classes, self.T, self.target.total, self.target.class_totals)
 
@@ -230,6 +237,13 @@ def group_sums(X: Matrix, group: Array, R: int, weight: Array) -> Matrix:
     out = np.zeros((R, X.shape[1]), dtype=X.dtype)
     kernels.group_sums(X, group, weight, out)
     return out
+
+
+def _reached(X: Matrix) -> tuple[Matrix, Features]:
+    """One sparse row as a dense row of the features that it holds, and these; other rows as they are, and all."""
+    if is_sparse(X) and X.shape[0] == 1 and X.nnz and X.has_canonical_format:
+        return X.data[None], X.indices
+    return X, slice(None)
 
 
 def _packed(X: Matrix) -> tuple[Array, Matrix]:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
-from hedgerow.arrays import LARGEST, Array, Matrix, dense
+from hedgerow.arrays import LARGEST, Array, Matrix, blocks, dense
 from hedgerow.online import BLOCK, OnlineLearner, State, Trace
 from hedgerow.preprocess import Preprocess
 from hedgerow.ridge import mixture
@@ -111,7 +111,7 @@ class RidgeLearner(OnlineLearner):
 
     def scores(self, X: Matrix) -> Array:
         """Probabilities by the state as it is."""
-        parts = [mixture.predict(self.state, self._heads(X[i : i + BLOCK])) for i in range(0, X.shape[0], BLOCK)]
+        parts = [mixture.predict(self.state, self._heads(rows)) for rows in blocks(X, BLOCK)]
         return np.concatenate(parts) if parts else np.empty((0, self.n_classes))
 
     def probabilities(self, scores: Array) -> Array:
