@@ -179,7 +179,7 @@ class Learner(OnlineLearner):
                 np.matmul(Z[:, self._space[e]], W[e].T, out=F[:, e])
         F = F[:, :, :known]
         mixed = self.plan.mixer.run(self._state, self.seen, F, y)
-        trace = Trace(mixed.scores, mixed.weights, F.argmax(axis=2))
+        trace = Trace(mixed.scores, mixed.weights, mixed.votes)
         return trace, float((mixed.weights * mixed.losses).sum())
 
     def _windows(self, X: Matrix, y: Array, weight: Array | None) -> Iterable[tuple[slice, Array]]:

@@ -36,10 +36,10 @@ def squared(z: Array) -> float:
 @njit(cache=True)
 def best(f: Array) -> int:
     """argmax f, the lowest of equals."""
-    found = 0
+    found, top = 0, f[0]
     for k in range(1, len(f)):
-        if f[k] > f[found]:
-            found = k
+        if f[k] > top:
+            found, top = k, f[k]
     return found
 
 

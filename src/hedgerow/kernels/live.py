@@ -7,6 +7,7 @@ from numba import njit
 
 from hedgerow.arrays import Array
 from hedgerow.kernels.heads import best, learn_row, squared
+from hedgerow.kernels.hedge import rate, weigh
 from hedgerow.kernels.rows import product_row
 
 
@@ -93,22 +94,10 @@ def learn(
             expert_mistakes[e] += 1
             expert_loss[e] += 1.0
             mixture_loss[0] += p[e]
-    rate = np.log(1 / beta) if beta > 0.0 else np.log1p(np.sqrt(np.log(len(p)) / (seen[0] + 1.0)))
-    weigh(expert_loss, rate, p)
+    weigh(expert_loss, rate(beta, seen[0], len(p)), p)
     for e in which:
         learn_row(W[e], z[space[e] * d : (space[e] + 1) * d], F[e], label, rule, C * weight)
     return True
-
-
-@njit(cache=True)
-def weigh(loss: Array, rate: float, p: Array) -> None:
-    """p_e = exp(-rate L_e) / sum."""
-    least, total = loss.min(), 0.0
-    for e in range(len(p)):
-        p[e] = np.exp(-rate * (loss[e] - least))
-        total += p[e]
-    for e in range(len(p)):
-        p[e] /= total
 
 
 @njit(cache=True)

@@ -15,11 +15,15 @@ State = dict[str, Array]  # the mixer's part of a learner's state
 
 @dataclass(frozen=True)
 class Mixed:
-    """A block of combined predictions: scores B x K, weights B x N used for them, losses B x N suffered after them."""
+    """A block of combined predictions: scores B x K, weights B x N used for them, losses B x N suffered after them.
+
+    votes (B x N) are the classes that the experts themselves would have predicted.
+    """
 
     scores: Array
     weights: Array
     losses: Array
+    votes: Array
 
 
 class Mixer(ABC):
@@ -68,9 +72,9 @@ class Mixer(ABC):
     def run(self, state: State, seen: int, F: Array, y: Array) -> Mixed:
         """A block of rows, each predicted by what was learned before it; then all is learned."""
         losses = self.losses(F, y)
-        labels = seen + np.concatenate([[0], np.cumsum(y >= 0)[:-1]])
+        labels = seen + np.cumsum(y >= 0) - (y >= 0)
         p = self._weigh(state, labels, losses)
-        return Mixed(np.einsum("bn,bnk->bk", p, self.advice(F)), p, losses)
+        return Mixed(np.einsum("bn,bnk->bk", p, self.advice(F)), p, losses, F.argmax(axis=2))
 
     def probabilities(self, scores: Array) -> Array:
         """Combined scores as probabilities: their softmax, or themselves where they are on the simplex."""
