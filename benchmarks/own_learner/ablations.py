@@ -14,7 +14,7 @@ import numpy as np
 
 from hedgerow import METHODS, OnlineTransferClassifier, Recipe
 from hedgerow.methods import OWN_STEPS
-from hedgerow.ridge import learner, mixture, space
+from hedgerow.ridge import codes, learner, mixture
 
 FULL = METHODS["hedgerow"].ridge
 
@@ -36,7 +36,7 @@ ABLATIONS = {f"without {name}": Ablation(spaces=tuple(s for s in FULL if s != na
     "without the pool": Ablation(settings={"pool": 0.0}),
     "without balanced labels of the pool": Ablation(settings={"balanced": False}),
     "without class codes": Ablation(settings={"class_codes": False}),
-    "without heads of single sources": Ablation({(space, "EPSILON"): 1.0}, NO_PCA),  # all alike
+    "without heads of single sources": Ablation({(codes, "EPSILON"): 1.0}, NO_PCA),  # all alike
     "without deviation (tau = 0)": Ablation(settings={"tau": 0.0}),
     "without stacks": Ablation({(mixture, "MEMBERS"): np.array([0.5, 0.5, 0.0, 0.0])}),
     "without qbar in the end (stacks only)": Ablation({(mixture, "MEMBERS"): np.array([0.0, 0.0, 0.5, 0.5])}),

@@ -23,7 +23,7 @@ from hedgerow.evaluate.stats import Ranking, Rates, friedman
 from hedgerow.methods import OWN_STEPS
 from hedgerow.paper.diagram import critical_difference
 from hedgerow.paper.tasks import TASKS
-from hedgerow.ridge import balance, mixture, space
+from hedgerow.ridge import balance, codes, mixture, space
 from hedgerow.ridge.learner import SPACES
 
 Row = dict[str, object]
@@ -161,7 +161,7 @@ def configuration() -> dict[str, object]:
         "methods": {name: METHODS[name].ridge for name in OURS},
         "spaces": {name: asdict(settings) for name, settings in SPACES.items()},
         "mixture": constants,
-        "space": {"EPSILON": space.EPSILON, "RELABEL": space.RELABEL},
+        "space": {"EPSILON": codes.EPSILON, "RELABEL": space.RELABEL},
         "balance": {name: getattr(balance, name) for name in ("SHARPNESS", "ROWS", "BELIEF", "STEP", "FIRST", "AGAIN")},
     }
 

@@ -30,7 +30,7 @@ def weigh(loss: Array, rate: float, p: Array) -> None:
 def run(
     F: Array, y: Array, seen: int, beta: float, loss: Array, weights: Array, losses: Array, votes: Array, scores: Array
 ) -> None:
-    """Rows in order: their weights, losses and votes (B x N), and combined scores (B x K); L_e is added to in `loss`."""
+    """Rows in order: their weights, losses and votes (B x N), combined scores (B x K); `loss` holds each L_e."""
     B, N, K = F.shape
     for t in range(B):
         p = weights[t]

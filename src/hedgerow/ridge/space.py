@@ -1,6 +1,6 @@
 """A space: one feature map, one P, several heads that share it, and (if it has one) the self-labelled pool.
 
-Heads of a space: one that trusts all sources alike, one for each source that trusts the others a little (EPSILON), and
+Heads of a space: one that trusts all sources alike, one for each source that trusts the others a little, and
 where asked one that knows no source. The target's weights are those of the sources plus a free deviation, variance tau.
 
 The pool: every RELABEL labels each head labels the warm-up rows by its pool-free weights; a second copy of the
@@ -20,8 +20,8 @@ import numpy as np
 
 from hedgerow.arrays import Array
 from hedgerow.moments import class_sums
-from hedgerow.preprocess import unit
 from hedgerow.ridge.balance import AGAIN, FIRST, biases, expected
+from hedgerow.ridge.codes import class_codes, weightings
 from hedgerow.ridge.maps import Map
 from hedgerow.ridge.part import Part
 from hedgerow.ridge.regression import (
@@ -33,7 +33,6 @@ from hedgerow.ridge.regression import (
     with_rows,
 )
 
-EPSILON = 0.03  # how much a source's own head trusts the other sources
 RELABEL = 50  # labels between two labellings of the pool, and between two steps of forgetting
 
 
@@ -108,7 +107,7 @@ class Space:
         counts, sums = [c for c, _ in both], [s for _, s in both]
         tables, priors = [], []
         for w in weightings(len(Z)):
-            table = _class_codes(w, sums, counts) if settings.class_codes else np.eye(K)
+            table = class_codes(w, sums, counts) if settings.class_codes else np.eye(K)
             tables.append(table)
             priors.append(source_prior(G, sums, w, table, settings.lam, settings.trust))
         if settings.target_only or not Z:
@@ -293,23 +292,3 @@ class Space:
 
 def _parts(turns: Sequence[int], rows: int) -> Iterator[tuple[int, int]]:
     return pairwise(sorted({0, *turns, rows}))
-
-
-def weightings(n: int) -> list[Array]:
-    """How much each head trusts each source: all alike; then each source alone, the others at EPSILON.
-
-    >>> [w.tolist() for w in weightings(2)]
-    [[1.0, 1.0], [1.0, 0.03], [0.03, 1.0]]
-    """
-    if not n:
-        return []
-    return [np.ones(n)] + ([np.where(np.arange(n) == i, 1.0, EPSILON) for i in range(n)] if n > 1 else [])
-
-
-def _class_codes(weights: Array, sums: list[Array], counts: list[Array]) -> Array:
-    """Unit centred source class means, written in a basis of their span: one regression serves all classes."""
-    count = sum(w * c for w, c in zip(weights, counts, strict=True))
-    means = sum(w * s for w, s in zip(weights, sums, strict=True)) / np.maximum(count, 1e-9)[:, None]
-    u, s, _ = np.linalg.svd(unit(means - means.mean(axis=0)), full_matrices=False)
-    kept = s > 1e-9 * max(s[0], 1e-300)
-    return np.asarray((u * s)[:, kept])
