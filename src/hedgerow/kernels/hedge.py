@@ -12,7 +12,7 @@ from hedgerow.kernels.heads import best
 @njit(cache=True)
 def rate(beta: float, seen: int, experts: int) -> float:
     """ln(1/beta), or with beta = 0 the anytime rule, `seen` labels having been learned before."""
-    return np.log(1 / beta) if beta > 0.0 else np.log1p(np.sqrt(np.log(experts) / (seen + 1.0)))
+    return float(np.log(1 / beta) if beta > 0.0 else np.log1p(np.sqrt(np.log(experts) / (seen + 1.0))))
 
 
 @njit(cache=True)
