@@ -81,7 +81,7 @@ def large(classes: int, m: int = 4096, source_rows: int = 1500, target_rows: int
             "one eigendecomposition": lambda: np.linalg.eigh(gram),
             "ours": lambda: found.update(ours=ours(X, codes, T, 0.1)),
         },
-        repeats=3,
+        repeats=5,
         warm=0,
     )
     return row(
