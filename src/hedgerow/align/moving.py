@@ -93,7 +93,7 @@ class Moving:
         T = self.T[met]  # all other rows are zero
         self.TS[:, met], self.TT[np.ix_(met, met)], self.TA[:, met] = T @ M.transpose(0, 2, 1), T @ T.T, T @ A
         self._weights = np.empty(self.counts.shape), np.empty(K1)
-        self._R, self._C = np.empty(self.SS.shape), np.empty(self.MA.shape)
+        self._R, self._C = np.empty(self.SS.shape), np.empty_like(self.MA)
         self.P, self.U = np.zeros_like(self.MA), np.zeros((K1, H.shape[1]), dtype=H.dtype)
 
     @property

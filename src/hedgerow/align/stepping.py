@@ -154,7 +154,7 @@ class Stepping:
                 np.copyto(self._then, moving.T)
                 self._copied = True
             yield
-        M, H, C = moving.M.reshape(n, K1, m), moving.H.reshape(m, n, d), due.C.astype(moving.H.dtype, copy=False)
+        M, H, C = moving.M.reshape(n, K1, m), moving.H.reshape(m, n, d), due.C
         for a in range(0, m, self._slice):
             width = min(self._slice, m - a)
             G, moves = self._gaps[:, :, :width], self._moves[:, :width]

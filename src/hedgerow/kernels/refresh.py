@@ -131,7 +131,7 @@ def substitute(L: Array, C: Array, upwards: bool) -> None:
                 other, share = C[last + sign * k], L[t, k]
                 for j in range(d):
                     row[j] -= share * other[j]
-            scale = 1.0 / L[t, t]
+            scale = C.dtype.type(1.0) / L[t, t]
             for j in range(d):
                 row[j] *= scale
 
@@ -140,12 +140,13 @@ def substitute(L: Array, C: Array, upwards: bool) -> None:
 def gaps(SS: Array, TS: Array, MA: Array, TA: Array, mu: float, D: Array, shares: Array, C: Array, MG: Array) -> None:
     """C = G_i A_i and MG = mu M_i G_i^T of one source, from the kept products."""
     K1, d = C.shape
-    ST = TS.T.copy()
+    ST, number = TS.T.copy(), C.dtype.type
     for a in range(K1):
+        weight, share = number(D[a]), number(shares[a])
         for b in range(K1):
             MG[a, b] = mu * D[b] * (SS[a, b] - shares[b] * ST[a, b])
         for j in range(d):
-            C[a, j] = D[a] * (MA[a, j] - shares[a] * TA[a, j])
+            C[a, j] = weight * (MA[a, j] - share * TA[a, j])
 
 
 @njit(cache=True)
@@ -154,15 +155,15 @@ def follow(lost: Array, C: Array, D: Array, shares: Array, mu: float, MA: Array,
 
     Where D_i has a zero there is no gap, now or later, or T has nothing.
     """
-    K1, d = C.shape
+    (K1, d), number = C.shape, C.dtype.type
     for a in range(K1):
         for j in range(d):
             MA[a, j] -= lost[a, j]
         if D[a] > 0.0:
-            gap, count = 1.0 / D[a], 1.0 / shares[a]
+            gap, count = number(1.0 / D[a]), number(1.0 / shares[a])
             for j in range(d):
                 TA[a, j] = count * (MA[a, j] - gap * C[a, j])
-        scale = mu * D[a]
+        scale = number(mu * D[a])
         for j in range(d):
             C[a, j] *= scale
 
@@ -177,11 +178,13 @@ def solve(
     M_i A_i loses M_i (M_i - L T)^T C_i. The new gaps' products are (R_i R_i^T)^{-1} G_i A_i, which gives T A_i.
     """
     K1, d = C.shape[1:]
-    MG, lost = np.empty((K1, K1)), np.empty((K1, d))
+    MG, lost, L = np.empty((K1, K1), C.dtype), np.empty((K1, d), C.dtype), np.empty((K1, K1), C.dtype)
     for i in range(first, last):
         gaps(SS[i], TS[i], MA[i], TA[i], mu, D[i], shares, C[i], MG)
-        substitute(R[i], C[i], False)
-        substitute(R[i, ::-1, ::-1].T.copy(), C[i], True)
+        L[:] = R[i]
+        substitute(L, C[i], False)
+        L[:] = R[i, ::-1, ::-1].T
+        substitute(L, C[i], True)
         np.dot(MG, C[i], lost)
         follow(lost, C[i], D[i], shares, mu, MA[i], TA[i])
 
@@ -191,10 +194,11 @@ def move(C: Array, shares: Array, P: Array, U: Array) -> None:
     """P_i -= C_i and U_i += L C_i, so that M_i^T P_i + T^T U_i loses (M_i - L T)^T C_i."""
     n, K1, d = C.shape
     for a in range(K1):
+        share = C.dtype.type(shares[a])
         for i in range(n):
             for j in range(d):
                 P[i, a, j] -= C[i, a, j]
-                U[a, i * d + j] += shares[a] * C[i, a, j]
+                U[a, i * d + j] += share * C[i, a, j]
 
 
 @njit(cache=True, fastmath=SUMS)
