@@ -64,6 +64,7 @@ class NaiveSpace:
 
     def back_to_its_definition(self, landmarks: np.ndarray) -> None:
         """The library leaves out the root of the kernel matrix, z = k(x) A, and has A P A' and A M instead."""
+        assert self.space.settings.keep == 1  # P0 and M0 would have to go back too
         self.root, values = kernel_root(landmarks)
         inverse = values[:, None] * self.root.T
         self.pairs = [(inverse @ P @ inverse.T, inverse @ M) for P, M in self.pairs]
@@ -79,7 +80,7 @@ class NaiveSpace:
         if H is None and self.root is None:
             return x
         z = x @ (self.root if H is None else H)
-        return np.asarray(z / np.linalg.norm(z))
+        return np.asarray(z / (np.linalg.norm(z) or 1.0))
 
     def scores(self, z: np.ndarray) -> Any:
         """Heads x classes, by the last of the copies."""

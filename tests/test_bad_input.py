@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from laws import METHODS, assert_same_state, fitted, make_task, state_of
 
 from hedgerow import Domain, OnlineTransferClassifier, register_method, split
+from hedgerow.align import JDA
 from hedgerow.arrays import LARGEST
 from hedgerow.domains import pool
 from hedgerow.errors import HedgerowError, InputError, MissingExtra, require
@@ -549,3 +550,42 @@ def test_an_interrupt_leaves_a_model_that_goes_on(verb, monkeypatch):
     assert clf.learner_.n_classes == 5
     clf.partial_fit(TASK.X[:5], ["newer", "new", "c1", "newest", "c2"])
     assert clf.predict_proba(TASK.X).shape == (50, 6)
+
+
+def scrambled(X):
+    """A CSR matrix of the same rows that names its first feature twice, out of order."""
+    parts = [(np.append(x[1:], [x[0] + 1, -1.0]), np.append(np.arange(1, len(x)), [0, 0])) for x in X]
+    data, indices = (np.concatenate(column) for column in zip(*parts, strict=True))
+    out = sp.csr_array((data, indices, np.arange(len(X) + 1) * (X.shape[1] + 1)), shape=X.shape)
+    assert not out.has_canonical_format
+    return out
+
+
+@pytest.mark.parametrize("steps", ["unit", "row-minmax", "signed-sqrt+unit"])
+def test_sparse_rows_that_name_a_feature_twice_are_read_and_left_alone(steps):
+    X = TASK.X + 3
+    given = scrambled(X)
+    before = given.data.copy(), given.indices.copy()
+    expected = OnlineTransferClassifier("oddm", preprocess=steps).fit(sp.csr_array(X), TASK.y)
+    clf = OnlineTransferClassifier("oddm", preprocess=steps).fit(given, TASK.y)
+    np.testing.assert_array_equal(clf.predict(given), expected.predict(X))
+    np.testing.assert_array_equal(clf.predict_then_learn(given, TASK.y), expected.predict_then_learn(X, TASK.y))
+    row = scrambled(X[:1])
+    for model, x in ((clf, row), (expected, sp.csr_array(X[:1]))):
+        model.predict_one(x)
+        model.learn_one(x, TASK.y[0])
+    for name, array in state_of(expected).items():
+        np.testing.assert_allclose(state_of(clf)[name], array, atol=1e-9, err_msg=name)
+    np.testing.assert_array_equal(given.data, before[0])
+    np.testing.assert_array_equal(given.indices, before[1])
+    assert not row.has_canonical_format
+
+
+def test_aligners_take_integers():
+    X, codes = np.round(10 * TASK.X).astype(np.int64), np.arange(len(TASK.X)) % 2
+    before = X.copy()
+    found = JDA(dim=2, rounds=2).fit(X, codes, X[:9]).projection.A
+    np.testing.assert_array_equal(
+        found, JDA(dim=2, rounds=2).fit(X.astype(float), codes, X[:9].astype(float)).projection.A
+    )
+    np.testing.assert_array_equal(X, before)

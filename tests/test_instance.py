@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from hedgerow.align.moving import Moving
 from hedgerow.align.stepping import Stepping
 from hedgerow.errors import InputError
 from hedgerow.kernels import live
+from hedgerow.mix import Hedge
 
 
 def stepped(A, sources, target, X, y, weight, rule, piece):
@@ -184,3 +186,40 @@ def test_a_cold_start_one_by_one():
         one.learn_one(x, label)
     block.partial_fit(task.X[:1], task.y[:1]).partial_fit(task.X[1:], task.y[1:])
     assert_close_state(one.learner_.state, block.learner_.state)
+
+
+class Slow(Hedge):
+    """A rule of its own."""
+
+    def rates(self, seen, n):
+        return np.full(len(seen), 0.01)
+
+
+def test_a_hedge_of_ones_own_is_asked_on_both_paths():
+    task = make_task(5, stream=80)
+    clf = fitted(task, "oddm")
+    clf.learner_.plan = dataclasses.replace(clf.learner_.plan, mixer=Slow())
+    other = copy.deepcopy(clf)
+    plain = copy.deepcopy(clf)
+    plain.learner_.plan = dataclasses.replace(plain.learner_.plan, mixer=Hedge())
+    blocks = clf.predict_then_learn(task.X, task.y)
+    for x, label in zip(task.X, task.y, strict=True):
+        other.predict_one(x)
+        other.learn_one(x, label)
+    plain.predict_then_learn(task.X, task.y)
+    assert len(blocks) == 80
+    np.testing.assert_allclose(clf.weights_, other.weights_, atol=1e-12)
+    assert clf.learner_.mixture_loss == pytest.approx(other.learner_.mixture_loss)
+    assert clf.learner_.mixture_loss != pytest.approx(plain.learner_.mixture_loss)
+
+
+def test_dense_rows_after_sparse_ones_find_the_means_in_their_order():
+    task = make_task(6, sparse=True, stream=60)
+    clf, other = fitted(task, "oddm"), fitted(task, "oddm")
+    X = task.X.toarray()
+    clf.predict_then_learn(task.X[:20], task.y[:20])
+    for x, label in zip(X[20:], task.y[20:], strict=True):
+        clf.learn_one(x, label)
+    assert clf.learner_._moving.basis.flags.c_contiguous
+    other.predict_then_learn(X, task.y)
+    assert_close_state(clf.learner_.state, other.learner_.state)

@@ -27,6 +27,15 @@ def is_sparse(X: object) -> bool:
     return sparse is not None and bool(sparse.issparse(X))
 
 
+def canonical(X: Matrix) -> Matrix:
+    """X, or if it is sparse and names a feature of a row twice or out of order, a copy that does not."""
+    if not is_sparse(X) or X.has_canonical_format:
+        return X
+    X = X.copy()
+    X.sum_duplicates()
+    return X
+
+
 def dense(X: Matrix) -> Array:
     """X as a dense array; a copy only if it was sparse."""
     return np.asarray(X.toarray() if is_sparse(X) else X)
@@ -77,7 +86,7 @@ def check_matrix(X: Matrix, what: str, n_features: int | None = None) -> Matrix:
     array([[1., 2.]])
     """
     if is_sparse(X):
-        X = X.tocsr()
+        X = canonical(X.tocsr())
         if X.dtype not in (np.float32, np.float64):
             X = X.astype(np.float64)
     else:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import column_or_1d
 
-from hedgerow.arrays import Array, Matrix, cast, check_finite, is_sparse
+from hedgerow.arrays import Array, Matrix, canonical, cast, check_finite, is_sparse
 from hedgerow.errors import InputError
 from hedgerow.labels import as_labels, classes_of, is_missing
 from hedgerow.methods import METHODS, Recipe
@@ -68,7 +68,7 @@ def one_row(x: Any, m: int, names: Array | None, dtype: np.dtype[Any]) -> Matrix
     if isinstance(x, Mapping):
         x = _from_names(x, names)
     if is_sparse(x):
-        row = cast(x.reshape((1, -1)) if x.ndim == 1 else x, dtype).tocsr()
+        row = canonical(cast(x.reshape((1, -1)) if x.ndim == 1 else x, dtype).tocsr())
     else:
         try:
             row = cast(np.asarray(x), dtype)

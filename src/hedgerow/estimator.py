@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hedgerow import door, store
 from hedgerow.align import Aligner, Info
-from hedgerow.arrays import Array, Matrix, cast, check_finite, is_sparse, rows_from
+from hedgerow.arrays import Array, Matrix, canonical, cast, check_finite, is_sparse, rows_from
 from hedgerow.domains import Domain
 from hedgerow.errors import InputError
 from hedgerow.labels import MISSING, Codes, as_labels, classes_of, is_missing, plain
@@ -484,7 +484,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
                 self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False,
                 ensure_min_samples=1 if reset else 0,
             )  # fmt: skip
-        X = cast(X, door.given_dtype(self.dtype) if reset else self.learner_.dtype)
+        X = canonical(cast(X, door.given_dtype(self.dtype) if reset else self.learner_.dtype))
         check_finite(X, "X")
         return X
 

@@ -179,7 +179,7 @@ class Learner(OnlineLearner):
                 np.matmul(Z[:, self._space[e]], W[e].T, out=F[:, e])
         F = F[:, :, :known]
         mixed = self.plan.mixer.run(self._state, self.seen, F, y)
-        trace = Trace(mixed.scores, mixed.weights, mixed.votes)
+        trace = Trace(mixed.scores, mixed.weights, mixed.expert_predictions)
         return trace, float((mixed.weights * mixed.losses).sum())
 
     def _windows(self, X: Matrix, y: Array, weight: Array | None) -> Iterable[tuple[slice, Array]]:
@@ -242,8 +242,14 @@ class Learner(OnlineLearner):
     def _take_up(self) -> Instance | None:
         """The path of one row, where there is a compiled one."""
         plan, mixer, head = self.plan, self.plan.mixer, self.head
-        if plan.gammas or self.period or not (isinstance(mixer, Hedge) and isinstance(head, PassiveAggressive)):
+        if (
+            plan.gammas
+            or self.period
+            or not (isinstance(mixer, Hedge) and mixer.compiled and isinstance(head, PassiveAggressive))
+        ):
             return None
+        if self._moving is not None and not self._moving.basis.flags.c_contiguous:  # sparse rows came before
+            self._settle()
         stepping = Stepping(self._move("C"), self.seen) if plan.refresh else None
         H = self._stacked() if "A" in self._state else None
         self._instance = Instance(

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hedgerow.arrays import Array, Matrix, dense, is_sparse
+from hedgerow.arrays import Array, Matrix, canonical, dense, is_sparse
 from hedgerow.errors import InputError, unknown
 
 CONSTANT = 1e-13  # a feature whose sd is below this share of its mean only varies by rounding
@@ -46,17 +46,18 @@ def row_minmax(X: Matrix) -> Matrix:
 
 
 def unit(X: Matrix, out: Array | None = None) -> Matrix:
-    """x/|x| for each row; a zero row stays zero. Dense rows may be written to `out`, X itself for instance.
+    """x/|x| for each row; a zero row stays zero. Dense rows of floats are written to `out`, if given: X itself, say.
 
     >>> unit(np.array([[3.0, 4.0], [0.0, 0.0]]))
     array([[0.6, 0.8],
            [0. , 0. ]])
     """
     if is_sparse(X):
+        X = canonical(X)
         row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
         return _scale_rows(X, np.sqrt(np.bincount(row, X.data.astype(np.float64) ** 2, X.shape[0])))
     norm = np.sqrt(np.einsum("...i,...i->...", X, X))[..., None]
-    return np.divide(X, np.where(norm == 0, 1, norm), out=out)
+    return np.divide(X, np.where(norm == 0, 1, norm), out=out if out is not None and out.dtype.kind == "f" else None)
 
 
 def signed_sqrt(X: Matrix) -> Matrix:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hedgerow.align.base import Alignment, Info, Projection, rbf_rows
-from hedgerow.arrays import Array, Matrix, dense, is_sparse, stack_rows
+from hedgerow.arrays import Array, Matrix, dense, stack_rows
 from hedgerow.errors import InputError, unknown
 from hedgerow.pencil import Scatter, Solution, scatter
 from hedgerow.preprocess import unit
@@ -54,7 +54,7 @@ class _MMD(ABC):
         self._check()
         rows = stack_rows([source, target])
         if self.unit_input or self.kernel == "rbf":  # the rbf kernel is defined on rows of unit length
-            rows = unit(rows, None if is_sparse(rows) else rows)
+            rows = unit(rows, out=rows)
         X = rows if self.kernel == "primal" else _gram(rows, self.kernel, self.gamma)
         A, info = self._rounds(X, codes)
         if self.kernel == "linear":

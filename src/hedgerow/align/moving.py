@@ -186,10 +186,10 @@ class Moving:
         self._solver.solve(first, last, self.SS, self.TS, self.refresh.mu, *due, self.MA, self.TA)
 
     def _join(self, S: Matrix, classes: Array, at: Features, H: Array) -> None:
-        """T takes in the class sums S of a block, of the features `at`; there H is now what is given."""
+        """T takes in the class sums S of a block. Those of one sparse row are of the features `at`, as is its own H."""
         if not isinstance(at, slice):
             self.H[at] = H
-            for s, k in zip(S, classes, strict=True):
+            for s, k in zip(S, classes, strict=True):  # one, or none
                 for sums in (self.T[0], self.T[1 + k], self.target.total, self.target.class_totals[k]):
                     sums[at] += s
         elif is_sparse(S):

@@ -16,11 +16,11 @@ def rate(beta: float, seen: int, experts: int) -> float:
 
 
 @njit(cache=True)
-def weigh(loss: Array, rate: float, p: Array) -> None:
-    """p_e = exp(-rate L_e) / sum."""
+def weigh(loss: Array, eta: float, p: Array) -> None:
+    """p_e = exp(-eta L_e) / sum."""
     least, total = loss.min(), 0.0
     for e in range(len(p)):
-        p[e] = np.exp(-rate * (loss[e] - least))
+        p[e] = np.exp(-eta * (loss[e] - least))
         total += p[e]
     for e in range(len(p)):
         p[e] /= total

@@ -1,7 +1,7 @@
 """One row times a large matrix, which is bound by memory: several distant places are read at once.
 
 A processor fetches ahead along each of a few streams, so four of them come faster than the one that the BLAS reads for
-a single row. Twins in NumPy: `z @ M`, `M @ z`.
+a single row. Twins in NumPy: `z @ M`, `M @ z`, and `P @ x` with P made of its upper triangle.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def times(Z: Array, M: Array) -> Array:
     >>> times(np.array([[1.0, 2.0]]), np.array([[3.0], [4.0]]))
     array([[11.]])
     """
-    if len(Z) != 1:
+    if len(Z) != 1 or Z.dtype != M.dtype or Z.shape[1] != len(M):
         return np.asarray(Z @ M)
     out = np.empty((1, M.shape[1]), dtype=M.dtype)
     if M.flags.c_contiguous:

@@ -17,13 +17,13 @@ State = dict[str, Array]  # the mixer's part of a learner's state
 class Mixed:
     """A block of combined predictions: scores B x K, weights B x N used for them, losses B x N suffered after them.
 
-    votes (B x N) are the classes that the experts themselves would have predicted.
+    `expert_predictions` (B x N) are the classes that the experts name, each for itself.
     """
 
     scores: Array
     weights: Array
     losses: Array
-    votes: Array
+    expert_predictions: Array
 
 
 class Mixer(ABC):

@@ -35,9 +35,14 @@ class Hedge(Mistakes, Exponential):
         if self.proof not in GUARANTEES:
             raise unknown("guarantee", self.proof, GUARANTEES)
 
+    @property
+    def compiled(self) -> bool:
+        """Whether the compiled loops, which know this rule and no other, may stand in for its methods."""
+        return type(self) in (Hedge, Single)
+
     def run(self, state: State, seen: int, F: Array, y: Array) -> Mixed:
-        """As every mixer; summed scores by a compiled loop, unless a subclass has its own ideas."""
-        if self.combination != "scores" or type(self) not in (Hedge, Single):
+        """As every mixer; summed scores by a compiled loop."""
+        if self.combination != "scores" or not self.compiled:
             return super().run(state, seen, F, y)
         from hedgerow.kernels import hedge
 
@@ -45,7 +50,7 @@ class Hedge(Mistakes, Exponential):
         mixed = Mixed(np.empty((B, K)), np.empty((B, N)), np.empty((B, N)), np.empty((B, N), dtype=np.int64))
         hedge.run(
             np.ascontiguousarray(F), y, seen, self.beta or 0.0, state["expert_loss"], mixed.weights, mixed.losses,
-            mixed.votes, mixed.scores,
+            mixed.expert_predictions, mixed.scores,
         )  # fmt: skip
         return mixed
 

@@ -31,14 +31,14 @@ class Map:
 
     def __call__(self, Z: Array) -> Array:
         """Rows in the space."""
-        if self.landmarks is not None:
-            from hedgerow.kernels.rows import times
+        from hedgerow.kernels.rows import times
 
+        if self.landmarks is not None:
             K = quadratic(times(Z, self.landmarks.T))
-            return K if self.A is None else np.asarray(K @ self.A)
+            return K if self.A is None else times(K, self.A)
         if self.H is not None:
             return np.asarray(unit(symmetric_product(Z, self.H)))
-        return Z if self.A is None else np.asarray(unit(Z @ self.A))
+        return Z if self.A is None else np.asarray(unit(times(Z, self.A)))
 
     def without_root(self) -> tuple[Map, Array | None]:
         """The kernel's own values k(z L') as the map, and the A that is left out, where this costs less.
