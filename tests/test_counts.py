@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from hedgerow import Domain, OnlineTransferClassifier
 from hedgerow.align import JDA, moving
-from hedgerow.kernels import rows
+from hedgerow.kernels import live, rows
 from hedgerow.ridge import regression, space
 
 M, K, D, N_SOURCES = 400, 6, 8, 2  # features, classes, dimension, sources
@@ -122,10 +122,12 @@ def test_a_live_step_is_one_pass_over_the_spaces(monkeypatch):
     every, count = 20, 200
     clf, X, y = made(refresh_every=every)
     by_row, by_column = logged(monkeypatch, rows, "row_product"), logged(monkeypatch, rows, "product_row")
+    predicted = logged(monkeypatch, live, "predict")
     for x, label in zip(X[:count], y[:count], strict=True):
         clf.predict_one(x)
         clf.learn_one(x, label)
-    assert [matrix.shape for _, matrix, *_ in by_row] == [(M, N_SOURCES * D)] * count
+    passes = [matrix.shape for _, matrix, *_ in by_row] + [H.shape for _, H, project, *_ in predicted if project]
+    assert passes == [(M, N_SOURCES * D)] * count
     windows, means, sums = count // every, N_SOURCES * (K + 1), K + 1
     shapes = Counter(matrix.shape for matrix, *_ in by_column)
     corrected = 7 * (windows - 1)  # in seven steps of a window

@@ -35,12 +35,12 @@ class Instance:
         stepping: Stepping | None,
     ) -> None:
         from hedgerow.kernels import live
-        from hedgerow.kernels.rows import row_product
 
-        self._kernels, self._predict, self._learn, self._row_product = live, live.predict, live.learn, row_product
-        self._H, self._stepping = H, stepping
+        self._kernels, self._predict, self._learn = live, live.predict, live.learn
+        self._projects, self._stepping = H is not None, stepping
+        self._H = np.empty((0, 0), state["W"].dtype) if H is None else H
         W = state["W"]
-        width = W.shape[2] if H is None else H.shape[1]
+        width = self._H.shape[1] or W.shape[2]
         last, self._raw, z = (np.empty(size, dtype=W.dtype) for size in (len(target.total), width, width))
         F, f = np.empty(W.shape[:2], dtype=W.dtype), np.empty(W.shape[1])
         p = np.ascontiguousarray(mixer.weights(state, int(state["seen"][0])))
@@ -62,13 +62,13 @@ class Instance:
 
     def predict(self, x: Array, largest: float = np.inf) -> int:
         """The class of a preprocessed row; -1 for one with NaN, or whose squared length is above `largest`."""
-        if self._stepping is not None:
+        project = self._projects
+        if self._stepping is not None and not self._stepping.plain:
+            project = False
             self._stepping.project(x, self._raw)
-        elif self._H is not None:
-            self._row_product(x, self._H, self._raw)
-        else:
+        elif not project:
             self._raw[:] = x
-        best: int = self._predict(x, *self._scoring, largest)
+        best: int = self._predict(x, self._H, project, *self._scoring, largest)
         self._fresh = best >= 0
         return best
 

@@ -72,6 +72,11 @@ class Stepping:
         """Whether no piece to come needs T A and T as they are."""
         return self._due is None or self._copied
 
+    @property
+    def plain(self) -> bool:
+        """Whether a projection of the next row is the product with H, and nothing else is to be done with it."""
+        return self._due is None and -(self._seen + 1) % self._every >= 2
+
     def project(self, x: Array, z: Array) -> None:
         """A_i^T x of all spaces into z (nd)."""
         moving, due, r = self.moving, self._due, self._written

@@ -8,12 +8,14 @@ from numba import njit
 from hedgerow.arrays import Array
 from hedgerow.kernels.heads import best, learn_row, squared
 from hedgerow.kernels.hedge import rate, weigh
-from hedgerow.kernels.rows import product_row
+from hedgerow.kernels.rows import product_row, row_product
 
 
 @njit(cache=True)
 def predict(
     x: Array,
+    H: Array,
+    project: bool,
     last: Array,
     raw: Array,
     z: Array,
@@ -26,14 +28,16 @@ def predict(
     f: Array,
     largest: float,
 ) -> int:
-    """The class of one row x, whose projections are `raw` (nd); x is kept in `last`. -1 if |x|^2 is above `largest`.
+    """The class of one row x; x is kept in `last`. -1 if |x|^2 is above `largest`.
 
-    Projections, of unit length if asked, go to z, the experts' scores to F (N x K), and their average by the weights
-    p, or that of their votes, to f (K).
+    `raw` (nd) has the projections of x, or is to have them: x H. Of unit length if asked, they go to z, the experts'
+    scores to F (N x K), and their average by the weights p, or that of their votes, to f (K).
     """
     N, K, d = W.shape
     if not squared(x) <= largest:
         return -1
+    if project:
+        row_product(x, H, raw)
     for j in range(len(x)):
         last[j] = x[j]
     for start in range(0, len(z), d):
