@@ -21,7 +21,7 @@ import numpy as np
 from hedgerow.align.moving import Due, Moving
 from hedgerow.arrays import Array
 
-PIECE = 3.5  # size of a piece in flops, over those of one row's projection; a matrix product does these faster
+PIECE = 3.0  # size of a piece in flops, over those of one row's projection, which is bound by memory and takes as long
 PASS = 8  # flops that reading and writing a number of A takes the time of
 ROOM = 64  # most rows that wait
 
@@ -41,8 +41,8 @@ class Stepping:
         m, dtype = len(moving.H), moving.H.dtype
         self.moving, self._seen, self._every = moving, seen, moving.refresh.every
         self._sources = max(1, int(PIECE * m * n / (6 * K1 * K1)))  # whose C_i is one piece
-        self._enough = max(5, min(ROOM, int(PIECE * n * d / ((n + 1) * K1)) // 5 * 5))
-        room = self._enough + ceil(n / self._sources) + 1
+        self._enough = max(4, min(ROOM, int(PIECE * n * d / ((n + 1) * K1)) // 4 * 4))
+        room = self._enough + ceil(n / self._sources) + 2
         self._rows, self._Z, self.waiting = np.empty((room, m), dtype=dtype), np.empty((room, n * d), dtype=dtype), 0
         self._labels, self._weights = np.zeros(room, dtype=np.int64), np.empty(room)
         # where rows wait: as often as they count, their projections, labels, weights; `waiting` is the next place
@@ -58,7 +58,7 @@ class Stepping:
         self._slice = ceil(m / max(1, round((K1 + PASS) / PIECE)))  # features of a piece, all about as many
         self._gaps = np.empty((n, K1, self._slice), dtype=dtype)
         self._moves = np.empty((n, self._slice, d), dtype=dtype)
-        pieces = ceil(n / self._sources) + ceil(m / self._slice) + 1
+        pieces = ceil(n / self._sources) + 1 + ceil(m / self._slice) + 1
         self._at_once = ceil(pieces / max(1, self._every - 3 - self._every // self._enough))
         self._pieces: Iterator[None] = iter(())
 
@@ -155,10 +155,10 @@ class Stepping:
         for i in range(0, n, self._sources):
             moving.finish(i, min(i + self._sources, n), due)
             self._solved = i + self._sources
-            if self._solved >= n:
-                np.copyto(self._then, moving.T)
-                self._copied = True
             yield
+        np.copyto(self._then, moving.T)
+        self._copied = True
+        yield
         M, H, C = moving.M.reshape(n, K1, m), moving.H.reshape(m, n, d), due.C
         for a in range(0, m, self._slice):
             width = min(self._slice, m - a)

@@ -48,30 +48,28 @@ def group_sums(X: Array, group: Array, weight: Array, out: Array) -> None:
 
 @njit(cache=True, fastmath=SUMS)
 def few_products(X: Array, M: Array, out: Array) -> None:
-    """out = X M^T for a few rows X, two of M and five of X at a time, so that M is read once.
+    """out = X M^T for a few rows X, two of M and four of X at a time, so that M is read once.
 
     A matrix product of the BLAS first copies M into its own order, which takes longer than so few rows do.
     """
     R, last = len(M), len(X) - 1
     for r in range(0, R, 2):
         s = min(r + 1, R - 1)
-        for t in range(0, len(X), 5):
-            t1, t2, t3, t4 = min(t + 1, last), min(t + 2, last), min(t + 3, last), min(t + 4, last)
-            a = b = c = d = e = f = g = h = i = k = X.dtype.type(0)
+        for t in range(0, len(X), 4):
+            t1, t2, t3 = min(t + 1, last), min(t + 2, last), min(t + 3, last)
+            a = b = c = d = e = f = g = h = X.dtype.type(0)
             for j in range(M.shape[1]):
                 u, v = M[r, j], M[s, j]
                 a += u * X[t, j]
                 b += u * X[t1, j]
                 c += u * X[t2, j]
                 d += u * X[t3, j]
-                e += u * X[t4, j]
-                f += v * X[t, j]
-                g += v * X[t1, j]
-                h += v * X[t2, j]
-                i += v * X[t3, j]
-                k += v * X[t4, j]
-            out[t, r], out[t1, r], out[t2, r], out[t3, r], out[t4, r] = a, b, c, d, e
-            out[t, s], out[t1, s], out[t2, s], out[t3, s], out[t4, s] = f, g, h, i, k
+                e += v * X[t, j]
+                f += v * X[t1, j]
+                g += v * X[t2, j]
+                h += v * X[t3, j]
+            out[t, r], out[t1, r], out[t2, r], out[t3, r] = a, b, c, d
+            out[t, s], out[t1, s], out[t2, s], out[t3, s] = e, f, g, h
 
 
 @njit(cache=True)
