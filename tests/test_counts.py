@@ -130,7 +130,7 @@ def test_a_live_step_is_one_pass_over_the_spaces(monkeypatch):
     assert passes == [(M, N_SOURCES * D)] * count
     windows, means, sums = count // every, N_SOURCES * (K + 1), K + 1
     shapes = Counter(matrix.shape for matrix, *_ in by_column)
-    corrected = 11 * (windows - 1)  # in eleven steps of a window: the pieces are small, so that no call waits for long
+    corrected = 9 * (windows - 1)  # in nine steps of a window: pieces are small, so that no call waits for long
     assert shapes == {(means + sums, M): 2 * windows, (means, M): corrected, (sums, M): corrected}
 
 

@@ -14,6 +14,7 @@ So that rounding does not add up, each refresh ends with some products computed 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from math import ceil
 
 import numpy as np
@@ -21,7 +22,7 @@ import numpy as np
 from hedgerow.align.moving import Due, Moving
 from hedgerow.arrays import Array
 
-PIECE = 3.0  # size of a piece in flops, over those of one row's projection, which is bound by memory and takes as long
+PIECE = 3.5  # size of a piece in flops, over those of one row's projection; a matrix product does these faster
 PASS = 8  # flops that reading and writing a number of A takes the time of
 ROOM = 64  # most rows that wait
 
@@ -42,7 +43,7 @@ class Stepping:
         self.moving, self._seen, self._every = moving, seen, moving.refresh.every
         self._sources = max(1, int(PIECE * m * n / (6 * K1 * K1)))  # whose C_i is one piece
         self._enough = max(4, min(ROOM, int(PIECE * n * d / ((n + 1) * K1)) // 4 * 4))
-        room = self._enough + ceil(n / self._sources) + 2
+        room = self._enough + ceil(n / self._sources) + 1
         self._rows, self._Z, self.waiting = np.empty((room, m), dtype=dtype), np.empty((room, n * d), dtype=dtype), 0
         self._labels, self._weights = np.zeros(room, dtype=np.int64), np.empty(room)
         # where rows wait: as often as they count, their projections, labels, weights; `waiting` is the next place
@@ -55,11 +56,12 @@ class Stepping:
         self._known, self._prepared = 0, False  # waiting rows with their products; whether a refresh was prepared
         self._then, self._copied = np.empty(moving.T.shape, dtype=dtype), False  # T as it was when the refresh fell due
         self._solved = self._written = 0
-        self._slice = ceil(m / max(1, round((K1 + PASS) / PIECE)))  # features of a piece, all about as many
+        steps, solving = max(1, self._every - 3 - self._every // self._enough), ceil(n / self._sources)
+        slices = max(1, min(round((K1 + PASS) / PIECE), steps - solving - 2))  # rather larger pieces than two at once
+        self._slice = ceil(m / slices)  # features of a piece, all about as many
         self._gaps = np.empty((n, K1, self._slice), dtype=dtype)
         self._moves = np.empty((n, self._slice, d), dtype=dtype)
-        pieces = ceil(n / self._sources) + 1 + ceil(m / self._slice) + 1
-        self._at_once = ceil(pieces / max(1, self._every - 3 - self._every // self._enough))
+        self._at_once = ceil((solving + ceil(m / self._slice) + 2) / steps)
         self._pieces: Iterator[None] = iter(())
 
     @property
@@ -155,13 +157,14 @@ class Stepping:
         for i in range(0, n, self._sources):
             moving.finish(i, min(i + self._sources, n), due)
             self._solved = i + self._sources
+            if self._solved >= n:
+                np.copyto(self._then, moving.T)
+                self._copied = True
             yield
-        np.copyto(self._then, moving.T)
-        self._copied = True
-        yield
         M, H, C = moving.M.reshape(n, K1, m), moving.H.reshape(m, n, d), due.C
-        for a in range(0, m, self._slice):
-            width = min(self._slice, m - a)
+        # the first is half as large: it finds nothing of what it needs in the cache
+        for a, b in pairwise([0, *range(max(1, self._slice // 2), m, self._slice), m]):
+            width = b - a
             G, moves = self._gaps[:, :, :width], self._moves[:, :width]
             self._kernels.gaps(a, M, self._then, due.shares, G)
             np.matmul(G.transpose(0, 2, 1), C, out=moves)
