@@ -34,6 +34,14 @@ def test_sparse_rows_give_what_dense_rows_give(step, kind, seed, sign):
     np.testing.assert_allclose(out.toarray(), INSTANCE_STEPS[step](X), atol=1e-12)
 
 
+@pytest.mark.parametrize("step", sorted(INSTANCE_STEPS))
+def test_a_sparse_row_may_name_a_feature_twice_and_is_left_alone(step):
+    twice = sp.csr_array((np.array([4.0, 1.0, 2.0]), np.array([1, 0, 0]), np.array([0, 3])), shape=(1, 3))
+    np.testing.assert_allclose(INSTANCE_STEPS[step](twice).toarray(), INSTANCE_STEPS[step](twice.toarray()), atol=1e-12)
+    assert twice.data.tolist() == [4.0, 1.0, 2.0]
+    assert twice.indices.tolist() == [1, 0, 0]
+
+
 @given(seeds)
 @law(15)
 def test_formulas(seed):

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from hedgerow.align import refreshed
-from speed import PIE, Row, gemm_rate, median_seconds, row
+from hedgerow.kernels.rows import row_product
+from speed import PIE, Row, gemm_rate, median_seconds, row, side_by_side
 
 LARGE = 2**25  # doubles: 256 MiB, far beyond any cache
 CACHE = 8 * 2**20  # bytes that a core of any recent server can keep near
@@ -31,6 +32,7 @@ def measure() -> Iterator[Row]:
     A = rng.normal(size=(PIE.m, PIE.n * PIE.d))
     yield projection("block of 256 rows projected (GEMM)", A, rng.normal(size=(256, PIE.m)))
     yield projection("one row projected (GEMV)", A, rng.normal(size=(1, PIE.m)))
+    yield four_places(A, rng.normal(size=PIE.m))
     G = rng.normal(size=(PIE.K + 1, PIE.m)) / np.sqrt(PIE.m)
     yield refresh(np.ascontiguousarray(A[:, : PIE.d]), G)
 
@@ -40,6 +42,21 @@ def projection(what: str, A: np.ndarray, X: np.ndarray) -> Row:
     out = np.empty((len(X), A.shape[1]))
     seconds = median_seconds(lambda: np.matmul(X, A, out=out), REPEATS)
     return point(what, 2 * len(X) * A.size, 8 * (X.size + A.size + out.size), seconds)
+
+
+def four_places(A: np.ndarray, x: np.ndarray) -> Row:
+    """The same row by the loop that the live path uses."""
+    out = np.empty(A.shape[1])
+    seconds = side_by_side(
+        {"BLAS": lambda: np.dot(x, A, out=out), "ours": lambda: row_product(x, A, out)}, 10 * REPEATS
+    )
+    return row(
+        "one row projected, four places of the matrix read in turn, against the BLAS",
+        "",
+        [],
+        seconds,
+        ratio=seconds["BLAS"] / seconds["ours"],
+    )
 
 
 def refresh(A: np.ndarray, G: np.ndarray) -> Row:

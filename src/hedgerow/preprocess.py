@@ -36,6 +36,7 @@ def row_minmax(X: Matrix) -> Matrix:
     array([[0. , 1. , 0.5]])
     """
     if is_sparse(X):
+        X = canonical(X)  # to find a minimum scipy would make it so in place
         low = X.min(axis=1).toarray().ravel()
         if (low < 0).any() or (np.diff(X.indptr) == X.shape[1]).any():
             return X.__class__(row_minmax(X.toarray()))
@@ -67,7 +68,7 @@ def signed_sqrt(X: Matrix) -> Matrix:
     array([[ 2., -3.]])
     """
     if is_sparse(X):
-        root = X.copy()
+        root = canonical(X).copy()
         root.data = np.sign(root.data) * np.sqrt(np.abs(root.data))
         return root
     return np.sign(X) * np.sqrt(np.abs(X))

@@ -77,13 +77,18 @@ class Stepping:
     @property
     def plain(self) -> bool:
         """Whether a projection of the next row is the product with H, and nothing else is to be done with it."""
-        return self._due is None and -(self._seen + 1) % self._every >= 2
+        return self._due is None and not self._nearly_due
+
+    @property
+    def _nearly_due(self) -> bool:
+        """Whether the next label is one of the window's last two."""
+        return -(self._seen + 1) % self._every < 2
 
     def project(self, x: Array, z: Array) -> None:
         """A_i^T x of all spaces into z (nd)."""
         moving, due, r = self.moving, self._due, self._written
         self._row_product(x, moving.H, z)
-        if -(self._seen + 1) % self._every < 2:  # one of the window's last two labels: what can be done before, is now
+        if self._nearly_due:  # what can be done before the refresh, is now
             self._product_row(moving.basis, x, self._ahead)
             self._is_ahead = True
         if due is not None:
