@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hedgerow import Domain, OnlineTransferClassifier
-from hedgerow.labels import Codes
+from hedgerow.core.labels import Codes
 from hedgerow.methods import OWN_STEPS
 from hedgerow.paper.cache import AlignmentCache
 from hedgerow.paper.tasks import FAMILY_SETTINGS, find_tasks, order_of, prepare

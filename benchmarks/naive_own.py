@@ -5,7 +5,7 @@ The yardstick of the speed benchmark and the oracle of the tests: the same start
     k = P z / (1 + z' P z),   M = M + k (y - z' M)',   P = P - k (z' P)
 
 for every space and its pool copy after each label, all pool rows labelled anew every RELABEL labels, and the mixture of
-`hedgerow.ridge.mixture` written row by row. Nothing here is compiled, and every space has the map of its definition.
+`hedgerow.learners.ridge.mixture` written row by row. Nothing is compiled, every space has the map of its definition.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from hedgerow.align.spaces import kernel_root
-from hedgerow.ridge import balance, mixture
-from hedgerow.ridge.kernels import LEAST
-from hedgerow.ridge.learner import RidgeLearner
-from hedgerow.ridge.space import RELABEL, Space
+from hedgerow.kernels.ridge import LEAST
+from hedgerow.learners.ridge import mixture
+from hedgerow.learners.ridge import pool_labels as balance
+from hedgerow.learners.ridge.learner import RidgeLearner
+from hedgerow.learners.ridge.space import RELABEL, Space
 
 TEMPERATURES = 2.0 ** np.arange(1, mixture.TEMPERATURES + 1)
 State = dict[str, np.ndarray]

@@ -18,7 +18,7 @@ import numpy as np
 from refresh_rules import INPUTS, arguments, lines, table
 
 from hedgerow import OnlineTransferClassifier
-from hedgerow.labels import Codes
+from hedgerow.core.labels import Codes
 from hedgerow.paper import results
 from hedgerow.paper.cache import AlignmentCache
 from hedgerow.paper.tasks import FAMILY_SETTINGS, find_tasks, order_of, prepare

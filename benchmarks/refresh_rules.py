@@ -35,17 +35,17 @@ import numpy as np
 import scipy.linalg
 
 from hedgerow import OnlineTransferClassifier
-from hedgerow.arrays import Array, dense
+from hedgerow.core.arrays import Array, dense
+from hedgerow.core.labels import Codes
+from hedgerow.core.linalg import diagonal_minus_low_rank
+from hedgerow.core.moments import KAPPA, Moments
+from hedgerow.core.preprocess import Preprocess, unit
 from hedgerow.heads import train
-from hedgerow.labels import Codes
-from hedgerow.learner import Learner
-from hedgerow.linalg import diagonal_minus_low_rank
+from hedgerow.learners.experts.learner import Learner
 from hedgerow.methods import OWN_STEPS
-from hedgerow.moments import KAPPA, Moments
 from hedgerow.paper import results
 from hedgerow.paper.cache import AlignmentCache
 from hedgerow.paper.tasks import FAMILY_SETTINGS, TASKS, Prepared, find_tasks, order_of, prepare
-from hedgerow.preprocess import Preprocess, unit
 
 INPUTS: dict[str, dict[str, object]] = {
     "general": {},

@@ -13,8 +13,8 @@ from scipy.linalg import subspace_angles
 
 from hedgerow.align import BDA, CORAL, JDA, TCA, Identity, refreshed
 from hedgerow.align.mmd import nearest_row
-from hedgerow.errors import InputError
-from hedgerow.linalg import shrink_along, symmetric_power
+from hedgerow.core.errors import InputError
+from hedgerow.core.linalg import shrink_along, symmetric_power
 
 shapes = st.sampled_from([(30, 20, 6), (30, 20, 50), (8, 5, 40)])  # N > m, N = m, N < m
 

@@ -13,9 +13,9 @@ from hedgerow import OnlineTransferClassifier, checks
 from hedgerow.align import Landmarks, Projection, WhitenedPCA, Whitening
 from hedgerow.align.base import kernel_rows
 from hedgerow.align.spaces import WIDE, drawn, kernel_root, whitened_axes, within_class_root
-from hedgerow.errors import InputError
-from hedgerow.preprocess import unit
-from hedgerow.ridge import maps
+from hedgerow.core.errors import InputError
+from hedgerow.core.preprocess import unit
+from hedgerow.learners.ridge import maps
 
 NAMES = ("whitening", "whitened-pca", "landmarks")
 SPACES = [Whitening(), WhitenedPCA(), WhitenedPCA(dim=3), Landmarks(), Landmarks(dim=4, count=9, seed=3)]

@@ -9,9 +9,9 @@ from laws import METHODS, assert_same_state, fitted, make_task, state_of
 
 from hedgerow import Domain, OnlineTransferClassifier, register_method, split
 from hedgerow.align import JDA
-from hedgerow.arrays import LARGEST
-from hedgerow.domains import pool
-from hedgerow.errors import HedgerowError, InputError, MissingExtra, require
+from hedgerow.core.arrays import LARGEST
+from hedgerow.core.domains import pool
+from hedgerow.core.errors import HedgerowError, InputError, MissingExtra, require
 from hedgerow.heads import make_head
 from hedgerow.methods import METHODS as REGISTERED
 from hedgerow.mix import Hedge, LossBased

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from hedgerow import Domain, OnlineTransferClassifier
 from hedgerow.align import JDA, moving
 from hedgerow.kernels import live, rows
-from hedgerow.ridge import regression, space
+from hedgerow.learners.ridge import regression, space
 
 M, K, D, N_SOURCES = 400, 6, 8, 2  # features, classes, dimension, sources
 

@@ -16,9 +16,9 @@ from laws import fitted, make_task
 
 from hedgerow import OnlineTransferClassifier, load
 from hedgerow.align import refreshed
+from hedgerow.methods.readings import READINGS, as_table, resolve
 from hedgerow.paper import published
 from hedgerow.paper.experiments import PARTS
-from hedgerow.readings import READINGS, as_table, resolve
 
 ROOT = Path(__file__).parents[1]
 PAGES = {name: (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("paper.md", "methods.md")}
@@ -102,7 +102,7 @@ def test_every_option_exists_and_takes_the_value(call):
 def test_every_command_and_part_of_the_report_exists(command):
     from typer.main import get_command
 
-    from hedgerow.cli import app
+    from hedgerow.cli.app import app
 
     words = command.split()[1:]
     top: Any = get_command(app)

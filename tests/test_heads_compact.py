@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from laws import law, make_task, seeds
 
 from hedgerow import Domain, OnlineTransferClassifier
-from hedgerow.errors import InputError
+from hedgerow.core.errors import InputError
+from hedgerow.core.rule_numbers import RULES
 from hedgerow.heads import StepwiseHead, make_head, train
-from hedgerow.heads.compact import compact, train_sparse
-from hedgerow.rules import RULES
+from hedgerow.heads.sparse_pass import compact, train_sparse
 
 
 def rows(seed, N, m, density=0.1):

@@ -13,11 +13,11 @@ from laws import METHODS, assert_close_state, fitted, law, make_task, seeds
 from test_moving import assert_same_moments, plainly, rules, setting
 
 from hedgerow import OnlineTransferClassifier
-from hedgerow.align import stepping
-from hedgerow.align.moving import Moving
-from hedgerow.align.stepping import Stepping
-from hedgerow.errors import InputError
+from hedgerow.core.errors import InputError
 from hedgerow.kernels import live
+from hedgerow.learners.experts import live_refresh as stepping
+from hedgerow.learners.experts.block_refresh import Moving
+from hedgerow.learners.experts.live_refresh import Stepping
 from hedgerow.mix import Hedge
 
 

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from laws import law, seeds
 
+from hedgerow.core.moments import gap_weights, or_one
+from hedgerow.core.preprocess import unit
+from hedgerow.core.rule_numbers import RULES, UNSEEN
 from hedgerow.heads import StepwiseHead, make_head, pa
 from hedgerow.kernels import heads, live, moving, refresh, rows
 from hedgerow.kernels.common import EVEN
-from hedgerow.moments import gap_weights, or_one
-from hedgerow.preprocess import unit
-from hedgerow.rules import RULES, UNSEEN
 
 DTYPES = [np.float64, np.float32]
 

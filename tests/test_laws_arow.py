@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from laws import law, seeds
 
 from hedgerow import OnlineTransferClassifier, checks
-from hedgerow.errors import InputError
+from hedgerow.core.errors import InputError
 from hedgerow.heads import make_head, pa
 from hedgerow.heads.arow import AROW_RULES, step
 from hedgerow.kernels.arow import online_pass

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from laws import law, seeds
 
+from hedgerow.core.rule_numbers import RULES
 from hedgerow.heads import StepwiseHead, make_head, pa, train
 from hedgerow.kernels import heads as kernels
-from hedgerow.rules import RULES
 
 KEEPS_SUM = [rule for rule in RULES if rule.startswith(("pa", "perceptron"))]
 

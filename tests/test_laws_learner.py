@@ -12,7 +12,7 @@ from laws import METHODS, STEPS, assert_close_state, assert_same_state, fitted, 
 
 from hedgerow import OnlineTransferClassifier
 from hedgerow.align import BDA, CORAL, JDA, TCA, Identity
-from hedgerow.online import BLOCK
+from hedgerow.learners.base import BLOCK
 
 
 def chopped(clf, X, y, seed):

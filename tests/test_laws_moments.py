@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from laws import law, seeds
 
 from hedgerow import Moments
-from hedgerow.errors import InputError
-from hedgerow.moments import discrepancy, gap
+from hedgerow.core.errors import InputError
+from hedgerow.core.moments import discrepancy, gap
 
 offsets = st.sampled_from([0.0, 1.0, 1e6])
 

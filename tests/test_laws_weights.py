@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from laws import METHODS, assert_close_state, assert_same_state, fitted, law, make_task, seeds
 
 from hedgerow import OnlineTransferClassifier
-from hedgerow.errors import InputError
+from hedgerow.core.errors import InputError
+from hedgerow.core.moments import class_sums
+from hedgerow.core.rule_numbers import RULES
 from hedgerow.heads import StepwiseHead, make_head, pa
-from hedgerow.moments import class_sums
-from hedgerow.rules import RULES
 
 
 def drawn(seed, size, zeros=0.3):

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from laws import fitted, law, make_task, seeds
 
-from hedgerow.errors import InputError
+from hedgerow.core.errors import InputError
 from hedgerow.mix import AdaHedge, FixedShare, FixedShareLogLoss, Hedge, LogLoss, Squint
 from hedgerow.mix.adaptive import RATE_PRIOR, RATES
 from hedgerow.mix.share import SHARE_PRIOR, SHARES

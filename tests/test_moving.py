@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from laws import fitted, law, make_task, seeds
 
-from hedgerow.align import moving
-from hedgerow.align.moving import Moving, Refresh, add_product
 from hedgerow.align.refresh import refreshed
-from hedgerow.arrays import PAGE, on_large_pages
-from hedgerow.moments import Moments, class_sums, gap
-from hedgerow.rules import UNSEEN
+from hedgerow.core.arrays import PAGE, on_large_pages
+from hedgerow.core.moments import Moments, class_sums, gap
+from hedgerow.core.rule_numbers import UNSEEN
+from hedgerow.learners.experts import block_refresh as moving
+from hedgerow.learners.experts.block_refresh import Moving, Refresh, add_product
 
 
 def setting(seed, n=2, K=4, m=7, d=3, N=60, missing=0.2, warmup=5):

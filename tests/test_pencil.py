@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from laws import law, seeds
 
-from hedgerow import linalg, pencil
 from hedgerow.align import JDA
+from hedgerow.align import eigenproblem as pencil
+from hedgerow.align.eigenproblem import scatter
 from hedgerow.align.mmd import mean_gaps
-from hedgerow.linalg import diagonal_minus_low_rank
-from hedgerow.pencil import scatter
+from hedgerow.core import linalg
+from hedgerow.core.linalg import diagonal_minus_low_rank
 
 SPECTRA = {
     "falling": lambda r: 1.0 / np.arange(1, r + 1),

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from laws import STEPS, law, seeds
 
-from hedgerow import preprocess
-from hedgerow.errors import InputError
-from hedgerow.preprocess import INSTANCE_STEPS, Preprocess, Running, parse
+from hedgerow.core import preprocess
+from hedgerow.core.errors import InputError
+from hedgerow.core.preprocess import INSTANCE_STEPS, Preprocess, Running, parse
 
 
 def rows(seed, sign=True, sparse=False):

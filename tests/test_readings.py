@@ -9,9 +9,9 @@ import pytest
 from laws import METHODS, fitted, make_task
 
 from hedgerow import OnlineTransferClassifier, split
-from hedgerow.errors import InputError
+from hedgerow.core.errors import InputError
+from hedgerow.methods.readings import CHOICES, READINGS, as_table, resolve
 from hedgerow.mix import Hedge
-from hedgerow.readings import CHOICES, READINGS, as_table, resolve
 
 TWELVE = {  # algorithms.md, section 2: paper, authors' code
     "tau": ("printed", "original"),

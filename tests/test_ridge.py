@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from laws import assert_same_state, fitted, law, make_task, seeds, state_of
 
 from hedgerow import OnlineTransferClassifier
-from hedgerow.errors import InputError
-from hedgerow.ridge import mixture
-from hedgerow.ridge.regression import NEVER, Regression, subtract_gram, symmetric_product, with_rows
-from hedgerow.ridge.space import RELABEL
+from hedgerow.core.errors import InputError
+from hedgerow.learners.ridge import mixture
+from hedgerow.learners.ridge.regression import NEVER, Regression, subtract_gram, symmetric_product, with_rows
+from hedgerow.learners.ridge.space import RELABEL
 
 OWN = ("hedgerow", "hedgerow-linear")
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from laws import fitted, law, make_task, seeds
 
-from hedgerow.ridge import balance
-from hedgerow.ridge.balance import biases, expected
+from hedgerow.learners.ridge import pool_labels as balance
+from hedgerow.learners.ridge.pool_labels import biases, expected
 
 
 def frequencies(F, b):

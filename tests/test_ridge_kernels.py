@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from laws import fitted, law, make_task, seeds
 from naive_own import NaiveOwn, centred, mix_row
 
+from hedgerow.kernels.ridge import learn_row
 from hedgerow.kernels.rows import symmetric_row
-from hedgerow.ridge import mixture
-from hedgerow.ridge.kernels import learn_row
+from hedgerow.learners.ridge import mixture
 
 
 @given(seeds, st.integers(1, 4), st.integers(2, 6), st.booleans())

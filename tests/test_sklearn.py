@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hedgerow import OnlineTransferClassifier
-from hedgerow.errors import InputError
+from hedgerow.core.errors import InputError
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning:sklearn")  # its own cast of NaN in a check

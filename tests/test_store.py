@@ -10,10 +10,11 @@ import pytest
 from laws import METHODS, assert_same_state, fitted, make_task
 from safetensors.numpy import save_file
 
-from hedgerow import OnlineTransferClassifier, register_aligner, store
+from hedgerow import OnlineTransferClassifier, register_aligner
 from hedgerow.align import CORAL, JDA, Identity
-from hedgerow.errors import InputError
-from hedgerow.store import labels_from_json, labels_to_json
+from hedgerow.core.errors import InputError
+from hedgerow.estimator import model_file as store
+from hedgerow.estimator.model_file import labels_from_json, labels_to_json
 
 
 def saved(clf, tmp_path):
@@ -92,7 +93,7 @@ def objects(items):
     ids=str,
 )
 def test_labels_come_back(labels):
-    from hedgerow.store import _plain
+    from hedgerow.estimator.model_file import _plain
 
     again = labels_from_json(json.loads(json.dumps(labels_to_json(labels), default=_plain)))
     assert again.dtype == labels.dtype

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from laws import law
 
-from hedgerow.errors import InputError
+from hedgerow.core.errors import InputError
 from hedgerow.mix import Hedge, horizon_beta
 from hedgerow.paper.counterexamples import learned_experts, loud_expert, split_vote
 from hedgerow.paper.theory import CLAIMS, runs, theorem_beta, theorem_bound, verdicts

@@ -1,6 +1,7 @@
 """Our learner with one ingredient taken out: what each of them is worth.
 
-An ablation is a set of replaced constants (of `hedgerow.ridge`), other spaces, or other options of the estimator.
+An ablation is a set of replaced constants (of `hedgerow.learners.ridge`), other spaces, or other options of the
+estimator.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from hedgerow import METHODS, OnlineTransferClassifier, Recipe
+from hedgerow.learners.ridge import class_targets as codes
+from hedgerow.learners.ridge import learner, mixture
 from hedgerow.methods import OWN_STEPS
-from hedgerow.ridge import codes, learner, mixture
 
 FULL = METHODS["hedgerow"].ridge
 

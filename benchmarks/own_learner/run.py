@@ -26,8 +26,8 @@ from ablations import ABLATIONS, without
 from joblib import Parallel, delayed, parallel_config
 
 from hedgerow import OnlineTransferClassifier
+from hedgerow.core.labels import Codes
 from hedgerow.data import load
-from hedgerow.labels import Codes
 from hedgerow.methods import OWN_STEPS
 from hedgerow.paper import results
 from hedgerow.paper.cache import AlignmentCache

@@ -20,11 +20,12 @@ from run import BASELINES, EARLY, OURS, lines
 
 from hedgerow import METHODS
 from hedgerow.evaluate.stats import Ranking, Rates, friedman
+from hedgerow.learners.ridge import codes, mixture, space
+from hedgerow.learners.ridge import pool_labels as balance
+from hedgerow.learners.ridge.learner import SPACES
 from hedgerow.methods import OWN_STEPS
 from hedgerow.paper.diagram import critical_difference
 from hedgerow.paper.tasks import TASKS
-from hedgerow.ridge import balance, codes, mixture, space
-from hedgerow.ridge.learner import SPACES
 
 Row = dict[str, object]
 HERE = Path(__file__).parent

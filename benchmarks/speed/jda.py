@@ -11,8 +11,8 @@ import numpy as np
 from scipy.linalg import subspace_angles
 
 from hedgerow.align import JDA
+from hedgerow.core.preprocess import row_minmax
 from hedgerow.paper.tasks import FAMILY_SETTINGS, TASKS, prepare
-from hedgerow.preprocess import row_minmax
 from speed import Row, row, seconds_of, side_by_side
 
 DIM, ROUNDS = 100, 10

@@ -14,9 +14,9 @@ import numpy as np
 from naive_own import NaiveOwn
 
 from hedgerow import OnlineTransferClassifier
-from hedgerow.labels import Codes
+from hedgerow.core.labels import Codes
+from hedgerow.learners.ridge.space import RELABEL
 from hedgerow.paper.tasks import TASKS, order_of, prepare
-from hedgerow.ridge.space import RELABEL
 from speed import Row, row, side_by_side
 
 NAIVE_STEPS = 2 * RELABEL  # two labellings of the pool among them

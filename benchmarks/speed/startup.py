@@ -31,7 +31,7 @@ print(first - once())
 """
 COMPILED_AT_IMPORT = """
 import sys
-import hedgerow, hedgerow.cli
+import hedgerow, hedgerow.cli.app
 print(sum(name.split(".")[0] in ("numba", "llvmlite") for name in sys.modules))
 """
 

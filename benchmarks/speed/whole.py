@@ -13,8 +13,8 @@ import naive
 import numpy as np
 
 from hedgerow import OnlineTransferClassifier
+from hedgerow.core.preprocess import row_minmax
 from hedgerow.paper.tasks import FAMILY_SETTINGS, TASKS, prepare
-from hedgerow.preprocess import row_minmax
 from speed import Row, row, seconds_of
 
 EXPLICIT = True  # ten minutes and more

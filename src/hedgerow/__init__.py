@@ -15,22 +15,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hedgerow.align import register_aligner
+    from hedgerow.core.domains import Domain, split
+    from hedgerow.core.errors import HedgerowError
+    from hedgerow.core.moments import Moments
     from hedgerow.data import load, read
-    from hedgerow.domains import Domain, split
-    from hedgerow.errors import HedgerowError
     from hedgerow.estimator import OnlineTransferClassifier
     from hedgerow.heads import register_head
     from hedgerow.methods import METHODS, Recipe, register_method
-    from hedgerow.moments import Moments
 
 __version__ = "0.1.0"
 
 # Names are loaded when first used, so that `import hedgerow` costs little.
 _HOMES = {
-    "Domain": "domains",
-    "HedgerowError": "errors",
+    "Domain": "core.domains",
+    "HedgerowError": "core.errors",
     "METHODS": "methods",
-    "Moments": "moments",
+    "Moments": "core.moments",
     "OnlineTransferClassifier": "estimator",
     "Recipe": "methods",
     "load": "data",
@@ -38,7 +38,7 @@ _HOMES = {
     "register_aligner": "align",
     "register_head": "heads",
     "register_method": "methods",
-    "split": "domains",
+    "split": "core.domains",
 }
 
 __all__ = [

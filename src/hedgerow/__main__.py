@@ -11,7 +11,7 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that cannot show "±" shows "?"
     try:
-        from hedgerow.cli import main as run
+        from hedgerow.cli.app import main as run
     except ImportError as error:
         if error.name is None or error.name.partition(".")[0] not in ("typer", "rich", "click"):
             raise

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from hedgerow.align import Aligner
-from hedgerow.arrays import Array, dense
-from hedgerow.errors import InputError
+from hedgerow.core.arrays import Array, dense
+from hedgerow.core.errors import InputError
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.heads import Head
+from hedgerow.learners.base import State
 from hedgerow.mix import Mixer, Single
-from hedgerow.online import State
 
 
 def check_aligner(aligner: Aligner) -> None:

@@ -35,7 +35,8 @@ def test_the_command_line_imports_no_numbers() -> None:
     import subprocess
 
     code = (
-        "import sys, hedgerow.cli; print([m for m in ('numpy', 'scipy', 'sklearn', 'matplotlib') if m in sys.modules])"
+        "import sys, hedgerow.cli.app\n"
+        "print([m for m in ('numpy', 'scipy', 'sklearn', 'matplotlib') if m in sys.modules])"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
@@ -74,8 +75,8 @@ def test_fit_says_what_it_found_and_keeps_names(files: Path, hedgerow: Run, tmp_
 
 
 def test_columns_in_another_order_are_the_same_columns(files: Path, hedgerow: Run, tmp_path: Path) -> None:
+    from hedgerow.cli.fit_files import matched
     from hedgerow.data import read
-    from hedgerow.fitting import matched
 
     shop, web = matched([read(files / "shop.csv", label="kind"), read(files / "web.csv", label="kind")], None)[0]
     assert list(web.feature_names or ()) == list(shop.feature_names or ())
@@ -131,7 +132,7 @@ def test_demo_in_a_pipe_is_plain_and_ends_with_the_report(hedgerow: Run, tmp_pat
 
 
 def test_progress_in_a_pipe_starts_at_nothing_done(monkeypatch, capsys):
-    from hedgerow import terminal
+    from hedgerow.cli import terminal
 
     monkeypatch.setattr(terminal, "PLAIN_EVERY", 0.0)
     with terminal.progress() as tell:

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from hedgerow.errors import InputError
-from hedgerow.streams import BadRow, Instance, Rows, Wanted, label_reader
+from hedgerow.core.errors import InputError
+from hedgerow.data.stream_rows import BadRow, Instance, Rows, Wanted, label_reader
 
 NAMED = Wanted(2, ["a", "b"], "y", np.array([0, 1]))
 

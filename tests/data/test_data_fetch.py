@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import scipy.io
 
+from hedgerow.core.errors import DataMissing
 from hedgerow.data import available, load
 from hedgerow.data.catalog import DATA_SETS, Layout
 from hedgerow.data.fetch import fingerprint, obtain
-from hedgerow.errors import DataMissing
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):

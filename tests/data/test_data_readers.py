@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from hedgerow.core.errors import InputError
 from hedgerow.data import read
-from hedgerow.errors import InputError
 
 
 @pytest.fixture

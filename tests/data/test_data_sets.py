@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.io
 
+from hedgerow.core.errors import DataMissing, InputError
 from hedgerow.data import available, load
-from hedgerow.errors import DataMissing, InputError
 
 SIZES = {
     "office-caltech": {"amazon": 958, "caltech": 1123, "dslr": 157, "webcam": 295},

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hedgerow import OnlineTransferClassifier, load
-from hedgerow.errors import InputError
+from hedgerow.core.errors import InputError
 from hedgerow.evaluate import plots
 from hedgerow.evaluate.folds import by_method, mistake_rates, summarise
 from hedgerow.evaluate.prequential import prequential

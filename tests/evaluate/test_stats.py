@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as reference
 
-from hedgerow.errors import InputError
+from hedgerow.core.errors import InputError
 from hedgerow.evaluate.stats import (
     Rates,
     against,

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from hedgerow.errors import InputError
+from hedgerow.core.errors import InputError
 from hedgerow.paper import engine, results
 from hedgerow.paper.command import Job, plan
 from hedgerow.paper.command import run as run_command

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from hedgerow.paper import comparisons, differences, figures, findings, promises, settings, tables
+from hedgerow.paper import comparisons, differences, figures, findings, settings, tables
+from hedgerow.paper import theory_section as promises
 from hedgerow.paper.book import Book, fold
 from hedgerow.paper.experiments import C_VALUES, TW_VALUES
 from hedgerow.paper.published import METHODS, TABLE

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from hedgerow.errors import InputError
+from hedgerow.core.errors import InputError
 from hedgerow.study.drift import KINDS, drifting, switched
 from hedgerow.study.run import Majority, wrong
 from hedgerow.study.scenes import (

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow import OnlineTransferClassifier
-from hedgerow.errors import InputError
+from hedgerow.core.errors import InputError
+from hedgerow.study.label_events import Arrival, Event, Label, batches, events, late, missing, play
 from hedgerow.study.scenes import scene
-from hedgerow.study.streams import Arrival, Event, Label, batches, events, late, missing, play
 
 Adaptor = Callable[[Iterable[Event]], Iterator[Event]]
 METHODS = ("pa", "oddm", "hedgerow", "hedgerow-linear")

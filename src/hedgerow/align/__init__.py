@@ -12,7 +12,7 @@ from hedgerow.align.identity import Identity
 from hedgerow.align.mmd import BDA, JDA, TCA
 from hedgerow.align.refresh import refreshed
 from hedgerow.align.spaces import Landmarks, WhitenedPCA, Whitening
-from hedgerow.registry import Registry
+from hedgerow.core.registry import Registry
 
 ALIGNERS: Registry[type[Aligner]] = Registry("aligner")
 for _name, _aligner in (

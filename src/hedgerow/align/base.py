@@ -7,8 +7,8 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from hedgerow.arrays import Array, Matrix, dense
-from hedgerow.preprocess import unit
+from hedgerow.core.arrays import Array, Matrix, dense
+from hedgerow.core.preprocess import unit
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from hedgerow.align.base import Alignment, Info, Projection
-from hedgerow.arrays import Array, Matrix, dense
-from hedgerow.linalg import symmetric_power
+from hedgerow.core.arrays import Array, Matrix, dense
+from hedgerow.core.linalg import symmetric_power
 
 
 @dataclass(frozen=True)

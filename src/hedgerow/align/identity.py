@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hedgerow.align.base import Alignment, Info, Projection
-from hedgerow.arrays import Array, Matrix
+from hedgerow.core.arrays import Array, Matrix
 
 
 @dataclass(frozen=True)

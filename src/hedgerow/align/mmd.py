@@ -21,10 +21,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from hedgerow.align.base import Alignment, Info, Projection, rbf_rows
-from hedgerow.arrays import Array, Matrix, dense, stack_rows
-from hedgerow.errors import InputError, unknown
-from hedgerow.pencil import Scatter, Solution, scatter
-from hedgerow.preprocess import unit
+from hedgerow.align.eigenproblem import Scatter, Solution, scatter
+from hedgerow.core.arrays import Array, Matrix, dense, stack_rows
+from hedgerow.core.errors import InputError, unknown
+from hedgerow.core.preprocess import unit
 
 KERNELS = ("primal", "linear", "rbf")
 EMPTY = ("source", "skip")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from hedgerow.arrays import Array
-from hedgerow.errors import unknown
-from hedgerow.linalg import shrink_along
+from hedgerow.core.arrays import Array
+from hedgerow.core.errors import unknown
+from hedgerow.core.linalg import shrink_along
 
 INVERSES = ("woodbury", "pinv")
 

@@ -20,10 +20,10 @@ from operator import add
 import numpy as np
 
 from hedgerow.align.base import Alignment, Info, Projection, quadratic
-from hedgerow.arrays import Array, Matrix, dense, stack_rows
-from hedgerow.errors import InputError
-from hedgerow.moments import Moments
-from hedgerow.preprocess import DENSE_LIMIT, unit
+from hedgerow.core.arrays import Array, Matrix, dense, stack_rows
+from hedgerow.core.errors import InputError
+from hedgerow.core.moments import Moments
+from hedgerow.core.preprocess import DENSE_LIMIT, unit
 
 LANDMARKS = 1000  # at most; 600 left small sources uncovered, 2000 gained nothing
 TARGET_SHARE = 3  # one landmark in three may come from the target

@@ -6,7 +6,7 @@
     load("amazon-reviews")              books, dvd, elec, kitchen: 400 words, good or bad
     read("mine.csv", label="kind")      one domain from CSV, TSV, Parquet, npz, svmlight or MATLAB
 
-Values are raw: no scaling, rows in the order of the file. Scaling is `hedgerow.preprocess`, a separate decision.
+Values are raw: no scaling, rows in the order of the file. Scaling is `hedgerow.core.preprocess`, a separate decision.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from hedgerow.core.domains import Domain
+from hedgerow.core.errors import MissingExtra, unknown
 from hedgerow.data.catalog import DATA_SETS
 from hedgerow.data.fetch import cache_folder, folder_from, locate, obtain
 from hedgerow.data.readers import read
-from hedgerow.domains import Domain
-from hedgerow.errors import MissingExtra, unknown
 
 __all__ = ["Available", "available", "load", "read"]
 

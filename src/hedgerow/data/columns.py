@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import Array
+from hedgerow.core.arrays import Array
 
 
 def plain_labels(y: Array) -> Array:

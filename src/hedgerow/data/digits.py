@@ -30,8 +30,8 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import Array
-from hedgerow.domains import Domain
+from hedgerow.core.arrays import Array
+from hedgerow.core.domains import Domain
 
 SIDE = 8  # the images are SIDE x SIDE pixels of 0..16 levels of ink
 

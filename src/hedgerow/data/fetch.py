@@ -16,8 +16,8 @@ import hashlib
 import os
 from pathlib import Path
 
+from hedgerow.core.errors import DataMissing, require
 from hedgerow.data.catalog import DataSet, File
-from hedgerow.errors import DataMissing, require
 
 ENVIRONMENT = "HEDGEROW_DATA"
 TIMEOUT = 30  # seconds without a byte before a download is given up

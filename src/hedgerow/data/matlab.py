@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import Matrix, is_sparse
+from hedgerow.core.arrays import Matrix, is_sparse
+from hedgerow.core.domains import Domain
+from hedgerow.core.errors import InputError, require, unknown
 from hedgerow.data.columns import plain_labels
-from hedgerow.domains import Domain
-from hedgerow.errors import InputError, require, unknown
 
 FEATURES = ("X", "fts", "fea", "data")
 LABELS = ("y", "Y", "labels", "gnd")

@@ -19,12 +19,12 @@ from pathlib import Path
 
 import numpy as np
 
-from hedgerow.arrays import is_sparse
+from hedgerow.core.arrays import is_sparse
+from hedgerow.core.domains import Domain
+from hedgerow.core.errors import InputError, unknown
 from hedgerow.data.columns import plain_labels
 from hedgerow.data.matlab import read_matlab
 from hedgerow.data.tables import read_parquet, read_text
-from hedgerow.domains import Domain
-from hedgerow.errors import InputError, unknown
 
 
 def read(

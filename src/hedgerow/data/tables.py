@@ -10,10 +10,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from hedgerow.arrays import Array
+from hedgerow.core.arrays import Array
+from hedgerow.core.domains import Domain
+from hedgerow.core.errors import InputError, require, unknown
 from hedgerow.data.columns import labels_of_text, plain_labels
-from hedgerow.domains import Domain
-from hedgerow.errors import InputError, require, unknown
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hedgerow.arrays import Array
+from hedgerow.core.arrays import Array
 from hedgerow.evaluate.trials import Row
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from hedgerow.arrays import Array
-from hedgerow.errors import require
+from hedgerow.core.arrays import Array
+from hedgerow.core.errors import require
 from hedgerow.evaluate.folds import by_method, mistake_rates
 from hedgerow.evaluate.trials import Row
 

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hedgerow.arrays import Array, Matrix
-from hedgerow.errors import InputError
-from hedgerow.labels import as_labels, is_missing
+from hedgerow.core.arrays import Array, Matrix
+from hedgerow.core.errors import InputError
+from hedgerow.core.labels import as_labels, is_missing
 
 EVERY = 25  # instances between checkpoints
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hedgerow.arrays import dense
-from hedgerow.domains import Domain
+from hedgerow.core.arrays import dense
+from hedgerow.core.domains import Domain
+from hedgerow.core.labels import Codes
+from hedgerow.core.moments import Moments, discrepancy, gap
+from hedgerow.core.preprocess import Preprocess
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.labels import Codes
-from hedgerow.moments import Moments, discrepancy, gap
-from hedgerow.preprocess import Preprocess
 
 
 @dataclass(frozen=True)

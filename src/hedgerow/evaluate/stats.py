@@ -22,8 +22,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hedgerow.arrays import Array
-from hedgerow.errors import InputError, unknown
+from hedgerow.core.arrays import Array
+from hedgerow.core.errors import InputError, unknown
 
 DIGITS = 12  # differences of rates that agree to this many digits are ties: 7/110 is one number, however it came about
 EXACT = 200  # pairs up to which the null distribution is counted out; beyond, the normal one is as good

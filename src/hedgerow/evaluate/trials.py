@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import Array
-from hedgerow.domains import Domain, split
-from hedgerow.errors import InputError, unknown
+from hedgerow.core.arrays import Array
+from hedgerow.core.domains import Domain, split
+from hedgerow.core.errors import InputError, unknown
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.evaluate.prequential import EVERY, prequential
 

@@ -7,11 +7,11 @@ To add one, subclass `StepwiseHead`, write its `step`, and register it: `registe
 
 from __future__ import annotations
 
+from hedgerow.core.registry import Registry
+from hedgerow.core.rule_numbers import RULES
 from hedgerow.heads.arow import AROW, AROW_RULES
 from hedgerow.heads.base import Head, StepwiseHead, train
 from hedgerow.heads.pa import PassiveAggressive
-from hedgerow.registry import Registry
-from hedgerow.rules import RULES
 
 HEADS: Registry[type[Head]] = Registry("head")
 for _name in RULES:

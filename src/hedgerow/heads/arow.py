@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import Array
-from hedgerow.errors import InputError, unknown
+from hedgerow.core.arrays import Array
+from hedgerow.core.errors import InputError, unknown
 from hedgerow.heads.base import Head
 
 FULL, DIAGONAL = AROW_RULES = ("arow", "arow-diagonal")

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import Array
-from hedgerow.errors import unknown
+from hedgerow.core.arrays import Array
+from hedgerow.core.errors import unknown
 
 SOURCE_PASSES = ("last", "average")
 

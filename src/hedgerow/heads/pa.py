@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from hedgerow.arrays import Array
-from hedgerow.errors import InputError, unknown
+from hedgerow.core.arrays import Array
+from hedgerow.core.errors import InputError, unknown
+from hedgerow.core.rule_numbers import PA, PA1_PRINTED, PA2, PERCEPTRON, RULES
 from hedgerow.heads.base import Head
 from hedgerow.kernels.common import EVEN
-from hedgerow.rules import PA, PA1_PRINTED, PA2, PERCEPTRON, RULES
 
 
 class PassiveAggressive(Head):

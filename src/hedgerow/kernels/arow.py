@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from hedgerow.arrays import Array
+from hedgerow.core.arrays import Array
 from hedgerow.kernels.common import EVEN, SUMS
 from hedgerow.kernels.heads import _rival
 from hedgerow.kernels.rows import product_row

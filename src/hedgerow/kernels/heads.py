@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from hedgerow.arrays import Array
+from hedgerow.core.arrays import Array
+from hedgerow.core.rule_numbers import PA1, PA1_PRINTED, PA2, PERCEPTRON
 from hedgerow.kernels.common import EVEN, SUMS
 from hedgerow.kernels.rows import product_row
-from hedgerow.rules import PA1, PA1_PRINTED, PA2, PERCEPTRON
 
 
 @njit(cache=True)

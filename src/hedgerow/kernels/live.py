@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from hedgerow.arrays import Array
+from hedgerow.core.arrays import Array
 from hedgerow.kernels.heads import best, learn_row, squared
 from hedgerow.kernels.hedge import rate, weigh
 from hedgerow.kernels.rows import product_row, row_product

@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from hedgerow.arrays import Array
+from hedgerow.core.arrays import Array
+from hedgerow.core.rule_numbers import SHRINK, ZERO
 from hedgerow.kernels.common import SUMS
-from hedgerow.rules import SHRINK, ZERO
 
 
 @njit(cache=True)

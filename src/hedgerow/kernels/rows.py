@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from hedgerow.arrays import Array
+from hedgerow.core.arrays import Array
 from hedgerow.kernels.common import SUMS
 
 

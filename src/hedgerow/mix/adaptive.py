@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hedgerow.arrays import Array
+from hedgerow.core.arrays import Array
 from hedgerow.mix.base import Mistakes, State, Stepwise, softmax
 
 _PLACES = np.arange(1, 17)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hedgerow.arrays import Array
-from hedgerow.errors import unknown
+from hedgerow.core.arrays import Array
+from hedgerow.core.errors import unknown
 
 State = dict[str, Array]  # the mixer's part of a learner's state
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hedgerow.arrays import Array
-from hedgerow.errors import InputError, unknown
+from hedgerow.core.arrays import Array
+from hedgerow.core.errors import InputError, unknown
 from hedgerow.mix.base import Exponential, Mistakes, Mixed, State
 
 GUARANTEES = ("proved", "theorem")

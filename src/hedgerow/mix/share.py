@@ -30,7 +30,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from hedgerow.arrays import Array
+from hedgerow.core.arrays import Array
 from hedgerow.mix.adaptive import RATE_PRIOR, RATES
 from hedgerow.mix.base import Mistakes, State, Stepwise
 from hedgerow.mix.simplex import Likelihood

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import Array
+from hedgerow.core.arrays import Array
 from hedgerow.methods import METHODS
 from hedgerow.paper import published
 from hedgerow.paper.results import Results

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.align import Aligner, Alignment, Info, Projection
-from hedgerow.arrays import Array, Matrix, dense
+from hedgerow.core.arrays import Array, Matrix, dense
 
 
 class AlignmentCache:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hedgerow.errors import InputError
+from hedgerow.core.errors import InputError
 from hedgerow.methods import METHODS, RECIPES
 from hedgerow.paper import engine, published, results
 from hedgerow.paper.experiments import Unit, check_reading, parts_of, units

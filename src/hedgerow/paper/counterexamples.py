@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hedgerow.arrays import Array
-from hedgerow.domains import Domain
-from hedgerow.errors import InputError
+from hedgerow.core.arrays import Array
+from hedgerow.core.domains import Domain
+from hedgerow.core.errors import InputError
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.mix import Hedge, LogLoss, LossBased, Mixer, horizon_beta
 from hedgerow.paper.theory import CLAIMS, ROUNDING, theorem_beta, theorem_bound

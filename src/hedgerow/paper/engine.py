@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from hedgerow.errors import DataMissing, HedgerowError, InputError
+from hedgerow.core.errors import DataMissing, HedgerowError, InputError
 from hedgerow.paper import results
 from hedgerow.paper.cache import AlignmentCache
 from hedgerow.paper.run import run_unit

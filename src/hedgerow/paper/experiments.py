@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hedgerow.errors import unknown
+from hedgerow.core.errors import unknown
 from hedgerow.methods import METHODS
+from hedgerow.methods.readings import READINGS, resolve
 from hedgerow.paper.tasks import FAMILY_SETTINGS, Task, settings
-from hedgerow.readings import READINGS, resolve
 
 # the parts of the report, and the group of runs that each one folds over
 PARTS = {

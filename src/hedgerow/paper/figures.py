@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hedgerow.arrays import Array
+from hedgerow.core.arrays import Array
 from hedgerow.evaluate.plots import Theme, colour_of, draw_line, label_ends, marks_of, style
 from hedgerow.paper.book import Book, Row, fold, published_cell, rate
 from hedgerow.paper.tables import RULES, refresh_rows

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hedgerow.arrays import Array
+from hedgerow.core.arrays import Array
 from hedgerow.paper import published
 from hedgerow.paper.book import Book, fold
 from hedgerow.paper.sheets import signed

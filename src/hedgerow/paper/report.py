@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from hedgerow.errors import InputError
+from hedgerow.core.errors import InputError
 from hedgerow.evaluate.report import Facts, Section, page, write
 from hedgerow.paper import results, settings
 from hedgerow.paper.book import Book

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 import hedgerow
-from hedgerow.arrays import Array
+from hedgerow.core.arrays import Array
+from hedgerow.core.moments import Moments, discrepancy, gap
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.methods import METHODS
 from hedgerow.mix import Hedge
-from hedgerow.moments import Moments, discrepancy, gap
 from hedgerow.paper.cache import AlignmentCache
 from hedgerow.paper.experiments import Unit
 from hedgerow.paper.tasks import TASKS, Prepared, order_of, prepare, presented

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from hedgerow.evaluate import plots
 from hedgerow.evaluate.report import Part, Picture, Section, Text, write
-from hedgerow.paper import comparisons, diagram, differences, figures, findings, promises, settings, tables
+from hedgerow.paper import comparisons, diagram, differences, figures, findings, settings, tables
+from hedgerow.paper import theory_section as promises
 from hedgerow.paper.book import Book
 from hedgerow.paper.sheets import Findings, Missing, Sheet
 

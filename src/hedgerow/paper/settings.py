@@ -11,13 +11,13 @@ from typing import Any
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.evaluate.report import circumstances
 from hedgerow.methods import RECIPES
+from hedgerow.methods.readings import Reading, resolve
 from hedgerow.paper import published
 from hedgerow.paper.book import Book
 from hedgerow.paper.experiments import PARTS
 from hedgerow.paper.findings import FAMILIES
 from hedgerow.paper.sheets import Sheet, values
 from hedgerow.paper.tasks import TASKS
-from hedgerow.readings import Reading, resolve
 
 COMMANDS = "commands.txt"
 TRIALS = 20

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import Array, dense
+from hedgerow.core.arrays import Array, dense
+from hedgerow.core.domains import Domain, split
+from hedgerow.core.errors import unknown
 from hedgerow.data import load
-from hedgerow.domains import Domain, split
-from hedgerow.errors import unknown
-from hedgerow.readings import BASELINES, READINGS
+from hedgerow.methods.readings import BASELINES, READINGS
 
 WARMUP = 0.3  # share of the target that comes unlabelled and in advance
 

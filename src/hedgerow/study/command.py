@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hedgerow.errors import InputError, unknown
+from hedgerow.core.errors import InputError, unknown
 from hedgerow.paper import engine, results
 from hedgerow.paper.book import Book
 from hedgerow.paper.command import Outcome, Say, Tell, attempt, check_directory, done, find_methods

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from hedgerow.arrays import Array
-from hedgerow.domains import Domain, pool
-from hedgerow.errors import InputError, unknown
+from hedgerow.core.arrays import Array
+from hedgerow.core.domains import Domain, pool
+from hedgerow.core.errors import InputError, unknown
 from hedgerow.paper.tasks import order_of
 from hedgerow.study.scenes import Line, Scenario, Scene, with_source_rows
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hedgerow.arrays import Array
+from hedgerow.core.arrays import Array
 from hedgerow.evaluate.plots import Theme, colour_of, draw_line, marks_of, style
 from hedgerow.paper.book import Row, rate
 from hedgerow.study.findings import Measure, Pages, balanced, majority

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hedgerow.errors import InputError
+from hedgerow.core.errors import InputError
 from hedgerow.evaluate.report import Part, Section, Text, circumstances, page, write
 from hedgerow.paper import results
 from hedgerow.paper.book import Book, Cell, fold

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import Array, Matrix
+from hedgerow.core.arrays import Array, Matrix
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.methods import METHODS
 from hedgerow.paper.cache import AlignmentCache
 from hedgerow.paper.run import account, versions
+from hedgerow.study.label_events import Model, events, play
 from hedgerow.study.scenes import SEED, Scene, scene
-from hedgerow.study.streams import Model, events, play
 from hedgerow.study.studies import STUDIES
 
 CHECKPOINTS = 40  # points of a curve over the stream

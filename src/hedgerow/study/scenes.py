@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hedgerow.arrays import Array
+from hedgerow.core.arrays import Array
+from hedgerow.core.domains import Domain, split
+from hedgerow.core.errors import unknown
 from hedgerow.data import load
-from hedgerow.domains import Domain, split
-from hedgerow.errors import unknown
 from hedgerow.paper.tasks import WARMUP, Task, order_of, prepare
-from hedgerow.study.streams import Event, batches, late, missing
+from hedgerow.study.label_events import Event, batches, late, missing
 
 SEED = 0
 Adaptor = Callable[[Iterator[Event], int], Iterator[Event]]  # of a stream's events, and the number of the order

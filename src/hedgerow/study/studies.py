@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hedgerow.errors import InputError, unknown
+from hedgerow.core.errors import InputError, unknown
 from hedgerow.study import sources as kinds
 from hedgerow.study.drift import KINDS, drifting
 from hedgerow.study.scenes import (

@@ -1,0 +1,274 @@
+"""The command line: parse, call, print. What a command does is in the module it imports when it is called."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    name="hedgerow",
+    help="Online transfer learning: labelled sources in advance, a target stream, good predictions from the first row.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def main() -> None:
+    """Run the command line; what hedgerow refuses is one line and exit code 2, not a traceback."""
+    from hedgerow.core.errors import HedgerowError
+
+    try:
+        app()
+    except HedgerowError as error:
+        from hedgerow.cli.terminal import error as print_error
+
+        print_error(str(error))
+        sys.exit(2)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        import hedgerow
+
+        print(f"hedgerow {hedgerow.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Options of every command."""
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the report, the figures and the results.")] = Path(
+        "hedgerow-demo"
+    ),
+    orders: Annotated[int, typer.Option(min=1, help="Orders of the stream.")] = 10,
+    target: Annotated[str, typer.Option(help="Domain that streams; the others are sources.")] = "shifted",
+    jobs: Annotated[int, typer.Option(help="Processes; -1 takes every core.")] = -1,
+) -> None:
+    """All methods side by side on embedded digits: a table, three figures and a report."""
+    from hedgerow.cli import terminal
+    from hedgerow.cli.demo import demo as run_demo
+    from hedgerow.cli.demo import table
+
+    with terminal.progress() as progress:
+        result = run_demo(out, orders, target, jobs, progress)
+    found = table(result)
+    console = terminal.console(sys.stdout)
+    terminal.print_table(found.header, found.rows, numbers=True, best=found.best)
+    console.print(found.note, style="dim")
+    console.print("Report:", style="bold")
+    print(result.report)
+
+
+@app.command()
+def methods(
+    readings: Annotated[bool, typer.Option("--readings", help="Show the presets of the options instead.")] = False,
+) -> None:
+    """The methods and what they are made of."""
+    from hedgerow.cli import terminal
+    from hedgerow.methods import METHODS
+    from hedgerow.methods.readings import as_table
+
+    if readings:
+        rows = as_table()
+        terminal.print_table(list(rows[0]), [[_words(value) for value in row.values()] for row in rows])
+    else:
+        header = ["name", "title", "aligner", "frozen experts", "online from", "mixer", "refresh", "reference"]
+        parts = [(name, METHODS[name]) for name in METHODS]
+        terminal.print_table(
+            header,
+            [
+                (name, r.title, r.aligner, r.frozen or "-", r.online, r.mixer, "yes" if r.refresh else "-", r.reference)
+                for name, r in parts
+            ],
+        )
+
+
+@app.command()
+def data(
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Folder of the data sets; else $HEDGEROW_DATA, else downloads.")
+    ] = None,
+) -> None:
+    """The data sets that load() knows, and where each one is."""
+    from hedgerow.cli import terminal
+    from hedgerow.data import available
+
+    header = ["name", "domains", "rows", "features", "classes", "where"]
+    rows = [(a.name, ", ".join(a.domains), a.rows, a.features, a.classes, a.where) for a in available(data_dir)]
+    terminal.print_table(header, rows)
+
+
+@app.command()
+def fit(
+    source: Annotated[list[Path], typer.Option(help="A labelled source (.csv, .parquet, .npz, ..); once for each.")],
+    label: Annotated[str, typer.Option(help="The label column of the sources.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the model goes (.safetensors).")],
+    unlabelled: Annotated[Path | None, typer.Option(help="Unlabelled rows of the target.")] = None,
+    method: Annotated[str, typer.Option(help="See `hedgerow methods`.")] = "hedgerow",
+    reading: Annotated[str, typer.Option(help="Preset of the options: general, authors, paper or table.")] = "general",
+    option: Annotated[list[str] | None, typer.Option(help="key=value for the classifier, e.g. dim=50.")] = None,
+) -> None:
+    """Fit a model on labelled source files and, better, some unlabelled rows of the target."""
+    from hedgerow.cli import terminal
+    from hedgerow.cli.fit_files import fit_files, parse_options, summary
+
+    if not output.resolve().parent.is_dir():
+        from hedgerow.core.errors import InputError
+
+        raise InputError(f"cannot save to {output}: the folder {output.parent} does not exist")
+    given = {"method": method, "reading": reading, **parse_options(option or [])}
+    fitted = fit_files(source, label, unlabelled, given)
+    fitted.clf.save(output)
+    found = summary(fitted)
+    console = terminal.console(sys.stdout)
+    terminal.print_table(found.header, found.rows)
+    for line in found.lines:
+        console.print(line, soft_wrap=True, markup=False)
+    console.print(f"model saved to {output}", soft_wrap=True, markup=False)
+
+
+@app.command()
+def run(
+    model: Annotated[Path, typer.Option("--model", "-m", help="A model made by `hedgerow fit` or `save`.")],
+    input: Annotated[str, typer.Option("--input", "-i", help="Rows: a .csv or .jsonl file, or - for standard input.")],
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="Predictions as JSON lines: a file, or - for standard output.")
+    ],
+    label: Annotated[
+        str | None, typer.Option(help="The label column, to learn from; empty cells are only predicted.")
+    ] = None,
+    save: Annotated[Path | None, typer.Option(help="Where the model goes at the end, also after Ctrl-C.")] = None,
+    on_error: Annotated[str, typer.Option(help="What to do with a bad row: skip or stop.")] = "skip",
+    format: Annotated[
+        str | None, typer.Option(help="csv or jsonl; else by the suffix, else by the first line.")
+    ] = None,
+    proba: Annotated[
+        bool, typer.Option("--proba", help="The probability of every class, not only of the prediction.")
+    ] = False,
+) -> None:
+    """Predict each row of a stream before learning its label."""
+    from hedgerow.cli import terminal
+    from hedgerow.cli.run_stream import Job
+    from hedgerow.cli.run_stream import run as run_job
+
+    job = Job(model, input, output, label, save, on_error, format, proba)
+    with terminal.status(live=output != "-" or not sys.stdout.isatty()) as tell:
+        code = run_job(job, terminal.note, tell)
+    raise typer.Exit(code)
+
+
+paper_app = typer.Typer(help="The paper's experiments, run again: its numbers beside ours.")
+app.add_typer(paper_app, name="paper")
+
+
+@paper_app.callback(invoke_without_command=True)
+def paper(
+    context: typer.Context,
+    tasks: Annotated[
+        str, typer.Option(help="all, or names joined by commas: PIE1..PIE5,amazon,caltech,dslr,webcam.")
+    ] = "all",
+    methods: Annotated[
+        str, typer.Option(help="Names joined by commas, see `hedgerow methods`; all: the paper's seven.")
+    ] = "all",
+    trials: Annotated[int, typer.Option(min=1, help="Orders of each stream.")] = 20,
+    splits: Annotated[int, typer.Option(min=1, help="Splits into unlabelled rows and stream, for the table.")] = 1,
+    reading: Annotated[str, typer.Option(help="table, authors or paper: see `hedgerow methods --readings`.")] = "table",
+    what: Annotated[
+        str,
+        typer.Option(
+            help="Parts, joined by commas, or all: table, curves, discrepancy, bound, stats, time, sensitivity-C, "
+            "sensitivity-Tw, ablation, refresh, inputs, definitions."
+        ),
+    ] = "table,curves,discrepancy,bound,stats,time",
+    jobs: Annotated[int, typer.Option(help="Processes; -1 takes every core.")] = -1,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Folder of the data sets; else $HEDGEROW_DATA, else downloads.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for results, report, tables and figures.")] = Path("hedgerow-paper"),
+    resume: Annotated[bool, typer.Option("--resume", help="Go on in a folder that has results.")] = False,
+    plugin: Annotated[list[str] | None, typer.Option(help="A Python file that registers a method of your own.")] = None,
+) -> None:
+    """The paper's tables and figures on its nine tasks, published numbers beside ours, and what explains the rest."""
+    if context.invoked_subcommand is not None:
+        return
+    from hedgerow.cli import terminal
+    from hedgerow.paper.command import Job
+    from hedgerow.paper.command import run as run_paper
+
+    folder = None if data_dir is None else str(data_dir)
+    job = Job(tasks, methods, trials, splits, reading, what, jobs, folder, out, resume, tuple(plugin or ()))
+    with terminal.progress() as progress:
+        outcome = run_paper(job, sys.argv[1:], terminal.note, progress)
+    if outcome.report is None:
+        raise typer.Exit(outcome.code)
+    print(outcome.report)
+
+
+@paper_app.command("report")
+def paper_report(directory: Annotated[Path, typer.Argument(help="A folder that `hedgerow paper` wrote to.")]) -> None:
+    """The report on results that are there; nothing is run."""
+    from hedgerow.cli import terminal
+    from hedgerow.paper.report import report
+
+    print(report(directory, terminal.note))
+
+
+@app.command()
+def study(
+    name: Annotated[str, typer.Argument(help="Which study, or all; `hedgerow study --list` names them.")] = "",
+    data: Annotated[str, typer.Option(help="digits, office-caltech, pie or amazon-reviews.")] = "digits",
+    target: Annotated[
+        str | None, typer.Option(help="Domain that streams, or several joined by commas; the others are sources.")
+    ] = None,
+    methods: Annotated[
+        str, typer.Option(help="Names joined by commas, see `hedgerow methods`.")
+    ] = "pa,paio,homotlms,oddm,hedgerow,hedgerow-linear",
+    orders: Annotated[int, typer.Option(min=1, help="Orders of the stream.")] = 5,
+    jobs: Annotated[int, typer.Option(help="Processes; -1 takes every core.")] = -1,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Folder of the data sets; else $HEDGEROW_DATA, else downloads.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for results, report, tables and figures.")] = Path("hedgerow-study"),
+    resume: Annotated[bool, typer.Option("--resume", help="Go on in a folder that has results.")] = False,
+    plugin: Annotated[list[str] | None, typer.Option(help="A Python file that registers a method of your own.")] = None,
+    listing: Annotated[bool, typer.Option("--list", help="Name the studies; nothing is run.")] = False,
+) -> None:
+    """Streams as they are: labels late or missing, new classes, drift, imbalance, bad sources; the curve of each."""
+    from hedgerow.cli import terminal
+    from hedgerow.study.command import Job, listed, tables
+    from hedgerow.study.command import run as run_study
+
+    if listing:
+        terminal.print_table(["name", "what it is about", "strengths or kinds"], listed())
+        return
+    folder = None if data_dir is None else str(data_dir)
+    job = Job(name, data, target, methods, orders, jobs, folder, out, resume, tuple(plugin or ()))
+    with terminal.progress() as progress:
+        outcome = run_study(job, sys.argv[1:], terminal.note, progress)
+    if outcome.report is None:
+        raise typer.Exit(outcome.code)
+    console = terminal.console(sys.stdout)
+    for sheet in tables(job):
+        best = frozenset((i, j) for i, row in enumerate(sheet.rows) for j, cell in enumerate(row) if cell.mark)
+        console.print(sheet.title, style="bold")
+        terminal.print_table(sheet.header, [[cell.text for cell in row] for row in sheet.rows], numbers=True, best=best)
+    console.print("Report:", style="bold")
+    print(outcome.report)
+
+
+def _words(value: object) -> str:
+    if value is None:
+        return "the method's own"
+    return " + ".join(map(str, value)) if isinstance(value, tuple) else str(value)

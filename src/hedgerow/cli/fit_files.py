@@ -1,0 +1,150 @@
+"""From files to a fitted model: read the domains, match their columns, fit, and say what was found."""
+
+from __future__ import annotations
+
+import ast
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hedgerow.core.domains import Domain
+from hedgerow.core.errors import InputError, unknown
+from hedgerow.data import read
+from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.evaluate.separation import Separation, separations
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A fitted model, the domains it came from, how far apart they are, and the time it took."""
+
+    clf: OnlineTransferClassifier
+    sources: list[Domain]
+    unlabelled: Domain | None
+    separations: list[Separation]
+    seconds: float
+
+
+def fit_files(sources: Sequence[Path], label: str, unlabelled: Path | None, options: Mapping[str, Any]) -> Fitted:
+    """Fit a classifier on source files and, perhaps, a file of unlabelled target rows."""
+    clf = OnlineTransferClassifier(**options)
+    domains = [read(path, label=label, name=name) for path, name in zip(sources, unique_names(sources), strict=True)]
+    target = None if unlabelled is None else _read_unlabelled(unlabelled, label)
+    domains, target = matched(domains, target)
+    began = time.perf_counter()
+    clf.fit_domains(domains, target)
+    seconds = time.perf_counter() - began
+    return Fitted(clf, domains, target, separations(clf, domains, target), seconds)
+
+
+def unique_names(paths: Sequence[Path]) -> list[str]:
+    """File names without suffix; with their folder, then their number, where two are alike.
+
+    >>> unique_names([Path("a/x.csv"), Path("b/x.csv"), Path("y.csv")])
+    ['a/x', 'b/x', 'y']
+    """
+    stems = [path.stem for path in paths]
+    names = [f"{path.parent.name}/{path.stem}" if stems.count(path.stem) > 1 else path.stem for path in paths]
+    return [f"{name}#{i}" if names.count(name) > 1 else name for i, name in enumerate(names, start=1)]
+
+
+def _read_unlabelled(path: Path, label: str) -> Domain:
+    """Unlabelled rows; a label column that happens to be there is not looked at."""
+    try:
+        return read(path, label=label, name=path.stem).unlabelled()
+    except InputError as error:
+        if not str(error).startswith("unknown "):  # anything but "there is no such column"
+            raise
+    return read(path, name=path.stem).unlabelled()
+
+
+def matched(sources: Sequence[Domain], target: Domain | None) -> tuple[list[Domain], Domain | None]:
+    """All domains with the columns of the first, in its order; a missing or an additional column is refused by name.
+
+    >>> a = Domain("a", [[1.0, 2.0]], ["u"], feature_names=["p", "q"])
+    >>> b = Domain("b", [[3.0, 4.0]], ["u"], feature_names=["q", "p"])
+    >>> matched([a, b], None)[0][1].X.tolist()
+    [[4.0, 3.0]]
+    """
+    names = sources[0].feature_names if sources else None
+    if names is None:
+        return list(sources), target
+    done = [_like(domain, list(names), sources[0].name) for domain in sources]
+    return done, None if target is None else _like(target, list(names), sources[0].name)
+
+
+def _like(domain: Domain, names: list[str], first: str) -> Domain:
+    own = domain.feature_names
+    if own is None or list(own) == names:
+        return domain
+    for here, there, whose in ((names, own, first), (own, names, domain.name)):
+        lone = [name for name in here if name not in there]
+        if lone:
+            raise InputError(
+                f"column {lone[0]!r} ({len(lone)} in all) is in {whose!r} only, not in "
+                f"{domain.name if whose == first else first!r}; all files need the same feature columns"
+            )
+    place = {name: i for i, name in enumerate(own)}
+    return replace(domain, X=domain.X[:, [place[name] for name in names]], feature_names=names)
+
+
+def parse_options(pairs: Sequence[str]) -> dict[str, Any]:
+    """key=value pairs as keyword arguments of the classifier; numbers, None and lists as in Python, the rest as text.
+
+    >>> parse_options(["dim=20", "preprocess=zscore+unit", "beta=None"])
+    {'dim': 20, 'preprocess': 'zscore+unit', 'beta': None}
+    """
+    known = OnlineTransferClassifier().get_params()
+    options = {}
+    for pair in pairs:
+        key, mark, value = pair.partition("=")
+        if not mark:
+            raise InputError(f"--option {pair!r}: write key=value, for instance dim=50")
+        if key not in known:
+            raise unknown("option", key, known)
+        try:
+            options[key] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            options[key] = value
+    return options
+
+
+@dataclass(frozen=True)
+class FitSummary:
+    """A table of the domains and a few lines about the model."""
+
+    header: list[str]
+    rows: list[list[str]]
+    lines: list[str]
+
+
+def summary(fitted: Fitted) -> FitSummary:
+    """What a person wants to know after a fit."""
+    clf = fitted.clf
+    header = ["domain", "role", "rows", "classes", "discrepancy before", "after alignment"]
+    rows = [
+        [d.name, "source", str(len(d)), str(len(set(np.asarray(d.y).tolist()))), _digits(s.before), _digits(s.after)]
+        for d, s in zip(fitted.sources, fitted.separations, strict=True)
+    ]
+    if fitted.unlabelled is not None:
+        rows.append([fitted.unlabelled.name, "unlabelled target", str(len(fitted.unlabelled)), "-", "-", "-"])
+    lines = [
+        f"{clf.method} ({clf.reading}): {clf.n_features_in_} features, spaces of {clf.dim_} dimensions, "
+        f"{len(clf.classes_)} classes, {len(clf.expert_names_)} experts, {fitted.seconds:.2f} s",
+    ]
+    if fitted.unlabelled is None:
+        lines.append(
+            "no unlabelled target rows: nothing could be aligned yet; --unlabelled gives the stream a better start"
+        )
+    else:
+        lines.append("discrepancy: squared gaps between the means of source and target, overall and by (pseudo-)class,")
+        lines.append("relative to the target's variance; the smaller, the more alike")
+    return FitSummary(header, rows, lines)
+
+
+def _digits(value: float) -> str:
+    return "-" if value != value else f"{value:.3g}"

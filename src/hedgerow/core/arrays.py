@@ -1,0 +1,150 @@
+"""The array types, and the one check that every matrix passes at the door."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.core.errors import InputError
+
+Array: TypeAlias = npt.NDArray[Any]
+Matrix: TypeAlias = Any  # a dense 2-d array or a scipy CSR matrix; scipy is imported only when somebody uses it
+Order: TypeAlias = Literal["C", "F"]
+
+# the largest number that is taken: there is room for the squared length of a row
+LARGEST = {np.dtype(kind): float(np.sqrt(np.finfo(kind).max) / 2**20) for kind in (np.float32, np.float64)}
+
+PAGE = 2**21  # bytes of a large page
+
+
+def is_sparse(X: object) -> bool:
+    """Whether X is a scipy sparse matrix (without importing scipy for those who have none)."""
+    sparse = sys.modules.get("scipy.sparse")
+    return sparse is not None and bool(sparse.issparse(X))
+
+
+def canonical(X: Matrix) -> Matrix:
+    """X, or if it is sparse and names a feature of a row twice or out of order, a copy that does not."""
+    if not is_sparse(X) or X.has_canonical_format:
+        return X
+    X = X.copy()
+    X.sum_duplicates()
+    return X
+
+
+def dense(X: Matrix) -> Array:
+    """X as a dense array; a copy only if it was sparse."""
+    return np.asarray(X.toarray() if is_sparse(X) else X)
+
+
+def on_large_pages(shape: tuple[int, ...], dtype: npt.DTypeLike, order: Order = "C") -> Array:
+    """An array without values yet, for what is read at every row: there are fewer large pages to be looked up.
+
+    NumPy asks the system for them from two pages on, and only whole ones are given.
+    """
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    if size < PAGE // 2:
+        return np.empty(shape, dtype=dtype, order=order)
+    raw = np.empty(max(size, 2 * PAGE) + PAGE, dtype=np.uint8)
+    start = -raw.__array_interface__["data"][0] % PAGE
+    return raw[start : start + size].view(dtype).reshape(shape, order=order)
+
+
+def stack_rows(parts: Sequence[Matrix]) -> Matrix:
+    """All rows of all parts, one after the other; CSR if any part is sparse.
+
+    >>> stack_rows([np.ones((1, 2)), np.zeros((1, 2))])
+    array([[1., 1.],
+           [0., 0.]])
+    """
+    if any(is_sparse(X) for X in parts):
+        import scipy.sparse as sp
+
+        return sp.vstack([sp.csr_array(X) for X in parts], format="csr")
+    return np.vstack(parts)
+
+
+def rows_from(X: Matrix, first: int, last: int) -> Matrix:
+    """X[first:last]; all of X is X itself, since a slice of a sparse matrix is a copy."""
+    return X if (first, last) == (0, X.shape[0]) else X[first:last]
+
+
+def blocks(X: Matrix, size: int) -> Iterator[Matrix]:
+    """The rows of X, at most `size` at once."""
+    for first in range(0, X.shape[0], size):
+        yield rows_from(X, first, min(first + size, X.shape[0]))
+
+
+def check_matrix(X: Matrix, what: str, n_features: int | None = None) -> Matrix:
+    """X as a finite float matrix: CSR stays CSR, float32 and float64 are kept, anything else becomes float64.
+
+    >>> check_matrix([[1, 2]], "here")
+    array([[1., 2.]])
+    """
+    if is_sparse(X):
+        X = canonical(X.tocsr())
+        if X.dtype not in (np.float32, np.float64):
+            X = X.astype(np.float64)
+    else:
+        X = _as_float(X, what)
+    if X.ndim == 1:
+        raise InputError(
+            f"{what}: expected a table with a row per instance, got one row of {X.shape[0]} numbers; give x[None, :]"
+        )
+    if X.ndim != 2:
+        raise InputError(f"{what}: expected a table with a row per instance, got an array of shape {X.shape}")
+    if n_features is not None and X.shape[1] != n_features:
+        raise InputError(f"{what}: {X.shape[1]} features, but {n_features} are expected")
+    check_finite(X, what)
+    return X
+
+
+def _as_float(X: object, what: str) -> Array:
+    try:
+        A = np.asarray(X)
+        if A.dtype not in (np.float32, np.float64):
+            if A.dtype.kind == "c":
+                raise InputError(f"{what}: Complex data not supported; give real numbers")
+            A = A.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{what}: not a table of numbers ({error})") from error
+    return A
+
+
+def check_finite(X: Matrix, what: str) -> None:
+    """Refuse NaN, infinity and numbers whose squares overflow; name the first by row and column."""
+    values = X.data if is_sparse(X) else X
+    largest = LARGEST[values.dtype]
+    flat = values.ravel(order="K")
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.vdot(flat, flat) <= largest**2 or (np.abs(flat) <= largest).all():
+            return
+    cells = X.tocoo() if is_sparse(X) else None
+    data = X if cells is None else cells.data
+    bad = ~np.isfinite(data)
+    finite = not bad.any()
+    where = np.nonzero(~(np.abs(data) <= largest) if finite else bad)
+    row, column = (i[0] for i in where) if cells is None else (cells.row[where[0][0]], cells.col[where[0][0]])
+    value = data[tuple(i[0] for i in where)]
+    if finite:
+        raise InputError(
+            f"{what}: {value:g} at row {row}, column {column} is too large for {data.dtype} (its square overflows); "
+            "rescale the features first"
+        )
+    name = "NaN" if np.isnan(value) else "infinity"
+    raise InputError(
+        f"{what}: contains {name} at row {row}, column {column} ({len(where[0])} such values in all); "
+        "drop these rows or fill the gaps first"
+    )
+
+
+def cast(X: Matrix, dtype: Any) -> Matrix:
+    """X in this dtype (None: as it is); what does not fit becomes infinity, for `check_finite` to find."""
+    with np.errstate(over="ignore"):
+        return X if dtype is None else X.astype(dtype, copy=False)

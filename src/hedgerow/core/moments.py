@@ -1,0 +1,187 @@
+"""Moments of a domain: counts, sums, class sums, scatter. They fold in rows, merge, and give two domains' gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from hedgerow.core.arrays import Array, Matrix, is_sparse
+from hedgerow.core.errors import InputError, unknown
+from hedgerow.core.rule_numbers import UNSEEN
+
+KAPPA = 5.0  # instances a class must have before `unseen="shrink"` trusts half of its gap
+
+
+@dataclass(frozen=True)
+class Moments:
+    """N, sum x, N_k, sum_{y=k} x, and (if kept) the centred scatter sum (x - mean)(x - mean)^T. A monoid under `merge`.
+
+    Shapes: count 1, total m, class_counts K, class_totals K x m, scatter m x m or None. A row without a label
+    (code -1) counts for the domain and for no class.
+
+    >>> X, y = np.array([[1.0, 0.0], [3.0, 2.0]]), np.array([0, 1])
+    >>> both = Moments.of(X[:1], y[:1], 2).merge(Moments.of(X[1:], y[1:], 2))
+    >>> both.mean.tolist(), both.class_means.tolist()
+    ([2.0, 1.0], [[1.0, 0.0], [3.0, 2.0]])
+    """
+
+    count: Array
+    total: Array
+    class_counts: Array
+    class_totals: Array
+    scatter: Array | None = None
+
+    @classmethod
+    def empty(cls, m: int, K: int, scatter: bool = False) -> Moments:
+        """The neutral element."""
+        S = np.zeros((m, m)) if scatter else None
+        return cls(np.zeros(1), np.zeros(m), np.zeros(K), np.zeros((K, m)), S)
+
+    @classmethod
+    def of(cls, X: Matrix, y: Array | None, K: int, scatter: bool = False) -> Moments:
+        """One pass over the rows."""
+        N = X.shape[0]
+        total = X.T @ np.ones(N) if is_sparse(X) else X.sum(axis=0, dtype=np.float64)
+        codes = np.full(N, -1) if y is None else y
+        counts, totals = class_sums(X, codes, K)
+        S = None
+        if scatter:
+            D = (X.toarray() if is_sparse(X) else X) - total / max(N, 1)
+            S = D.T @ D
+        return cls(np.array([float(N)]), total, counts, totals, S)
+
+    def fold(self, X: Matrix, y: Array | None) -> Moments:
+        """These rows too: merge(self, of(X, y))."""
+        return self.merge(Moments.of(X, y, len(self.class_counts), self.scatter is not None))
+
+    def merge(self, other: Moments) -> Moments:
+        """The moments of both sets of rows (scatter by the parallel-axis rule, so large means lose no digits)."""
+        if self.class_totals.shape != other.class_totals.shape:
+            raise InputError(
+                f"moments of {self.class_totals.shape[::-1]} (features, classes) cannot be merged with those of "
+                f"{other.class_totals.shape[::-1]}"
+            )
+        S = None
+        if self.scatter is not None and other.scatter is not None:
+            S = self.scatter + other.scatter
+            a, b = self.count[0], other.count[0]
+            if a and b:
+                delta = other.mean - self.mean
+                S = S + np.outer(delta, delta) * (a * b / (a + b))
+        return Moments(
+            self.count + other.count,
+            self.total + other.total,
+            self.class_counts + other.class_counts,
+            self.class_totals + other.class_totals,
+            S,
+        )
+
+    @property
+    def counts(self) -> Array:
+        """N, then N_k of each class (K+1)."""
+        return np.concatenate([self.count, self.class_counts])
+
+    @property
+    def means(self) -> Array:
+        """The mean of all rows, then that of each class (K+1 x m); a zero row where there are no instances."""
+        return np.vstack([self.mean, self.class_means])
+
+    @property
+    def mean(self) -> Array:
+        """Mean of all rows; zero if there are none."""
+        return np.asarray(self.total / or_one(self.count))
+
+    @property
+    def class_means(self) -> Array:
+        """Mean of each class; a zero row for a class without instances."""
+        return np.asarray(self.class_totals / or_one(self.class_counts)[:, None])
+
+    def arrays(self, prefix: str) -> dict[str, Array]:
+        """The moments as named arrays (the arrays themselves)."""
+        return {f"{prefix}.{name}": value for name, value in vars(self).items() if value is not None}
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, Array], prefix: str) -> Moments:
+        """The inverse of `arrays`."""
+        names = ("count", "total", "class_counts", "class_totals")
+        count, total, class_counts, class_totals = (arrays[f"{prefix}.{name}"] for name in names)
+        return cls(count, total, class_counts, class_totals, arrays.get(f"{prefix}.scatter"))
+
+
+def or_one(counts: Array) -> Array:
+    """Counts to divide by: one in place of zero.
+
+    >>> or_one(np.array([0.0, 0.5, 3.0]))
+    array([1. , 0.5, 3. ])
+    """
+    return np.where(counts > 0, counts, 1.0)
+
+
+def class_sums(X: Matrix, codes: Array, K: int, weight: Array | None = None) -> tuple[Array, Array]:
+    """N_k and sum_{y=k} x for the rows with codes 0..K-1, each counted `weight` times (None: once).
+
+    >>> class_sums(np.array([[1.0], [2.0], [4.0]]), np.array([1, 1, -1]), 2)
+    (array([0., 2.]), array([[0.],
+           [3.]]))
+    """
+    kept = np.flatnonzero(codes >= 0)
+    times = np.ones(len(kept)) if weight is None else weight[kept]
+    counts = np.bincount(codes[kept], times, minlength=K).astype(np.float64)
+    if is_sparse(X):
+        import scipy.sparse as sp
+
+        sums = sp.csr_array((times, (codes[kept], kept)), shape=(K, X.shape[0])) @ X
+        return counts, sums.toarray().astype(np.float64)
+    totals = np.zeros((K, X.shape[1]))
+    if len(kept) > K:
+        indicator = np.zeros((K, len(kept)))
+        indicator[codes[kept], np.arange(len(kept))] = times
+        totals = indicator @ X[kept]
+    else:
+        np.add.at(totals, codes[kept], X[kept] if weight is None else times[:, None] * X[kept])
+    return counts, totals
+
+
+def gap(source: Moments, target: Moments, unseen: str = "skip", kappa: float = KAPPA) -> Array:
+    """g_0 = mean_S - mean_T and g_k = mean_S^k - mean_T^k for k = 1..K, as rows (K+1 x m).
+
+    A class that the source lacks has no gap (a zero row). A class that the target has not shown yet:
+    "zero" takes its mean as the zero vector, as the authors' code does, so that g_k is the source's mean itself;
+    "skip" leaves it out; "shrink" scales every class gap by n_k/(n_k + kappa), which is 0 for such a class.
+
+    >>> s = Moments.of(np.array([[2.0], [6.0]]), np.array([0, 1]), 2)
+    >>> t = Moments.of(np.array([[1.0]]), np.array([0]), 2)
+    >>> [gap(s, t, how).ravel().tolist() for how in ("zero", "skip")]
+    [[3.0, 1.0, 6.0], [3.0, 1.0, 0.0]]
+    """
+    weight = gap_weights(source.counts, target.counts, unseen, kappa)
+    return (source.means - target.means) * weight[:, None]
+
+
+def gap_weights(source: Array, target: Array, unseen: str, kappa: float = KAPPA) -> Array:
+    """What each gap is multiplied by, from both sides' counts (of all rows, then of each class); see `gap`.
+
+    >>> gap_weights(np.array([2.0, 2.0, 0.0]), np.array([5.0, 5.0, 5.0]), "shrink")
+    array([1. , 0.5, 0. ])
+    """
+    if unseen not in UNSEEN:
+        raise unknown("rule for unseen classes", unseen, UNSEEN)
+    weight = np.where(source > 0, np.ones_like(target), 0.0)
+    weight[..., 0] *= target[0] > 0
+    if unseen == "skip":
+        weight[..., 1:] *= target[1:] > 0
+    elif unseen == "shrink":
+        weight[..., 1:] *= target[1:] / (target[1:] + kappa)
+    return weight
+
+
+def discrepancy(A: Array | None, G: Array) -> float:
+    """sum_k |A^T g_k|^2, the aggregate MMD distance in the paper's objective for A; A = None is the identity.
+
+    >>> discrepancy(None, np.array([[3.0, 4.0]]))
+    25.0
+    """
+    P = G if A is None else G @ A
+    return float(np.einsum("ij,ij->", P, P))

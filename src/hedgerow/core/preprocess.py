@@ -1,0 +1,261 @@
+"""Preprocessing as named steps that compose: some look at one instance, some at the statistics of its domain.
+
+| step          | formula                                   | looks at                                        |
+|---------------|-------------------------------------------|-------------------------------------------------|
+| `row-minmax`  | (x - min x) / (max x - min x)             | the instance                                    |
+| `unit`        | x / |x|, a zero row stays zero            | the instance                                    |
+| `signed-sqrt` | sign(x) sqrt|x|                           | the instance                                    |
+| `zscore`      | (x - mean) / sd, per feature              | the domain; on the stream: what was learned     |
+| `centre`      | x - mean, per feature                     | the domain; on the stream: what was learned     |
+| `scale`       | x / sd within the sources, per feature    | the sources, once                               |
+| `auto`        | `signed-sqrt`, `unit` if nothing is below 0, else `scale` | the sources, once               |
+
+A source is scaled by its own statistics. The target starts with those of its unlabelled rows; each learned instance is
+folded in *after* it was used, so nothing looks ahead. Without unlabelled rows the average of the sources' statistics
+stands in, with the weight of one instance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hedgerow.core.arrays import Array, Matrix, canonical, dense, is_sparse
+from hedgerow.core.errors import InputError, unknown
+
+CONSTANT = 1e-13  # a feature whose sd is below this share of its mean only varies by rounding
+DENSE_LIMIT = 2**30  # bytes; centring makes a sparse matrix dense, and beyond this we refuse to do it unasked
+
+
+def row_minmax(X: Matrix) -> Matrix:
+    """(x - min x)/(max x - min x) for each row; a constant row becomes zero. Sparse rows must be non-negative.
+
+    >>> row_minmax(np.array([[1.0, 3.0, 2.0]]))
+    array([[0. , 1. , 0.5]])
+    """
+    if is_sparse(X):
+        X = canonical(X)  # to find a minimum scipy would make it so in place
+        low = X.min(axis=1).toarray().ravel()
+        if (low < 0).any() or (np.diff(X.indptr) == X.shape[1]).any():
+            return X.__class__(row_minmax(X.toarray()))
+        return _scale_rows(X, X.max(axis=1).toarray().ravel())
+    low = X.min(axis=1, keepdims=True)
+    span = X.max(axis=1, keepdims=True) - low
+    return (X - low) / np.where(span == 0, 1, span)
+
+
+def unit(X: Matrix, out: Array | None = None) -> Matrix:
+    """x/|x| for each row; a zero row stays zero. Dense rows of floats are written to `out`, if given: X itself, say.
+
+    >>> unit(np.array([[3.0, 4.0], [0.0, 0.0]]))
+    array([[0.6, 0.8],
+           [0. , 0. ]])
+    """
+    if is_sparse(X):
+        X = canonical(X)
+        row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+        return _scale_rows(X, np.sqrt(np.bincount(row, X.data.astype(np.float64) ** 2, X.shape[0])))
+    norm = np.sqrt(np.einsum("...i,...i->...", X, X))[..., None]
+    return np.divide(X, np.where(norm == 0, 1, norm), out=out if out is not None and out.dtype.kind == "f" else None)
+
+
+def signed_sqrt(X: Matrix) -> Matrix:
+    """sign(x) sqrt|x|, entry by entry.
+
+    >>> signed_sqrt(np.array([[4.0, -9.0]]))
+    array([[ 2., -3.]])
+    """
+    if is_sparse(X):
+        root = canonical(X).copy()
+        root.data = np.sign(root.data) * np.sqrt(np.abs(root.data))
+        return root
+    return np.sign(X) * np.sqrt(np.abs(X))
+
+
+def _scale_rows(X: Matrix, scale: Array) -> Matrix:
+    data = X.data / np.repeat(np.where(scale == 0, 1, scale), np.diff(X.indptr)).astype(X.dtype)
+    return X.__class__((data, X.indices.copy(), X.indptr.copy()), shape=X.shape)
+
+
+INSTANCE_STEPS = {"row-minmax": row_minmax, "unit": unit, "signed-sqrt": signed_sqrt}
+DOMAIN_STEPS = ("zscore", "centre", "scale")
+AUTO = "auto"
+
+
+@dataclass
+class Running:
+    """Running mean and variance of a domain: n, and sums of x - shift and (x - shift)^2 (the shift keeps digits)."""
+
+    n: Array
+    shift: Array
+    total: Array
+    squares: Array
+
+    @classmethod
+    def of(cls, X: Array) -> Running:
+        """The statistics of these rows, in double precision whatever theirs is."""
+        shift = X.mean(axis=0, dtype=np.float64)
+        D = X - shift
+        return cls(np.array([float(len(X))]), shift, D.sum(axis=0), (D * D).sum(axis=0))
+
+    @classmethod
+    def average(cls, parts: Sequence[Running]) -> Running:
+        """One instance's worth of the average of several domains' statistics."""
+        mean = np.mean([p.shift + p.total / p.n for p in parts], axis=0)
+        variance = np.mean([p.variance for p in parts], axis=0)
+        return cls(np.ones(1), mean, np.zeros_like(mean), variance)
+
+    @classmethod
+    def frozen(cls, parts: Sequence[Running]) -> Running:
+        """The pooled variance within the domains, about zero: for a scale that does not move."""
+        n = sum(float(p.n[0]) for p in parts)
+        within = sum(p.variance * p.n[0] for p in parts) / n
+        zero = np.zeros_like(parts[0].shift)
+        return cls(np.ones(1), zero, zero.copy(), np.where(within > 0, within, 1.0))
+
+    @property
+    def variance(self) -> Array:
+        """Variance of each feature so far."""
+        return np.asarray(self.squares / self.n - (self.total / self.n) ** 2)
+
+    def scale(self, X: Array, step: str, learned: Array | None = None) -> Array:
+        """X scaled row by row; with `learned` (a mask) each such row is folded in after it was scaled."""
+        D = X - self.shift
+        if learned is not None and len(X) == 1:  # no running sums
+            out = self.scale(X, step)
+            if learned[0]:
+                self.n[0] += 1
+                self.total += D[0]
+                self.squares += D[0] * D[0]
+            return out
+        if learned is None:
+            n, total, squares = self.n[:, None], self.total[None], self.squares[None]
+        else:
+            n, total, squares = self._before_each_row(D, learned)
+        out = D - total / n
+        if step != "centre":
+            sd = np.sqrt(np.maximum(squares / n - (total / n) ** 2, 0))
+            out /= np.where(sd <= CONSTANT * np.abs(self.shift), 1, sd)
+        return np.asarray(out, dtype=X.dtype)
+
+    def _before_each_row(self, D: Array, learned: Array) -> tuple[Array, Array, Array]:
+        """Statistics before each row, by running sums (the same additions, in the same order, as one by one)."""
+        kept = learned[:, None] * D
+        n = self.n[0] + np.concatenate([[0], np.cumsum(learned)])[:, None]
+        total = np.cumsum(np.vstack([self.total, kept]), axis=0)
+        squares = np.cumsum(np.vstack([self.squares, kept * D]), axis=0)
+        self.n[0], self.total[:], self.squares[:] = n[-1, 0], total[-1], squares[-1]
+        return n[:-1], total[:-1], squares[:-1]
+
+
+def parse(steps: str | Sequence[str] | None) -> tuple[str, ...]:
+    """The steps as a tuple of known names; one string may join several with '+'.
+
+    >>> parse("signed-sqrt+unit")
+    ('signed-sqrt', 'unit')
+    """
+    names = () if steps is None else tuple(steps.split("+")) if isinstance(steps, str) else tuple(steps)
+    names = tuple(str(name).strip() for name in names if str(name).strip() not in ("", "none"))
+    for name in names:
+        if name not in INSTANCE_STEPS and name not in DOMAIN_STEPS and name != AUTO:
+            raise unknown("preprocessing step", name, [*INSTANCE_STEPS, *DOMAIN_STEPS, AUTO])
+    return names
+
+
+def chosen(steps: tuple[str, ...], parts: Sequence[Matrix]) -> tuple[str, ...]:
+    """The steps with `auto` replaced by what fits the data: square roots for counts and other non-negative values.
+
+    >>> chosen(("auto", "centre"), [np.array([[0.0, 2.0]])])
+    ('signed-sqrt', 'unit', 'centre')
+    """
+    if AUTO not in steps:
+        return steps
+    negative = any(X.shape[0] and X.min() < 0 for X in parts)
+    own = ("scale",) if negative else ("signed-sqrt", "unit")
+    return tuple(name for step in steps for name in (own if step == AUTO else (step,)))
+
+
+class Preprocess:
+    """A composition of steps for the sources (each by its own statistics) and for the target (running statistics).
+
+    >>> pre = Preprocess(("centre", "unit"))
+    >>> sources, warmup = pre.start([np.array([[1.0, 2.0], [3.0, 2.0]])], np.array([[4.0, 0.0], [6.0, 0.0]]))
+    >>> sources[0].tolist(), warmup.tolist()
+    ([[-1.0, 0.0], [1.0, 0.0]], [[-1.0, 0.0], [1.0, 0.0]])
+    >>> pre.apply(np.array([[9.0, 0.0]]))
+    array([[1., 0.]])
+    """
+
+    def __init__(self, steps: str | Sequence[str] | None, running: dict[int, Running] | None = None) -> None:
+        self.steps = parse(steps)
+        self.running = running or {}
+
+    def start(self, sources: Sequence[Matrix], warmup: Matrix) -> tuple[list[Matrix], Matrix]:
+        """Scaled sources and scaled warm-up rows; remembers the target's statistics for `apply` and `fold`."""
+        sources = list(sources)
+        self.steps = chosen(self.steps, [*sources, warmup])
+        for i, step in enumerate(self.steps):
+            if step in INSTANCE_STEPS:
+                sources = [INSTANCE_STEPS[step](X) for X in sources]
+                warmup = INSTANCE_STEPS[step](warmup) if warmup.shape[0] else warmup
+                continue
+            sources, warmup = [_densified(X, step) for X in sources], _densified(warmup, step)
+            own = [Running.of(X) for X in sources]
+            if step == "scale":
+                rows = warmup if len(warmup) else np.zeros((1, warmup.shape[1]))
+                self.running[i] = Running.frozen(own or [Running.of(rows)])
+                sources = [self.running[i].scale(X, step) for X in sources]
+                warmup = self.running[i].scale(warmup, step)
+                continue
+            if len(warmup) or own:
+                self.running[i] = Running.of(warmup) if len(warmup) else Running.average(own)
+            else:
+                self.running[i] = Running.of(np.zeros((1, warmup.shape[1])))
+            sources = [stats.scale(X, step) for stats, X in zip(own, sources, strict=True)]
+            warmup = self.running[i].scale(warmup, step)
+        return sources, warmup
+
+    def apply(self, X: Matrix) -> Matrix:
+        """Target rows by the statistics so far; nothing is remembered."""
+        return self._through(X, None)
+
+    def fold(self, X: Matrix, learned: Array) -> Matrix:
+        """Target rows in order, each by the statistics before it; the learned ones are folded in."""
+        return self._through(X, learned)
+
+    def _through(self, X: Matrix, learned: Array | None) -> Matrix:
+        for i, step in enumerate(self.steps):
+            if step in INSTANCE_STEPS:
+                X = INSTANCE_STEPS[step](X)
+            else:
+                X = self.running[i].scale(_densified(X, step), step, None if step == "scale" else learned)
+        return X
+
+    def arrays(self) -> dict[str, Array]:
+        """The running statistics as named arrays (the arrays themselves, not copies)."""
+        return {f"pre.{i}.{name}": getattr(stats, name) for i, stats in self.running.items() for name in vars(stats)}
+
+    @classmethod
+    def of_arrays(cls, steps: Sequence[str], arrays: dict[str, Array]) -> Preprocess:
+        """The inverse of `arrays`."""
+        names = ("n", "shift", "total", "squares")
+        running = {
+            i: Running(*(arrays[f"pre.{i}.{name}"] for name in names))
+            for i, step in enumerate(steps)
+            if step in DOMAIN_STEPS
+        }
+        return cls(steps, running)
+
+
+def _densified(X: Matrix, step: str) -> Array:
+    if not is_sparse(X):
+        return np.asarray(X)
+    size = X.shape[0] * X.shape[1] * X.dtype.itemsize
+    if size > DENSE_LIMIT:
+        raise InputError(
+            f"preprocessing step {step!r} makes a sparse matrix dense: {X.shape[0]} x {X.shape[1]} would take "
+            f"{size / 2**30:.1f} GiB; use preprocess='unit' for sparse data"
+        )
+    return dense(X)

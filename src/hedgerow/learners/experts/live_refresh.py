@@ -1,0 +1,192 @@
+"""The refresh on the live path, in pieces: no call has to wait for more than a few passes over the projections.
+
+Labelled rows wait until there are enough of them for one matrix product with the means and sums. When a refresh is due,
+only the factors R_i are computed. From then on a row is projected by A as it still is, and corrected:
+
+    z_i = A_i^T x - C_i^T (M_i x - L T x),    C_i = D_i (R_i R_i^T)^{-1} mu G_i A_i
+
+while every label pays for one more piece of the rest: C_i of one source, then A_i -= (M_i - L T)^T C_i for some
+features at a time, until A is what the refresh makes of it. The predictions are those of a refresh done at once.
+
+So that rounding does not add up, each refresh ends with some products computed anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from math import ceil
+
+import numpy as np
+
+from hedgerow.core.arrays import Array
+from hedgerow.learners.experts.block_refresh import Due, Moving
+
+PIECE = 3.5  # size of a piece in flops, over those of one row's projection; a matrix product does these faster
+PASS = 8  # flops that reading and writing a number of A takes the time of
+ROOM = 64  # most rows that wait
+
+
+class Stepping:
+    """Projections that follow the labels row by row. `seen` labels were learned before."""
+
+    def __init__(self, moving: Moving, seen: int) -> None:
+        from hedgerow.kernels import refresh as solver
+        from hedgerow.kernels import windows as kernels
+        from hedgerow.kernels.rows import product_row, row_product
+
+        moving.settle()
+        self._kernels, self._solver = kernels, solver
+        self._row_product, self._product_row = row_product, product_row
+        n, K1, d = moving.P.shape
+        m, dtype = len(moving.H), moving.H.dtype
+        self.moving, self._seen, self._every = moving, seen, moving.refresh.every
+        self._sources = max(1, int(PIECE * m * n / (6 * K1 * K1)))  # whose C_i is one piece
+        self._enough = max(4, min(ROOM, int(PIECE * n * d / ((n + 1) * K1)) // 4 * 4))
+        room = self._enough + ceil(n / self._sources) + 1
+        self._rows, self._Z, self.waiting = np.empty((room, m), dtype=dtype), np.empty((room, n * d), dtype=dtype), 0
+        self._labels, self._weights = np.zeros(room, dtype=np.int64), np.empty(room)
+        # where rows wait: as often as they count, their projections, labels, weights; `waiting` is the next place
+        self.buffers = self._rows, self._Z, self._labels, self._weights
+        self._products = np.empty((room, len(moving.basis) + room), dtype=dtype)
+        self._ahead = np.empty(len(moving.basis), dtype=dtype)  # products of the row projected last,
+        self._is_ahead = False  # if T is still the same
+        self._Mx, self._Tx = np.empty(n * K1, dtype=dtype), np.empty(K1, dtype=dtype)
+        self._due: Due | None = None
+        self._known, self._prepared = 0, False  # waiting rows with their products; whether a refresh was prepared
+        self._then, self._copied = np.empty(moving.T.shape, dtype=dtype), False  # T as it was when the refresh fell due
+        self._solved = self._written = 0
+        steps, solving = max(1, self._every - 3 - self._every // self._enough), ceil(n / self._sources)
+        slices = max(1, min(round((K1 + PASS) / PIECE), steps - solving - 2))  # rather larger pieces than two at once
+        self._slice = ceil(m / slices)  # features of a piece, all about as many
+        self._gaps = np.empty((n, K1, self._slice), dtype=dtype)
+        self._moves = np.empty((n, self._slice, d), dtype=dtype)
+        self._at_once = ceil((solving + ceil(m / self._slice) + 2) / steps)
+        self._pieces: Iterator[None] = iter(())
+
+    @property
+    def under_way(self) -> bool:
+        """Whether a refresh is being worked off."""
+        return self._due is not None
+
+    @property
+    def _free(self) -> bool:
+        """Whether no piece to come needs T A and T as they are."""
+        return self._due is None or self._copied
+
+    @property
+    def plain(self) -> bool:
+        """Whether a projection of the next row is the product with H, and nothing else is to be done with it."""
+        return self._due is None and not self._nearly_due
+
+    @property
+    def _nearly_due(self) -> bool:
+        """Whether the next label is one of the window's last two."""
+        return -(self._seen + 1) % self._every < 2
+
+    def project(self, x: Array, z: Array) -> None:
+        """A_i^T x of all spaces into z (nd)."""
+        moving, due, r = self.moving, self._due, self._written
+        self._row_product(x, moving.H, z)
+        if self._nearly_due:  # what can be done before the refresh, is now
+            self._product_row(moving.basis, x, self._ahead)
+            self._is_ahead = True
+        if due is not None:
+            self._product_row(moving.M, x, self._Mx, r)
+            self._product_row(self._then if self._copied else moving.T, x, self._Tx, r)
+            mu = moving.refresh.mu
+            self._solver.correct(z, self._Mx, self._Tx, self._solved, mu, *due, moving.MA, moving.TA)
+
+    def learned(self, weight: float) -> None:
+        """There is one more row in the buffers; then some of the work that waits."""
+        self.waiting += 1
+        self._seen += 1
+        left = -self._seen % self._every
+        if left < 2 and self._is_ahead:
+            np.multiply(self._ahead, weight, out=self._products[self.waiting - 1, : len(self._ahead)])
+            self._known += 1
+        if left == 0:
+            self._fall_due()
+        elif left == 1 and self.waiting == 1 and self._due is None:
+            self.moving.prepare()
+            self._prepared = True
+        elif left == 2 or self.waiting == len(self._rows):
+            self._take_in()
+        elif self._free and self.waiting > (2 - left) % self._enough:  # so that there are enough when two are left
+            self._take_in(min(self.waiting - (2 - left) % self._enough, self._enough))
+        else:
+            self._do_pieces()
+
+    def _fall_due(self) -> None:
+        self._finish_pieces()
+        since = self._labels[: self.waiting].copy() if self._prepared else None
+        self._take_in()
+        self._due, self._solved, self._written = self.moving.due(since), 0, 0
+        self._pieces = self._work(self._due)
+
+    def finish(self) -> None:
+        """Everything that waits, now."""
+        self._finish_pieces()
+        self._take_in()
+
+    def _finish_pieces(self) -> None:
+        for _ in self._pieces:
+            pass
+
+    def _do_pieces(self) -> None:
+        for _ in range(self._at_once):
+            next(self._pieces, None)
+
+    def _take_in(self, most: int = ROOM) -> None:
+        """The first waiting rows join T, and the products follow."""
+        moving, target, kernels, B = self.moving, self.moving.target, self._kernels, min(most, self.waiting)
+        if not B:
+            return
+        while not self._free:
+            next(self._pieces, None)
+        if self._known < B:
+            kernels.few_products(self._rows[:B], moving.basis, self._products)
+        kernels.take_in(
+            B, *self.buffers, self._products, moving.TS, moving.TT, moving.TA, moving.T,
+            target.count, target.class_counts, target.total, target.class_totals,
+        )  # fmt: skip
+        self._known, self._prepared, self._is_ahead = 0, False, False
+        left, self.waiting = slice(B, self.waiting), self.waiting - B
+        if self.waiting:
+            for buffer in self.buffers:
+                buffer[: self.waiting] = buffer[left]
+
+    def _work(self, due: Due) -> Iterator[None]:
+        """The rest of a refresh, piece by piece."""
+        moving, (n, K1, d), m = self.moving, self.moving.P.shape, len(self.moving.H)
+        for i in range(0, n, self._sources):
+            moving.finish(i, min(i + self._sources, n), due)
+            self._solved = i + self._sources
+            if self._solved >= n:
+                np.copyto(self._then, moving.T)
+                self._copied = True
+            yield
+        M, H, C = moving.M.reshape(n, K1, m), moving.H.reshape(m, n, d), due.C
+        # the first is half as large: it finds nothing of what it needs in the cache
+        for a, b in pairwise([0, *range(max(1, self._slice // 2), m, self._slice), m]):
+            width = b - a
+            G, moves = self._gaps[:, :, :width], self._moves[:, :width]
+            self._kernels.gaps(a, M, self._then, due.shares, G)
+            np.matmul(G.transpose(0, 2, 1), C, out=moves)
+            self._kernels.subtract(a, moves, H)
+            self._written = a + width
+            yield
+        self._due, self._copied = None, False
+        self._anchor(moving.refreshes)
+
+    def _anchor(self, turn: int) -> None:
+        """Products of the sources' means k, or of the target's sum k, from the vectors themselves; in turn."""
+        moving, (n, K1, d), k = self.moving, self.moving.P.shape, turn // 3 % len(self._Tx)
+        M, T = moving.M.reshape(n, K1, -1), moving.T
+        if turn % 3 == 0:
+            moving.TA[:, k] = (T[k] @ moving.H).reshape(n, d)
+        elif turn % 3 == 1:
+            moving.MA[:, k] = [M[i, k] @ moving.H[:, i * d : (i + 1) * d] for i in range(n)]
+        else:
+            moving.TS[:, k] = (moving.M @ T[k]).reshape(n, K1)
+            moving.TT[k] = moving.TT[:, k] = T @ T[k]

@@ -1,0 +1,211 @@
+"""Recursive least squares with a prior, one row or one block at a time, with the same numbers.
+
+Several heads share one P (d x d); their weights stand side by side in M (d x q). A row z with targets y:
+
+    k = P z / (r + z' P z),   M += k (y - z' M),   P -= k z' P           r = 1/weight of the row
+
+Block form (exact): S = diag(r) + Z P Z' = L L',  E = L^-1 (Y - Z M),  G = L^-1 Z P;  the fits before each label are
+Y - diag(L) E, all at once, and afterwards M += G' E, P -= G' G. A row without a label is one of infinite r.
+
+The rows of G and E wait until `fold` adds them up in one product: until then P is P - G' G and M is M + G' E, and
+reading them costs z' P - (z' G') G and z' M + (z' G') E. So one instance reads P once and never writes it, and a long
+block reads and writes it once, however often it is cut.
+
+P is symmetric, and only its upper triangle is kept up to date: an update is half the work, and a live step reads half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from hedgerow.core.arrays import Array
+
+NEVER = 1e30  # r of a row that is predicted and not learned
+
+
+class Regression:
+    """A view on the arrays P, M and, if rows wait from call to call, on G, E and their number; changes are in place."""
+
+    def __init__(self, arrays: Mapping[str, Array]) -> None:
+        self.P, self.M = arrays["P"], arrays["M"]
+        d, q = self.M.shape
+        self.kept = arrays.get("G", np.empty((0, d))), arrays.get("E", np.empty((0, q)))
+        self.G, self.E = self.kept
+        self.count = arrays.get("waiting", np.zeros(1, np.int64))
+
+    @staticmethod
+    def arrays(P: Array, M: Array, room: int) -> dict[str, Array]:
+        """The arrays of a regression that starts at P and M and folds after at most `room` labels."""
+        d, q = M.shape
+        return {"P": P, "M": M, "G": np.zeros((room, d)), "E": np.zeros((room, q)), "waiting": np.zeros(1, np.int64)}
+
+    @property
+    def waiting(self) -> int:
+        """How many labels are not folded in yet."""
+        return int(self.count[0])
+
+    def fit(self, Z: Array) -> Array:
+        """Z M, by all labels so far."""
+        from hedgerow.kernels.rows import times
+
+        n, fits = self.waiting, times(Z, self.M)
+        if n:
+            fits += (Z @ self.G[:n].T) @ self.E[:n]
+        return fits
+
+    def run(self, Z: Array, Y: Array, noise: Array, before: Array | None = None, stored: Array | None = None) -> Array:
+        """Fits of each row before its label (B x q). `noise` is r, a number a row; `before` is `fit(Z)` of one row.
+
+        `stored` is Z times the matrix P as it is stored, if known (overwritten).
+
+        >>> r = Regression(Regression.arrays(np.eye(2), np.zeros((2, 1)), 2))
+        >>> r.run(np.array([[1.0, 0.0], [1.0, 0.0]]), np.ones((2, 1)), np.ones(2)).ravel().round(6).tolist()
+        [0.0, 0.5]
+        """
+        if len(Z) == 1:
+            return self._run_row(Z, Y, noise[0], self.fit(Z) if before is None else before)
+        n, fits = self.waiting, Z @ self.M
+        PZ = symmetric_product(Z, self.P) if stored is None else stored
+        if n:
+            along = self.G[:n] @ Z.T
+            fits += along.T @ self.E[:n]
+            along *= -1
+            add_product(PZ, along, self.G[:n])
+        S = PZ @ Z.T
+        S.flat[:: len(S) + 1] += noise
+        L = np.linalg.cholesky(S)
+        E, G = solve_lower(L, Y - fits), solve_lower(L, PZ)
+        learned = noise < NEVER
+        end = n + int(learned.sum())
+        np.compress(learned, G, axis=0, out=self.G[n:end])
+        np.compress(learned, E, axis=0, out=self.E[n:end])
+        self.count[0] = end
+        return np.asarray(Y - np.diag(L)[:, None] * E)
+
+    def _run_row(self, Z: Array, Y: Array, noise: float, fits: Array) -> Array:
+        if noise < NEVER:
+            from hedgerow.kernels.ridge import learn_row
+
+            learn_row(self.P, Z[0], Y[0] - fits[0], noise, self.G, self.E, self.waiting)
+            self.count[0] += 1
+        return fits
+
+    def move(self, U: Array, stored: Array, change: Array) -> None:
+        """M += P U' change, by all labels so far: as if the targets of rows learned before had changed (times weight).
+
+        `stored` is U times the matrix P as it is stored.
+        """
+        n = self.waiting
+        add_product(self.M, stored, change)
+        self.E[:n] -= (self.G[:n] @ U.T) @ change
+
+    def open(self, rows: int) -> None:
+        """So many rows more can be run before anything is folded."""
+        if self.waiting + rows > len(self.G):
+            self.fold()
+        if rows > len(self.G):
+            self.G, self.E = np.empty((rows, self.G.shape[1])), np.empty((rows, self.E.shape[1]))
+
+    def close(self) -> None:
+        """What waits beyond the room that is kept is folded."""
+        if self.G is not self.kept[0]:
+            self.fold()
+            self.G, self.E = self.kept
+
+    def fold(self) -> None:
+        """What waits goes into M and P: one product each."""
+        n = self.waiting
+        if n:
+            add_product(self.M, self.G[:n], self.E[:n])
+            subtract_gram(self.P, self.G[:n])
+            self.count[0] = 0
+
+
+def symmetric_product(Z: Array, P: Array) -> Array:
+    """Z P for a symmetric P (C-contiguous) of which only the upper triangle is read.
+
+    >>> symmetric_product(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[1.0, 2.0], [9.0, 3.0]])).tolist()
+    [[1.0, 2.0], [2.0, 3.0]]
+    """
+    if len(Z) == 1:
+        from hedgerow.kernels.rows import symmetric_row
+
+        out = np.empty((1, len(P)))
+        symmetric_row(P, Z[0], out[0])
+        return out
+
+    from scipy.linalg.blas import dsymm
+
+    return np.asarray(dsymm(1.0, P.T, np.ascontiguousarray(Z).T, lower=1).T)
+
+
+def solve_lower(L: Array, B: Array) -> Array:
+    """L^-1 B for a lower triangle L (both C-contiguous; B is overwritten).
+
+    >>> solve_lower(np.array([[2.0, 0.0], [1.0, 1.0]]), np.array([[4.0], [5.0]])).tolist()
+    [[2.0], [3.0]]
+    """
+    from scipy.linalg.blas import dtrsm
+
+    return np.asarray(dtrsm(1.0, L.T, B.T, side=1, overwrite_b=True).T)
+
+
+def add_product(M: Array, G: Array, E: Array) -> None:
+    """M += G' E in place (M C-contiguous).
+
+    >>> M = np.ones((1, 2))
+    >>> add_product(M, np.array([[2.0]]), np.array([[1.0, 3.0]]))
+    >>> M.tolist()
+    [[3.0, 7.0]]
+    """
+    from scipy.linalg.blas import dgemm
+
+    out = dgemm(1.0, np.ascontiguousarray(E).T, np.ascontiguousarray(G).T, beta=1.0, c=M.T, trans_b=1, overwrite_c=True)
+    if not np.shares_memory(out, M):
+        raise ValueError("M must be a C-contiguous matrix of doubles")
+
+
+def subtract_gram(P: Array, G: Array) -> None:
+    """P -= G' G in the upper triangle, in place (P C-contiguous): no second matrix of its size.
+
+    >>> P = np.eye(2)
+    >>> subtract_gram(P, np.array([[0.5, 1.0]]))
+    >>> np.triu(P).tolist()
+    [[0.75, -0.5], [0.0, 0.0]]
+    """
+    from scipy.linalg.blas import dsyrk
+
+    out = dsyrk(-1.0, np.ascontiguousarray(G).T, beta=1.0, c=P.T, lower=1, overwrite_c=True)
+    if not np.shares_memory(out, P):
+        raise ValueError("P must be a C-contiguous matrix of doubles")
+
+
+def with_rows(P: Array, M: Array, U: Array, targets: Array, weight: float) -> tuple[Array, Array]:
+    """P and M after the rows of U were learned too, with these targets and this weight each (copies)."""
+    PU = P @ U.T
+    A = np.linalg.solve(U @ PU + np.eye(len(U)) / weight, PU.T).T
+    return P - A @ PU.T, M + A @ (targets - U @ M)
+
+
+def source_prior(G: list[Array], sums: list[Array], weights: Array, codes: Array, lam: float, trust: float) -> Array:
+    """M_0 = (lam I + g sum_i w_i G_i)^-1 g sum_i w_i Z_i' C[y_i], from Gram matrices and class sums (mergeable).
+
+    Shapes: G_i d x d, sums_i K x d, codes K x q; result d x q.
+    """
+    d = len(G[0])
+    gram = lam * np.eye(d)
+    cross = np.zeros((d, codes.shape[1]))
+    for w, g, s in zip(weights, G, sums, strict=True):
+        gram += trust * w * g
+        cross += trust * w * (s.T @ codes)
+    return np.asarray(np.linalg.solve(gram, cross))
+
+
+def deviation_prior(G: list[Array], d: int, lam: float, trust: float, tau: float) -> Array:
+    """P_0 = (lam I + g sum_i G_i)^-1 + tau I: the sources' posterior, and a free deviation of the target's weights."""
+    gram = lam * np.eye(d)
+    for g in G:
+        gram += trust * g
+    return np.asarray(np.linalg.inv(gram) + tau * np.eye(d))
