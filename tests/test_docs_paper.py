@@ -16,7 +16,7 @@ from laws import fitted, make_task
 
 from hedgerow import OnlineTransferClassifier, load
 from hedgerow.align import refreshed
-from hedgerow.methods.readings import READINGS, as_table, resolve
+from hedgerow.learners.readings import READINGS, as_table, resolve
 from hedgerow.paper import published
 from hedgerow.paper.experiments import PARTS
 

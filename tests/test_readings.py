@@ -10,7 +10,7 @@ from laws import METHODS, fitted, make_task
 
 from hedgerow import OnlineTransferClassifier, split
 from hedgerow.core.errors import InputError
-from hedgerow.methods.readings import CHOICES, READINGS, as_table, resolve
+from hedgerow.learners.readings import CHOICES, READINGS, as_table, resolve
 from hedgerow.mix import Hedge
 
 TWELVE = {  # algorithms.md, section 2: paper, authors' code

@@ -12,9 +12,9 @@ from hedgerow.align.identity import Identity
 from hedgerow.align.mmd import BDA, JDA, TCA
 from hedgerow.align.refresh import refreshed
 from hedgerow.align.spaces import Landmarks, WhitenedPCA, Whitening
-from hedgerow.core.registry import Registry
+from hedgerow.core.registry import Parts
 
-ALIGNERS: Registry[type[Aligner]] = Registry("aligner")
+ALIGNERS = Parts("aligner")
 for _name, _aligner in (
     ("identity", Identity),
     ("tca", TCA),
@@ -34,7 +34,8 @@ def register_aligner(name: str, aligner: type[Aligner], *, replace: bool = False
     >>> register_aligner("identity", Identity) is ALIGNERS["identity"]
     True
     """
-    return ALIGNERS.register(name, aligner, replace=replace)
+    ALIGNERS.register(name, aligner, replace=replace)
+    return aligner
 
 
 __all__ = [

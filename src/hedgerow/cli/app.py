@@ -78,7 +78,7 @@ def methods(
     """The methods and what they are made of."""
     from hedgerow.cli import terminal
     from hedgerow.methods import METHODS
-    from hedgerow.methods.readings import as_table
+    from hedgerow.learners.readings import as_table
 
     if readings:
         rows = as_table()

@@ -78,6 +78,41 @@ class Moments:
             S,
         )
 
+    def padded(self, K: int) -> Moments:
+        """The same with K classes; of those beyond its own it has no instance.
+
+        >>> Moments.empty(1, 2).padded(3).class_counts.tolist()
+        [0.0, 0.0, 0.0]
+        """
+        extra = K - len(self.class_counts)
+        if not extra:
+            return self
+        counts, totals = np.pad(self.class_counts, (0, extra)), np.pad(self.class_totals, ((0, extra), (0, 0)))
+        return Moments(self.count, self.total, counts, totals, self.scatter)
+
+    def add(self, X: Matrix, y: Array, weight: Array | None = None) -> None:
+        """Labelled rows (y >= 0) join in place, each counted `weight` times (None: once).
+
+        >>> moments = Moments.empty(1, 2)
+        >>> moments.add(np.array([[3.0], [5.0]]), np.array([1, -1]))
+        >>> moments.total.tolist(), moments.class_counts.tolist()
+        ([3.0], [0.0, 1.0])
+        """
+        if len(y) == 1 and not is_sparse(X):  # one row needs no matrix of all classes
+            if y[0] >= 0:
+                times = 1.0 if weight is None else float(weight[0])
+                counted = times * X[0]
+                self.count[0] += times
+                self.total[:] += counted
+                self.class_counts[y[0]] += times
+                self.class_totals[y[0]] += counted
+            return
+        counts, totals = class_sums(X, y, len(self.class_counts), weight)
+        self.class_counts[:] += counts
+        self.class_totals[:] += totals
+        self.count[0] += counts.sum()
+        self.total[:] += totals.sum(axis=0)
+
     @property
     def counts(self) -> Array:
         """N, then N_k of each class (K+1)."""

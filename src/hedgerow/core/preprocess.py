@@ -17,7 +17,7 @@ stands in, with the weight of one instance.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -233,12 +233,17 @@ class Preprocess:
                 X = self.running[i].scale(_densified(X, step), step, None if step == "scale" else learned)
         return X
 
-    def arrays(self) -> dict[str, Array]:
-        """The running statistics as named arrays (the arrays themselves, not copies)."""
-        return {f"pre.{i}.{name}": getattr(stats, name) for i, stats in self.running.items() for name in vars(stats)}
+    def arrays(self) -> tuple[dict[str, Array], dict[str, Array]]:
+        """The statistics as named arrays (the arrays themselves): those that never change, and those that do."""
+        fixed: dict[str, Array] = {}
+        running: dict[str, Array] = {}
+        for i, stats in self.running.items():
+            side = fixed if self.steps[i] == "scale" else running
+            side |= {f"pre.{i}.{name}": value for name, value in vars(stats).items()}
+        return fixed, running
 
     @classmethod
-    def of_arrays(cls, steps: Sequence[str], arrays: dict[str, Array]) -> Preprocess:
+    def of_arrays(cls, steps: Sequence[str], arrays: Mapping[str, Array]) -> Preprocess:
         """The inverse of `arrays`."""
         names = ("n", "shift", "total", "squares")
         running = {

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from functools import partial
 from importlib.metadata import entry_points
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from hedgerow.core.errors import InputError, unknown
+from hedgerow.core.json_values import of_json
 
 T = TypeVar("T")
 
@@ -59,3 +62,60 @@ class Registry(Generic[T]):
         for point in entry_points(group=f"hedgerow.{self.kind}s"):
             if point.name == name:
                 self._parts[name] = point.load()
+
+
+class Parts(Registry[Any]):
+    """A table of classes of parts (aligners, heads, mixers): frozen dataclasses of their options, or of none.
+
+    A part may be asked for by its name, or given as an object; either way it can be written to JSON and back.
+    An entry may fix some of the options: `partial(PassiveAggressive, rule="pa2")`.
+    """
+
+    def make(self, choice: Any, given: Mapping[str, Any]) -> Any:
+        """An object as it is; a part by name with those of the given options that it has, None left out."""
+        if not isinstance(choice, str):
+            return choice
+        open_options = self.options(choice)
+        return self[choice](**{k: v for k, v in given.items() if k in open_options and v is not None})
+
+    def options(self, name: str) -> set[str]:
+        """What can be chosen of a part by name."""
+        entry = self[name]
+        fixed = set(entry.keywords) if isinstance(entry, partial) else set()
+        return {field.name for field in _fields(_class(entry))} - fixed
+
+    def to_json(self, part: Any) -> dict[str, Any]:
+        """The name of a part's class and all its options."""
+        for name, entry in self._parts.items():
+            fixed = entry.keywords if isinstance(entry, partial) else {}
+            if type(part) is _class(entry) and all(getattr(part, k) == v for k, v in fixed.items()):
+                return {"name": name, "options": self._options(part)}
+        raise InputError(
+            f"{part!r} cannot be saved: register its class first, register_{self.kind}(name, {type(part).__name__})"
+        )
+
+    def from_json(self, data: Mapping[str, Any]) -> Any:
+        """The inverse of `to_json`; the class must be registered here too."""
+        name = data["name"]
+        try:
+            entry = self[name]
+        except InputError as error:
+            raise InputError(
+                f"the model has the {self.kind} {name!r}, which is not registered here: "
+                f"call register_{self.kind}({name!r}, its class) first"
+            ) from error
+        cls = _class(entry)
+        return of_json(cls, data["options"]) if is_dataclass(cls) else cls(**data["options"])
+
+    def _options(self, part: Any) -> dict[str, Any]:
+        if not is_dataclass(part) and vars(part):
+            raise InputError(f"{part!r} cannot be saved: make its class a dataclass of its options")
+        return {field.name: getattr(part, field.name) for field in _fields(type(part))}
+
+
+def _class(entry: Any) -> Any:
+    return entry.func if isinstance(entry, partial) else entry
+
+
+def _fields(cls: Any) -> Any:
+    return fields(cls) if is_dataclass(cls) else ()

@@ -35,7 +35,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         and the paper's: pa, paio, homotl-1, homotl-2, homotlms, oddm-fixed, oddm.
     reading : "general" (our defaults for any data), "authors" (the released code), "paper" (the text as printed) or
         "table" (what reproduces the published table). It sets every option below that is None;
-        `hedgerow.methods.readings` has the whole list.
+        `hedgerow.learners.readings` has the whole list.
     aligner : name or object of `hedgerow.align`; None is the method's own (JDA for the ODDM methods).
     dim : upper limit of the dimension of an aligned space; `dim_` says what the data allowed.
     rank : upper limit of the dimension of our own learner's spaces: a leaner, faster model at some price in mistakes.

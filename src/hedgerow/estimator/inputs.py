@@ -16,7 +16,7 @@ from hedgerow.core.labels import as_labels, classes_of, is_missing
 from hedgerow.core.preprocess import parse
 from hedgerow.methods import METHODS, Recipe
 from hedgerow.methods.build import Options
-from hedgerow.methods.readings import Reading, resolve
+from hedgerow.learners.readings import Reading, resolve
 
 NUMBERS = ("dim", "rank", "rounds", "C", "mu", "eta", "lam", "refresh_every", "beta", "horizon")
 WHOLE = ("dim", "rank", "rounds", "refresh_every")

@@ -2,40 +2,52 @@
 
 A head is an object with `block(W, Z, y) -> F`: the scores before each label, with W (K x d) updated in place. What a
 head keeps beside W is its `memory`.
-To add one, subclass `StepwiseHead`, write its `step`, and register it: `register_head("mine", Mine)`.
+To add one, subclass `StepwiseHead`, write its `step`, and register it: `register_head("mine", Mine)`. An object can be
+given as it is, `OnlineTransferClassifier(head=Mine())`; to be saved its class must be registered too.
 """
 
 from __future__ import annotations
 
-from hedgerow.core.registry import Registry
+from functools import partial
+
+from hedgerow.core.errors import InputError
+from hedgerow.core.registry import Parts
 from hedgerow.core.rule_numbers import RULES
 from hedgerow.heads.arow import AROW, AROW_RULES
 from hedgerow.heads.base import Head, StepwiseHead, train
 from hedgerow.heads.pa import PassiveAggressive
 
-HEADS: Registry[type[Head]] = Registry("head")
+HEADS = Parts("head")
+WITHOUT_C = ("perceptron", "pa")  # rules in which C plays no part
 for _name in RULES:
-    HEADS.register(_name, PassiveAggressive)
+    _fixed = {"C": 5.0} if _name in WITHOUT_C else {}
+    HEADS.register(_name, partial(PassiveAggressive, rule=_name, **_fixed))
 for _name in AROW_RULES:
-    HEADS.register(_name, AROW)
+    HEADS.register(_name, partial(AROW, rule=_name))
 
 
 def register_head(name: str, head: type[Head], *, replace: bool = False) -> type[Head]:
-    """Make a head class, called as head(name, C), known by a name, for `OnlineTransferClassifier(head=name)`.
+    """Make a head class known by a name, for `OnlineTransferClassifier(head=name)` and for model files.
 
-    >>> register_head("pa1", PassiveAggressive) is HEADS["pa1"]
+    >>> class Mine(PassiveAggressive): pass
+    >>> register_head("mine", Mine) is HEADS["mine"]
     True
+    >>> HEADS.unregister("mine")
     """
-    return HEADS.register(name, head, replace=replace)
+    HEADS.register(name, head, replace=replace)
+    return head
 
 
-def make_head(name: str, C: float) -> Head:
-    """The head of this name with aggressiveness C.
+def make_head(choice: str | Head, C: float | None = None) -> Head:
+    """The head of this name, with aggressiveness C if it has one; an object stays as it is.
 
-    >>> make_head("pa1", C=5.0)
-    PassiveAggressive(rule='pa1', C=5.0)
+    >>> make_head("pa1", C=2.0)
+    PassiveAggressive(rule='pa1', C=2.0)
     """
-    return HEADS[name](name, C)
+    head = HEADS.make(choice, {"C": C})
+    if not isinstance(head, Head):
+        raise InputError(f"head={choice!r}: give the name of a head, or an object of a subclass of hedgerow.heads.Head")
+    return head
 
 
 __all__ = ["AROW", "HEADS", "Head", "PassiveAggressive", "StepwiseHead", "make_head", "register_head", "train"]

@@ -14,6 +14,7 @@ changes. Ties go to the lowest class.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ FULL, DIAGONAL = AROW_RULES = ("arow", "arow-diagonal")
 LARGEST = 2**30  # bytes of one covariance; beyond we refuse to keep it unasked
 
 
+@dataclass(frozen=True)
 class AROW(Head):
     """A head that remembers, beside W, how sure it is of every direction.
 
@@ -38,12 +40,14 @@ class AROW(Head):
     [[0.33, 0.0], [0.0, 1.0]]
     """
 
-    def __init__(self, rule: str = FULL, C: float = 5.0) -> None:
-        if rule not in AROW_RULES:
-            raise unknown("update rule", rule, AROW_RULES)
-        if not C > 0:
-            raise InputError(f"C={C}: the aggressiveness must be positive")
-        super().__init__(rule, C)
+    rule: str = FULL
+    C: float = 5.0
+
+    def __post_init__(self) -> None:
+        if self.rule not in AROW_RULES:
+            raise unknown("update rule", self.rule, AROW_RULES)
+        if not self.C > 0:
+            raise InputError(f"C={self.C}: the aggressiveness must be positive")
 
     def memory(self, d: int, dtype: Any = np.float64) -> Array:
         """S before the first label."""

@@ -14,10 +14,10 @@ SOURCE_PASSES = ("last", "average")
 
 
 class Head(ABC):
-    """A linear multiclass classifier f = W z with W of shape K x d, learned one labelled row at a time."""
+    """A linear multiclass classifier f = W z with W of shape K x d, learned one labelled row at a time.
 
-    def __init__(self, rule: str, C: float) -> None:
-        self.rule, self.C = rule, C
+    A head with options is a frozen dataclass of them; C, if it has one, is the estimator's.
+    """
 
     def memory(self, d: int, dtype: Any = np.float64) -> Array | None:
         """What the head keeps beside W, before the first label; it goes to `block` as `memory=`. None: nothing."""
@@ -52,9 +52,6 @@ class Head(ABC):
     @abstractmethod
     def averaged(self, W: Array, Z: Array, y: Array) -> Array:
         """The mean of the weights after each row of the pass; W ends at the last ones."""
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(rule={self.rule!r}, C={self.C!r})"
 
 
 class StepwiseHead(Head):

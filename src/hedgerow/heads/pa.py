@@ -17,6 +17,8 @@ of C; where there is no C (`perceptron`, `pa`), any weight above zero is one ste
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from hedgerow.core.arrays import Array
@@ -26,8 +28,9 @@ from hedgerow.heads.base import Head
 from hedgerow.kernels.common import EVEN
 
 
+@dataclass(frozen=True)
 class PassiveAggressive(Head):
-    """A head of the passive-aggressive family, run by the compiled loop.
+    """A head of the passive-aggressive family, run by the compiled loop; a subclass runs by its own methods.
 
     >>> head, W = PassiveAggressive("pa"), np.zeros((3, 2))
     >>> head.block(W, np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([2, 2]))
@@ -35,12 +38,19 @@ class PassiveAggressive(Head):
            [-0.5,  0. ,  0.5]])
     """
 
-    def __init__(self, rule: str = "pa1", C: float = 5.0) -> None:
-        if rule not in RULES:
-            raise unknown("update rule", rule, RULES)
-        if not C > 0:
-            raise InputError(f"C={C}: the aggressiveness must be positive")
-        super().__init__(rule, C)
+    rule: str = "pa1"
+    C: float = 5.0
+
+    def __post_init__(self) -> None:
+        if self.rule not in RULES:
+            raise unknown("update rule", self.rule, RULES)
+        if not self.C > 0:
+            raise InputError(f"C={self.C}: the aggressiveness must be positive")
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the compiled loops, which know these rules and no others, may stand in for its methods."""
+        return type(self) is PassiveAggressive
 
     def block(self, W: Array, Z: Array, y: Array, weight: Array | None = None) -> Array:
         """Prequential scores of a block; W in place."""
@@ -60,6 +70,9 @@ class PassiveAggressive(Head):
         memory: Array | None = None,
     ) -> None:
         """All heads in one compiled loop."""
+        if not self.compiled:
+            super().blocks(W, which, space, Z, y, weight, F, memory)
+            return
         from hedgerow.kernels import heads as kernels
 
         even = EVEN if weight is None else weight

@@ -26,16 +26,13 @@ def predict(
     vote: bool,
     F: Array,
     f: Array,
-    largest: float,
 ) -> int:
-    """The class of one row x; x is kept in `last`. -1 if |x|^2 is above `largest`.
+    """The class of one row x; x is kept in `last`.
 
     `raw` (nd) has the projections of x, or is to have them: x H. Of unit length if asked, they go to z, the experts'
     scores to F (N x K), and their average by the weights p, or that of their votes, to f (K).
     """
     N, K, d = W.shape
-    if not squared(x) <= largest:
-        return -1
     if project:
         row_product(x, H, raw)
     for j in range(len(x)):
@@ -60,9 +57,16 @@ def predict(
 
 
 @njit(cache=True)
+def same(x: Array, last: Array) -> bool:
+    """Whether x is the row that `predict` scored last."""
+    different = 0
+    for j in range(len(x)):
+        different += x[j] != last[j]
+    return different == 0
+
+
+@njit(cache=True)
 def learn(
-    x: Array,
-    last: Array,
     label: int,
     weight: float,
     z: Array,
@@ -80,28 +84,24 @@ def learn(
     mixture_loss: Array,
     expert_loss: Array,
     expert_mistakes: Array,
-) -> bool:
+    votes: Array,
+) -> None:
     """The label of the row that `predict` scored: counters, Hedge's weights p for the next row, the online heads.
 
-    beta = 0 is the anytime rule. False, and nothing done, if x is not that row.
+    beta = 0 is the anytime rule. What each expert said goes to `votes`.
     """
-    different = 0
-    for j in range(len(x)):
-        different += x[j] != last[j]
-    if different:
-        return False
     d = W.shape[2]
     seen[0] += 1
     mistakes[0] += best(f) != label
     for e in range(len(W)):
-        if best(F[e]) != label:
+        votes[e] = best(F[e])
+        if votes[e] != label:
             expert_mistakes[e] += 1
             expert_loss[e] += 1.0
             mixture_loss[0] += p[e]
     weigh(expert_loss, rate(beta, seen[0], len(p)), p)
     for e in which:
         learn_row(W[e], z[space[e] * d : (space[e] + 1) * d], F[e], label, rule, C * weight)
-    return True
 
 
 @njit(cache=True)

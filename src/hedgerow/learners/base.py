@@ -1,74 +1,108 @@
-"""What every learner on a stream has in common: its state, its blocks, its counters, the moments of its target.
+"""The contract of every learner on a stream: its arrays, its blocks, its rows, its counters.
 
-`State` is a flat dict of named arrays and all that changes along the stream; a plan is what never does. A learner's
-`run` is the only place where its state changes, and one instance is a block of one.
+A learner is a plan (the composition, as JSON), constants (arrays that never change after `fit`, shared by many models)
+and a state (arrays that do). Reading changes neither. What a learner puts off for speed it works off in `flush`; after
+that its arrays alone say what it knows. `run` takes rows in blocks, `predict_row` and `learn_row` one at a time, with the
+same predictions.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from hedgerow.core.arrays import Array, Matrix, rows_from
-from hedgerow.core.moments import Moments, class_sums, discrepancy, gap
+from hedgerow.core.constants import Constants
+from hedgerow.core.interrupts import uninterrupted
+from hedgerow.core.moments import Moments, discrepancy, gap
 from hedgerow.core.preprocess import Preprocess
+from hedgerow.core.registry import Registry
+
+if TYPE_CHECKING:
+    from hedgerow.learners.layout import Layout
 
 State = dict[str, Array]
 BLOCK = 256  # rows taken at once where nothing else ends a block earlier
-MOMENTS = ("count", "total", "class_counts", "class_totals")
 
 
 @dataclass(frozen=True)
 class Trace:
-    """What happened on a block, for people, plots and tests: a row an instance."""
+    """What happened on a block, for people, plots and tests: a row an instance.
+
+    `scores` (B x K) are the combined ones, `weights` (B x N) who was trusted, `votes` (B x N) what each expert said.
+    """
 
     scores: Array
     weights: Array
-    expert_predictions: Array
+    votes: Array
 
     @property
     def predictions(self) -> Array:
-        """argmax of the combined scores: the prediction made before the label."""
+        """argmax of the combined scores: the prediction made before the label (Eq. 7)."""
         return np.asarray(self.scores.argmax(axis=1))
 
 
-class OnlineLearner(ABC):
-    """A plan and its state. Rows come raw; labels are codes 0..K-1, or -1 for an instance that is only predicted."""
+class Prediction:
+    """One row's prediction: its class, the combined scores (K), who is trusted (N), and what each expert says (N)."""
 
-    plan: Any
-    pre: Preprocess
-    block = BLOCK
-    _state: State
+    __slots__ = ("_expert_scores", "code", "scores", "weights")
+
+    def __init__(self, code: int, scores: Array, weights: Array, expert_scores: Array) -> None:
+        self.code, self.scores, self.weights, self._expert_scores = code, scores, weights, expert_scores
 
     @property
-    def state(self) -> State:
-        """The arrays themselves, up to date."""
-        self._settle()
-        return self._state
+    def votes(self) -> Array:
+        """The class that each expert names for itself."""
+        return np.asarray(self._expert_scores.argmax(axis=1))
 
-    @state.setter
-    def state(self, state: State) -> None:
-        self._state = state
+    def trace(self) -> Trace:
+        """The same as a block of one row."""
+        return Trace(self.scores[None], self.weights[None], self.votes[None])
 
-    def _settle(self) -> None:  # noqa: B027 (most learners write everything at once)
-        """Write to the arrays what was put off."""
 
-    def __reduce__(self) -> tuple[type[Self], tuple[Any, State]]:
-        return type(self), (self.plan, self.state)  # views share their arrays with the state, also after a copy
+LEARNERS: Registry[type[OnlineLearner]] = Registry("learner")
 
-    def copy(self) -> Self:
-        """An independent learner with the same state."""
-        return type(self)(self.plan, {name: array.copy() for name, array in self.state.items()})  # type: ignore[call-arg]
 
-    def learned(self) -> State:
-        """The arrays with nothing put off: those of two learners that know the same are equal, up to rounding."""
-        return self.state
+def register_learner(learner: type[OnlineLearner], *, replace: bool = False) -> type[OnlineLearner]:
+    """Make a kind of learner known by its `kind`, so that its models can be loaded. Usable as a decorator."""
+    return LEARNERS.register(learner.kind, learner, replace=replace)
+
+
+class OnlineLearner(ABC):
+    """A plan, its constants and its state. Rows come raw; labels are codes 0..K-1, or -1 for one that is not known."""
+
+    kind: ClassVar[str]
+    plan: Any
+    constants: Constants
+    state: State
+    pre: Preprocess
+    block = BLOCK
+    damaged = ""  # why it cannot go on, should an error have cut a step in two
+
+    def __init__(self, plan: Any, constants: Constants, state: State) -> None:
+        self.plan, self.constants, self.state = plan, constants, state
+        self.pre = Preprocess.of_arrays(plan.steps, {**constants, **state})
+        self.target = Moments.of_arrays(state, "target")
 
     # -- what a kind of learner says ----------------------------------------------------------------------------
+
+    @abstractmethod
+    def plan_to_json(self) -> dict[str, Any]:
+        """The plan as plain lists and numbers."""
+
+    @classmethod
+    @abstractmethod
+    def plan_from_json(cls, data: Mapping[str, Any]) -> Any:
+        """The inverse of `plan_to_json`; whatever is wrong with the data is an error."""
+
+    @classmethod
+    @abstractmethod
+    def layout(cls, plan: Any) -> Layout:
+        """Name, shape, type and range of every array of constants and state."""
 
     @property
     @abstractmethod
@@ -100,92 +134,72 @@ class OnlineLearner(ABC):
     def dtype(self) -> np.dtype[Any]:
         """The type of the numbers it computes with."""
 
-    @property
-    @abstractmethod
-    def period(self) -> int | None:
-        """After how many labels `_turn` is due; None: never."""
-
     @abstractmethod
     def scores(self, X: Matrix) -> Array:
-        """Combined scores (B x K) by the state as it is; nothing is remembered."""
+        """Combined scores (B x K) of rows by what was learned so far."""
 
     @abstractmethod
     def expert_scores(self, X: Matrix) -> Array:
-        """Each expert's own scores (B x N x K) by the state as it is."""
+        """Each expert's own scores (B x N x K) by what was learned so far."""
 
     @abstractmethod
     def probabilities(self, scores: Array) -> Array:
         """Combined scores as probabilities."""
 
     @abstractmethod
-    def _predict_and_learn(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> tuple[Trace, float]:
-        """A block of preprocessed rows, each predicted before its label; and the loss of the mixture."""
+    def _run_block(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> tuple[Trace, float]:
+        """Preprocessed rows, each predicted before its label, which is then learned; and the loss of the mixture."""
 
     @abstractmethod
-    def _turn(self) -> None:
-        """What happens every `period` labels."""
-
-    def _projection(self, source: int) -> Array | None:
-        """The linear projection of a source's space; None is the identity."""
-        return None
+    def predict_row(self, x: Array) -> Prediction:
+        """One dense row by what was learned so far."""
 
     # -- what is known ------------------------------------------------------------------------------------------
 
     @property
     def n_classes(self) -> int:
         """K, the classes met so far."""
-        return len(self._state["target.class_counts"])
+        return len(self.state["target.class_counts"])
 
     @property
     def seen(self) -> int:
         """Labels learned so far."""
-        return int(self._state["seen"][0])
+        return int(self.state["seen"][0])
 
     @property
     def mistakes(self) -> int:
         """Mistakes so far, each counted when its label was learned."""
-        return int(self._state["mistakes"][0])
+        return int(self.state["mistakes"][0])
 
     @property
     def mixture_loss(self) -> float:
         """The loss that the mixture suffered so far."""
-        return float(self._state["mixture_loss"][0])
-
-    def source(self, i: int) -> Moments:
-        """Moments of source i, in the input space of its alignment."""
-        return Moments(*(self._state[f"source.{name}"][i] for name in MOMENTS))
+        return float(self.state["mixture_loss"][0])
 
     @property
-    def target(self) -> Moments:
-        """Moments of the target so far."""
-        return Moments.of_arrays(self._state, "target")
+    def n_sources(self) -> int:
+        """How many sources it was fitted on."""
+        return len(self.constants["source.count"])
+
+    def source(self, i: int) -> Moments:
+        """Moments of source i, in the input space of its alignment; of classes met later it has no instance."""
+        return Moments(*(self.constants[f"source.{name}"][i] for name in MOMENTS)).padded(self.n_classes)
+
+    def projection(self, i: int) -> Array | None:
+        """The linear projection of source i's space as it is now; None is the identity."""
+        return None
+
+    def target_now(self) -> Moments:
+        """The moments of the target, with all labels learned so far."""
+        return self.target
 
     def discrepancies(self) -> Array:
-        """sum_k |A^T g_k|^2 for each source, over the classes that both sides have shown."""
-        n = len(self._state["source.count"])
-        return np.array([discrepancy(self._projection(i), gap(self.source(i), self.target, "skip")) for i in range(n)])
+        """sum_k |A^T g_k|^2 for each source, over the classes that both sides have shown (Eq. 12)."""
+        target = self.target_now()
+        found = [discrepancy(self.projection(i), gap(self.source(i), target, "skip")) for i in range(self.n_sources)]
+        return np.array(found)
 
     # -- learning -----------------------------------------------------------------------------------------------
-
-    def step(self, x: Array, y: int) -> Trace:
-        """Predict one instance, then learn its label."""
-        return self.run(x[None], np.array([y]))
-
-    def quick_predict(self, x: object) -> int:
-        """The class of x, should x be a row that can be used as it is, and its path be a short one; otherwise -1."""
-        return -1
-
-    def quick_learn(self, x: object, y: int) -> bool:
-        """The label of such a row; otherwise False, and nothing is learned."""
-        return False
-
-    def predict_row(self, x: Array) -> int:
-        """The class of one dense row by the state as it is."""
-        return int(self.scores(x[None])[0].argmax())
-
-    def learn_row(self, x: Array, y: int, weight: float) -> None:
-        """The label of one dense row."""
-        self.run(x[None], np.array([y]), None, None if weight == 1 else np.array([weight]))
 
     def run(self, X: Matrix, y: Array, known: int | None = None, weight: Array | None = None) -> Trace:
         """Predict and learn rows in order, block by block, with the same predictions as one by one.
@@ -193,13 +207,15 @@ class OnlineLearner(ABC):
         `known` limits the prediction to the first classes: a label beyond was met here for the first time.
         `weight` (>= 0, float64) says how much each label counts for the heads and the class moments, None: one each.
         A mistake, an expert's loss and the bound count every label as one; a label of weight 0 is none at all.
+        Whatever interrupts it, a block was learned whole or not at all.
         """
         if weight is not None:
             y = np.where(weight > 0, y, -1)
-        traces = [
-            self._block(rows_from(X, a, b), y[a:b], known, None if weight is None else weight[a:b])
-            for a, b in self._blocks(y)
-        ]
+        traces = []
+        for a in range(0, len(y), self.block):
+            b = min(a + self.block, len(y))
+            with uninterrupted():
+                traces.append(self._whole(rows_from(X, a, b), y[a:b], known, None if weight is None else weight[a:b]))
         if not traces:
             n = len(self.expert_names)
             return Trace(np.empty((0, self.n_classes)), np.empty((0, n)), np.empty((0, n), dtype=np.int64))
@@ -207,55 +223,88 @@ class OnlineLearner(ABC):
             return traces[0]
         return Trace(*(np.concatenate([getattr(t, f) for t in traces]) for f in Trace.__dataclass_fields__))
 
-    def _blocks(self, y: Array) -> Iterator[tuple[int, int]]:
-        """Row ranges that end at the next turn, or after `block` rows."""
-        labels = self.seen + np.cumsum(y >= 0)
-        ends = set(range(self.block, len(y), self.block)) | {len(y)}
-        if self.period:
-            ends |= set((np.flatnonzero((labels % self.period == 0) & (y >= 0)) + 1).tolist())
-        start = 0
-        for end in sorted(ends):
-            if end > start:
-                yield start, end
-            start = end
+    def learn_row(self, x: Array, y: int, weight: float) -> Trace:
+        """The label of one dense row, and what was predicted for it."""
+        return self.run(x[None], np.array([y]), None, None if weight == 1 else np.array([weight]))
 
-    def _block(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> Trace:
-        state, labelled = self._state, y >= 0
-        X = self.pre.fold(X, labelled)
-        trace, loss = self._predict_and_learn(X, y, known, weight)
-        state["expert_mistakes"] += ((trace.expert_predictions != y[:, None]) & labelled[:, None]).sum(axis=0)
+    @property
+    def can_fail(self) -> bool:
+        """Whether a part from outside takes part in a step: its errors must not leave half a block behind."""
+        return False
+
+    def _whole(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> Trace:
+        """A block, learned whole or not at all."""
+        before = None
+        if self.can_fail:
+            self.flush()
+            before = {name: array.copy() for name, array in self.state.items()}
+        try:
+            return self._step(X, y, known, weight)
+        except BaseException as error:
+            if before is None:
+                self.damaged = f"{type(error).__name__}: {error}"
+            else:
+                self._restore(before)
+            raise
+
+    def _restore(self, before: State) -> None:
+        self.flush()  # what half a block left pending must not be worked off later
+        for name, array in before.items():
+            self.state[name][...] = array
+
+    def _step(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> Trace:
+        state, labelled = self.state, y >= 0
+        trace, loss = self._run_block(self.pre.fold(X, labelled), y, known, weight)
+        state["expert_mistakes"] += ((trace.votes != y[:, None]) & labelled[:, None]).sum(axis=0)
         state["mistakes"] += int(((trace.predictions != y) & labelled).sum())
         state["mixture_loss"] += loss
         state["seen"] += int(labelled.sum())
-        self._fold_target(X, y, weight)
-        if self.period and labelled.any() and self.seen % self.period == 0:
-            self._turn()
         return trace
-
-    def _fold_target(self, X: Matrix, y: Array, weight: Array | None) -> None:
-        if len(y) == 1 and isinstance(X, np.ndarray):  # one row needs no matrix of all classes
-            if y[0] >= 0:
-                self._fold_row(X[0], y[0], 1.0 if weight is None else weight[0])
-            return
-        counts, totals = class_sums(X, y, self.n_classes, weight)
-        self._state["target.class_counts"] += counts
-        self._state["target.class_totals"] += totals
-        self._state["target.count"] += counts.sum()
-        self._state["target.total"] += totals.sum(axis=0)
-
-    def _fold_row(self, x: Array, y: int, weight: float) -> None:
-        times_x = weight * x
-        self._state["target.class_counts"][y] += weight
-        self._state["target.class_totals"][y] += times_x
-        self._state["target.count"] += weight
-        self._state["target.total"] += times_x
 
     def grow(self, n_classes: int) -> None:
         """Room for classes met for the first time: no instances yet."""
         extra = n_classes - self.n_classes
-        for side, axis in (("target", 0), ("source", 1)):
-            for name in ("class_counts", "class_totals"):
-                pad_axis(self._state, f"{side}.{name}", axis, extra)
+        for name in ("target.class_counts", "target.class_totals"):
+            pad_axis(self.state, name, 0, extra)
+        self.target = Moments.of_arrays(self.state, "target")
+
+    # -- arrays -------------------------------------------------------------------------------------------------
+
+    def flush(self) -> None:  # noqa: B027 (a learner that puts nothing off has nothing to do)
+        """Work off what was put off: the arrays alone then say what was learned."""
+
+    def copy(self) -> Self:
+        """An independent learner that knows the same; the constants are shared. Both are flushed."""
+        self.flush()
+        return type(self)(self.plan, self.constants, {name: array.copy() for name, array in self.state.items()})
+
+    def arrays(self) -> State:
+        """Constants and a copy of the state, flushed, in one table; the learner itself is left as it is."""
+        return {**self.constants, **{name: array.copy() for name, array in self.state.items()}}
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self.copy()
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Any, Constants, State]]:
+        twin = self.copy()
+        return type(self), (twin.plan, twin.constants, twin.state)
+
+
+MOMENTS = ("count", "total", "class_counts", "class_totals")
+
+
+def bookkeeping(sources: list[Moments], warmup: Matrix, K: int, experts: int) -> tuple[State, State]:
+    """What every learner keeps: constants (moments of the sources) and state (those of the target, counters)."""
+    constants: State = {}
+    for name in MOMENTS:
+        parts = [getattr(part, name) for part in sources or [Moments.empty(warmup.shape[1], K)]]
+        constants[f"source.{name}"] = np.stack(parts)[: len(sources)]
+    state: State = Moments.of(warmup, None, K).arrays("target")
+    state["expert_mistakes"] = np.zeros(experts, dtype=np.int64)
+    state["mixture_loss"] = np.zeros(1)
+    for name in ("seen", "mistakes"):
+        state[name] = np.zeros(1, dtype=np.int64)
+    return constants, state
 
 
 def pad_axis(state: State, name: str, axis: int, extra: int) -> None:

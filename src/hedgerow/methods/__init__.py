@@ -1,7 +1,21 @@
-"""Methods: the table of recipes, the readings of the paper, and the offline stage that builds a learner from them."""
+"""Methods: the table of recipes, which options each one reads, and the offline stage that builds a learner."""
 
 from __future__ import annotations
 
-from hedgerow.methods.recipes import METHODS, ORIGINAL, OWN_STEPS, RECIPES, Recipe, register_method
+from hedgerow.learners.experts.recipe import ORIGINAL, Recipe
+from hedgerow.learners.method import Method, Options
+from hedgerow.learners.readings import Reading, reading_of
+from hedgerow.methods.recipes import METHODS, OWN_STEPS, RECIPES, register_method
 
-__all__ = ["METHODS", "ORIGINAL", "OWN_STEPS", "RECIPES", "Recipe", "register_method"]
+__all__ = [
+    "METHODS",
+    "ORIGINAL",
+    "OWN_STEPS",
+    "RECIPES",
+    "Method",
+    "Options",
+    "Reading",
+    "Recipe",
+    "reading_of",
+    "register_method",
+]

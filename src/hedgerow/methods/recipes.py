@@ -1,4 +1,4 @@
-"""Every system of the paper's table as a composition of parts. Check it against the paper at a glance:
+"""Every system of the paper's table, and ours, as a composition of parts. Check it against the paper at a glance:
 
 | method       | spaces         | experts                                       | mixer             | refresh          |
 |--------------|----------------|-----------------------------------------------|-------------------|------------------|
@@ -15,42 +15,15 @@ A new method is a new row: `register_method("mine", Recipe(...))`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hedgerow.core.registry import Registry
+from hedgerow.learners.experts.recipe import ORIGINAL, Recipe
+from hedgerow.learners.method import Method
+from hedgerow.learners.ridge.recipe import RidgeRecipe
+
+METHODS: Registry[Method] = Registry("method")
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """A method: which spaces, which experts in them, how they are mixed, whether the spaces are refreshed.
-
-    spaces "shared": one for all sources pooled; "per-source": one for each. `frozen` says which source classifiers
-    stay as experts ("each", "pooled" or ""), `online` where the online heads start ("zero" or "pooled"). In per-source
-    spaces every space has its own frozen and its own online head. `log_experts` fixes the N in beta's ln N; None: by
-    the reading. `ridge` names the spaces of our own learner (`hedgerow.learners.ridge.learner`), `steps` the
-    preprocessing that a method brings along for the reading "general".
-
-    >>> RECIPES["oddm"].aligner, RECIPES["oddm"].refresh
-    ('jda', True)
-    """
-
-    title: str
-    spaces: str
-    aligner: str
-    frozen: str
-    online: str
-    mixer: str
-    refresh: bool = False
-    log_experts: str | None = None
-    reference: str = ""
-    ridge: tuple[str, ...] = ()
-    steps: tuple[str, ...] | None = None
-
-
-METHODS: Registry[Recipe] = Registry("method")
-
-
-def register_method(name: str, recipe: Recipe, *, replace: bool = False) -> Recipe:
+def register_method(name: str, recipe: Method, *, replace: bool = False) -> Method:
     """Make a recipe known by a name, for `OnlineTransferClassifier(method=name)` and every table and figure.
 
     >>> register_method("oddm", RECIPES["oddm"]) is METHODS["oddm"]
@@ -59,32 +32,23 @@ def register_method(name: str, recipe: Recipe, *, replace: bool = False) -> Reci
     return METHODS.register(name, recipe, replace=replace)
 
 
-ORIGINAL = "ln N"  # HomOTL-II and HomOTLMS define beta with their own number of experts, whatever the reading
-
-RECIPES = {
-    "pa": Recipe("PA", "shared", "identity", "", "zero", "single", reference="Crammer et al. 2006"),
-    "paio": Recipe("PAIO", "shared", "identity", "", "pooled", "single", reference="Wu et al. 2017"),
-    "homotl-1": Recipe("HomOTL-I", "shared", "identity", "pooled", "zero", "loss", reference="Zhao et al. 2014"),
-    "homotl-2": Recipe(
-        "HomOTL-II", "shared", "identity", "pooled", "zero", "hedge", log_experts=ORIGINAL, reference="Zhao et al. 2014"
-    ),
-    "homotlms": Recipe(
-        "HomOTLMS", "shared", "identity", "each", "zero", "hedge", log_experts=ORIGINAL, reference="Wu et al. 2017"
-    ),
-    "oddm-fixed": Recipe(
-        "HomOTL-ODDM (fixed)", "per-source", "jda", "each", "zero", "hedge", reference="Du et al. 2020"
-    ),
-    "oddm": Recipe(
-        "HomOTL-ODDM", "per-source", "jda", "each", "zero", "hedge", refresh=True, reference="Du et al. 2020"
-    ),
+CRAMMER, ZHAO, WU, DU = "Crammer et al. 2006", "Zhao et al. 2014", "Wu et al. 2017", "Du et al. 2020"
+PAPER: dict[str, Method] = {
+    "pa": Recipe("PA", mixer="single", reference=CRAMMER),
+    "paio": Recipe("PAIO", online="pooled", mixer="single", reference=WU),
+    "homotl-1": Recipe("HomOTL-I", frozen="pooled", mixer="loss", reference=ZHAO),
+    "homotl-2": Recipe("HomOTL-II", frozen="pooled", mixer="hedge", log_experts=ORIGINAL, reference=ZHAO),
+    "homotlms": Recipe("HomOTLMS", frozen="each", mixer="hedge", log_experts=ORIGINAL, reference=WU),
+    "oddm-fixed": Recipe("HomOTL-ODDM (fixed)", "per-source", "jda", "each", mixer="hedge", reference=DU),
+    "oddm": Recipe("HomOTL-ODDM", "per-source", "jda", "each", mixer="hedge", refresh=True, reference=DU),
 }
 OWN_STEPS = ("auto", "centre", "unit")  # what fits the data, then each domain about its own mean
-RECIPES |= {
-    name: Recipe(title, "several", " + ".join(spaces), "", "sources", "bayes", ridge=spaces, steps=OWN_STEPS)
-    for name, title, spaces in (
-        ("hedgerow", "hedgerow", ("kernel", "white", "free", "pca", "recent")),
-        ("hedgerow-linear", "hedgerow (linear)", ("input", "white", "free", "pca", "recent")),
-    )
+OWN: dict[str, Method] = {
+    "hedgerow": RidgeRecipe("hedgerow", ("kernel", "white", "free", "pca", "recent"), steps=OWN_STEPS),
+    "hedgerow-linear": RidgeRecipe(
+        "hedgerow (linear)", ("input", "white", "free", "pca", "recent"), steps=OWN_STEPS
+    ),
 }
+RECIPES = PAPER | OWN
 for _name, _recipe in RECIPES.items():
     register_method(_name, _recipe)

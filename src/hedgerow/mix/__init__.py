@@ -22,13 +22,52 @@ which is here at most M_min + 5/4 sqrt(T ln N) + ln N.
 
 from __future__ import annotations
 
+from hedgerow.core.errors import InputError
+from hedgerow.core.registry import Parts
 from hedgerow.mix.adaptive import AdaHedge, Squint
 from hedgerow.mix.base import Exponential, Mixed, Mixer, Stepwise, simplex_projection, softmax, votes
 from hedgerow.mix.hedge import Hedge, Single, horizon_beta
 from hedgerow.mix.share import FixedShare, FixedShareLogLoss
 from hedgerow.mix.simplex import LogLoss, LossBased
 
+MIXERS = Parts("mixer")
+for _name, _mixer in (
+    ("hedge", Hedge),
+    ("adahedge", AdaHedge),
+    ("squint", Squint),
+    ("fixed-share", FixedShare),
+    ("fixed-share-log-loss", FixedShareLogLoss),
+    ("loss", LossBased),
+    ("log-loss", LogLoss),
+    ("single", Single),
+):
+    MIXERS.register(_name, _mixer)
+
+
+def register_mixer(name: str, mixer: type[Mixer], *, replace: bool = False) -> type[Mixer]:
+    """Make a mixer class known by a name, for `OnlineTransferClassifier(mixer=name)` and for model files.
+
+    >>> register_mixer("hedge", Hedge) is MIXERS["hedge"]
+    True
+    """
+    MIXERS.register(name, mixer, replace=replace)
+    return mixer
+
+
+def make_mixer(choice: str | Mixer, **given: object) -> Mixer:
+    """The mixer of this name with those of the given options that it has; an object stays as it is.
+
+    >>> make_mixer("hedge", beta=0.5, combination="vote")
+    Hedge(beta=0.5, combination='vote', proof='proved')
+    """
+    mixer = MIXERS.make(choice, given)
+    if not isinstance(mixer, Mixer):
+        raise InputError(f"mixer={choice!r}: give the name of a mixer, or an object of a subclass of hedgerow.mix.Mixer")
+    return mixer
+
+
 __all__ = [
+    "MIXERS",
     "AdaHedge",
     "Exponential",
     "FixedShare",
@@ -42,6 +81,8 @@ __all__ = [
     "Squint",
     "Stepwise",
     "horizon_beta",
+    "make_mixer",
+    "register_mixer",
     "simplex_projection",
     "softmax",
     "votes",

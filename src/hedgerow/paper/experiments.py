@@ -8,7 +8,7 @@ from typing import Any
 
 from hedgerow.core.errors import unknown
 from hedgerow.methods import METHODS
-from hedgerow.methods.readings import READINGS, resolve
+from hedgerow.learners.readings import READINGS, resolve
 from hedgerow.paper.tasks import FAMILY_SETTINGS, Task, settings
 
 # the parts of the report, and the group of runs that each one folds over

@@ -11,7 +11,7 @@ from typing import Any
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.evaluate.report import circumstances
 from hedgerow.methods import RECIPES
-from hedgerow.methods.readings import Reading, resolve
+from hedgerow.learners.readings import Reading, resolve
 from hedgerow.paper import published
 from hedgerow.paper.book import Book
 from hedgerow.paper.experiments import PARTS

@@ -13,7 +13,7 @@ from hedgerow.core.arrays import Array, dense
 from hedgerow.core.domains import Domain, split
 from hedgerow.core.errors import unknown
 from hedgerow.data import load
-from hedgerow.methods.readings import BASELINES, READINGS
+from hedgerow.learners.readings import BASELINES, READINGS
 
 WARMUP = 0.3  # share of the target that comes unlabelled and in advance
 

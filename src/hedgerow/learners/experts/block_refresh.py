@@ -20,29 +20,18 @@ class sums, whatever T_w. Rounding adds up along this path, so after `ANCHOR` re
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from hedgerow.core.arrays import Array, Matrix, Order, is_sparse, on_large_pages
-from hedgerow.core.moments import KAPPA, Moments
+from hedgerow.core.moments import Moments
 from hedgerow.core.rule_numbers import UNSEEN
 from hedgerow.kernels.common import EVEN
+from hedgerow.learners.experts.plan import Refresh
 
 Features = Array | slice
 ANCHOR = 128  # refreshes between two computations from scratch
-
-
-@dataclass(frozen=True)
-class Refresh:
-    """How the projections follow the labels: every `every` labels, with strength mu; `moments.gap` has the rest."""
-
-    every: int = 10
-    mu: float = 1.0
-    unseen: str = "zero"
-    inverse: str = "woodbury"
-    kappa: float = KAPPA
 
 
 class Window(NamedTuple):
@@ -58,7 +47,7 @@ class Window(NamedTuple):
 class Due(NamedTuple):
     """A refresh under way: weights D_i of the gaps, 1/counts, R_i with R_i R_i^T = I + mu G_i G_i^T.
 
-    C_i is that of the sources which `Moving.finish` has done.
+    C_i is that of the sources which `BlockRefresh.solve` has done.
     """
 
     D: Array
@@ -67,7 +56,7 @@ class Due(NamedTuple):
     C: Array
 
 
-class Moving:
+class BlockRefresh:
     """n projections side by side in one m x nd matrix H, and the low-rank part by which they moved since.
 
     `target` is updated in place along with them.
@@ -101,15 +90,24 @@ class Moving:
         """Whether rounding should be kept from adding up any further."""
         return self.refreshes >= ANCHOR
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """H becomes A itself."""
-        if not self._moved:
-            return
+        if self._moved:
+            self._add_moves(self.H)
+            self.P[:], self.U[:], self._moved = 0, 0, False
+
+    def projections(self) -> Array:
+        """A as it is now (m x nd), in an array of its own."""
+        A = self.H.copy()
+        if self._moved:
+            self._add_moves(A)
+        return A
+
+    def _add_moves(self, H: Array) -> None:
         n, K1, d = self.P.shape
-        add_product(self.H, self.T, self.U)
+        add_product(H, self.T, self.U)
         step = self.M.reshape(n, K1, -1).transpose(0, 2, 1) @ self.P
-        self.H.reshape(-1, n, d)[...] += step.transpose(1, 0, 2)
-        self.P[:], self.U[:], self._moved = 0, 0, False
+        H.reshape(-1, n, d)[...] += step.transpose(1, 0, 2)
 
     def project(self, X: Matrix) -> Array:
         """A_i^T x of rows (B x n x d) through the parts: nothing of size m is written, which counts for sparse rows."""
@@ -151,7 +149,7 @@ class Moving:
 
     def _refresh(self) -> None:
         due = self.due()
-        self.finish(0, len(self.P), due)
+        self.solve(0, len(self.P), due)
         self._solver.move(due.C, due.shares, self.P, self.U)
         self._moved = True
 
@@ -181,7 +179,7 @@ class Moving:
             self.counts, target.count, target.class_counts, UNSEEN[rule.unseen], rule.kappa, *self._weights
         )
 
-    def finish(self, first: int, last: int, due: Due) -> None:
+    def solve(self, first: int, last: int, due: Due) -> None:
         """The sources first:last of it: C_i, and M_i A_i and T A_i follow."""
         self._solver.solve(first, last, self.SS, self.TS, self.refresh.mu, *due, self.MA, self.TA)
 

@@ -20,22 +20,23 @@ from math import ceil
 import numpy as np
 
 from hedgerow.core.arrays import Array
-from hedgerow.learners.experts.block_refresh import Due, Moving
+from hedgerow.core.moments import Moments
+from hedgerow.learners.experts.block_refresh import BlockRefresh, Due
 
 PIECE = 3.5  # size of a piece in flops, over those of one row's projection; a matrix product does these faster
 PASS = 8  # flops that reading and writing a number of A takes the time of
 ROOM = 64  # most rows that wait
 
 
-class Stepping:
+class LiveRefresh:
     """Projections that follow the labels row by row. `seen` labels were learned before."""
 
-    def __init__(self, moving: Moving, seen: int) -> None:
+    def __init__(self, moving: BlockRefresh, seen: int) -> None:
         from hedgerow.kernels import refresh as solver
         from hedgerow.kernels import windows as kernels
         from hedgerow.kernels.rows import product_row, row_product
 
-        moving.settle()
+        moving.flush()
         self._kernels, self._solver = kernels, solver
         self._row_product, self._product_row = row_product, product_row
         n, K1, d = moving.P.shape
@@ -86,16 +87,20 @@ class Stepping:
 
     def project(self, x: Array, z: Array) -> None:
         """A_i^T x of all spaces into z (nd)."""
-        moving, due, r = self.moving, self._due, self._written
+        moving = self.moving
         self._row_product(x, moving.H, z)
         if self._nearly_due:  # what can be done before the refresh, is now
             self._product_row(moving.basis, x, self._ahead)
             self._is_ahead = True
-        if due is not None:
-            self._product_row(moving.M, x, self._Mx, r)
-            self._product_row(self._then if self._copied else moving.T, x, self._Tx, r)
-            mu = moving.refresh.mu
-            self._solver.correct(z, self._Mx, self._Tx, self._solved, mu, *due, moving.MA, moving.TA)
+        if self._due is not None:
+            self._correct(x, z, self._due)
+
+    def _correct(self, x: Array, z: Array, due: Due) -> None:
+        """A row projected by A as it still is, brought to where the refresh will have A."""
+        moving, at = self.moving, self._written
+        self._product_row(moving.M, x, self._Mx, at)
+        self._product_row(self._then if self._copied else moving.T, x, self._Tx, at)
+        self._solver.correct(z, self._Mx, self._Tx, self._solved, moving.refresh.mu, *due, moving.MA, moving.TA)
 
     def learned(self, weight: float) -> None:
         """There is one more row in the buffers; then some of the work that waits."""
@@ -112,7 +117,8 @@ class Stepping:
             self._prepared = True
         elif left == 2 or self.waiting == len(self._rows):
             self._take_in()
-        elif self._free and self.waiting > (2 - left) % self._enough:  # so that there are enough when two are left
+        elif self._free and self.waiting > (2 - left) % self._enough:
+            # so many now that a full group is pending when two labels are left in the window
             self._take_in(min(self.waiting - (2 - left) % self._enough, self._enough))
         else:
             self._do_pieces()
@@ -124,10 +130,44 @@ class Stepping:
         self._due, self._solved, self._written = self.moving.due(since), 0, 0
         self._pieces = self._work(self._due)
 
-    def finish(self) -> None:
-        """Everything that waits, now."""
+    def flush(self) -> None:
+        """Everything that is pending, now."""
         self._finish_pieces()
         self._take_in()
+
+    def projections(self) -> Array:
+        """A as the refresh under way will leave it (m x nd), in an array of its own; nothing is worked off."""
+        moving, due, A = self.moving, self._due, self.moving.H.copy()
+        if due is None:
+            return A
+        (n, K1, d), T = moving.P.shape, self._then if self._copied else moving.T
+        due = due._replace(C=due.C.copy())
+        MA, TA = moving.MA.copy(), moving.TA.copy()
+        self._solver.solve(self._solved, n, moving.SS, moving.TS, moving.refresh.mu, *due, MA, TA)
+        gaps = moving.M.reshape(n, K1, -1) - due.shares[:, None] * T
+        at = self._written
+        A.reshape(-1, n, d)[at:] -= (gaps[:, :, at:].transpose(0, 2, 1) @ due.C).transpose(1, 0, 2)
+        return A
+
+    def project_rows(self, X: Array) -> Array:
+        """A_i^T x of rows that are only predicted (B x nd)."""
+        Z = np.asarray(X @ self.moving.H)
+        if self._due is not None:
+            for x, z in zip(X, Z, strict=True):
+                self._correct(x, z, self._due)
+        return Z
+
+    def target_now(self) -> Moments:
+        """The target's moments with the rows that are pending."""
+        target, B = self.moving.target, self.waiting
+        found = Moments(*(array.copy() for array in (target.count, target.total, target.class_counts, target.class_totals)))
+        counted = np.ones(B) if not B else self._weights[:B]
+        for x, label, weight in zip(self._rows[:B], self._labels[:B], counted, strict=True):
+            found.count[0] += weight
+            found.class_counts[label] += weight
+            found.total[:] += x
+            found.class_totals[label] += x
+        return found
 
     def _finish_pieces(self) -> None:
         for _ in self._pieces:
@@ -143,7 +183,7 @@ class Stepping:
         if not B:
             return
         while not self._free:
-            next(self._pieces, None)
+            next(self._pieces)  # if none is left, the refresh was cut short: an error, and never an endless loop
         if self._known < B:
             kernels.few_products(self._rows[:B], moving.basis, self._products)
         kernels.take_in(
@@ -160,7 +200,7 @@ class Stepping:
         """The rest of a refresh, piece by piece."""
         moving, (n, K1, d), m = self.moving, self.moving.P.shape, len(self.moving.H)
         for i in range(0, n, self._sources):
-            moving.finish(i, min(i + self._sources, n), due)
+            moving.solve(i, min(i + self._sources, n), due)
             self._solved = i + self._sources
             if self._solved >= n:
                 np.copyto(self._then, moving.T)

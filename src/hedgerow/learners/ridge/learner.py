@@ -1,6 +1,6 @@
 """Our own learner on a stream: ridge regressions with a source prior in several spaces, mixed with a guarantee.
 
-| space    | map                                 | codes       | lam | trust | tau | pool | heads                    |
+| space    | map                                 | targets     | lam | trust | tau | pool | heads                    |
 |----------|-------------------------------------|-------------|-----|-------|-----|------|--------------------------|
 | `kernel` | second-degree features of landmarks | one-hot     | .1  | .3    | 0   | .3   | all sources, each source |
 | `white`  | within-class whitening              | class means | .5  | .3    | .5  | .3   | all sources, each source |
@@ -9,46 +9,30 @@
 | `pca`    | whitened PCA, one space a source    | one-hot     | 1   | .3    | 0   | -    | one                      |
 | `recent` | whitened PCA of all, labels fade    | one-hot     | 1   | -     | 3   | -    | target only              |
 
-The pool of `white` has labels as frequent as its classes are expected to be (`ridge.balance`).
+The pool of `white` has labels as frequent as its classes are expected to be (`ridge/pool_labels.py`).
 `hedgerow` is kernel + white + free + pca + recent; `hedgerow-linear` has the input in place of the kernel and no pool:
 statistics that merge, and no kept instances.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeGuard
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hedgerow.core.arrays import LARGEST, Array, Matrix, blocks, dense
-from hedgerow.core.preprocess import Preprocess
-from hedgerow.learners.base import BLOCK, OnlineLearner, State, Trace
+from hedgerow.core.arrays import Array, Matrix, blocks, dense
+from hedgerow.core.constants import Constants
+from hedgerow.learners.base import BLOCK, OnlineLearner, Prediction, State, Trace, register_learner
 from hedgerow.learners.ridge import mixture
-from hedgerow.learners.ridge.maps import Map, Maps, landmarks, leading_axes, whitened_pca, whitening
-from hedgerow.learners.ridge.regression import NEVER
-from hedgerow.learners.ridge.space import RELABEL, Settings, Space
-from hedgerow.learners.ridge.state_part import Part
+from hedgerow.learners.ridge.layout import layout
+from hedgerow.learners.ridge.maps import Maps
+from hedgerow.learners.ridge.plan import FREQUENCIES, RidgePlan
+from hedgerow.learners.ridge.regression import NEVER, side_by_side
+from hedgerow.learners.ridge.space import RELABEL, Space
 
-SPACES = {
-    "kernel": Settings("kernel", lam=0.1, trust=0.3, tau=0.0, pool=0.3),
-    "white": Settings("white", lam=0.5, trust=0.3, tau=0.5, class_codes=True, pool=0.3, balanced=True),
-    "input": Settings("input", lam=0.5, trust=0.3, tau=0.05),
-    "free": Settings("free", lam=3.0, trust=0.1, tau=2.0, target_only=True),
-    "pca": Settings("pca", lam=1.0, trust=0.3, tau=0.0),
-    "recent": Settings("recent", lam=1.0, trust=0.0, tau=3.0, keep=0.85),
-}
-FREQUENCIES = "class frequencies"
-
-
-@dataclass(frozen=True)
-class RidgePlan:
-    """The spaces in order, and the names of all heads."""
-
-    steps: tuple[str, ...]
-    spaces: tuple[Settings, ...]
-    heads: tuple[str, ...]
+if TYPE_CHECKING:
+    from hedgerow.learners.layout import Layout
 
 
 class Predicted(NamedTuple):
@@ -61,18 +45,38 @@ class Predicted(NamedTuple):
     F: Array
 
 
+@register_learner
 class RidgeLearner(OnlineLearner):
     """Heads that share a P in each space; their scores mixed by `ridge.mixture`."""
 
+    kind = "ridge"
     plan: RidgePlan
     block = 4 * RELABEL
 
-    def __init__(self, plan: RidgePlan, state: State) -> None:
-        self.plan, self.state = plan, side_by_side(state)
-        self.pre = Preprocess.of_arrays(plan.steps, state)
-        self.spaces = [Space(settings, Part(state, f"space.{i}.")) for i, settings in enumerate(plan.spaces)]
+    def __init__(self, plan: RidgePlan, constants: Constants, state: State) -> None:
+        super().__init__(plan, constants, state)
+        self.spaces = [
+            Space(settings, _under(f"space.{i}.", constants, constants.for_kernels), _under(f"space.{i}.", state), K)
+            for i, settings in enumerate(plan.spaces)
+            for K in [self.n_classes]
+        ]
+        side_by_side([regression for space in self.spaces for regression in space.regressions])
         self.maps = Maps([space.map for space in self.spaces])
         self._last: Predicted | None = None
+
+    def plan_to_json(self) -> dict[str, Any]:
+        """As `RidgePlan` writes itself."""
+        return self.plan.to_json()
+
+    @classmethod
+    def plan_from_json(cls, data: Mapping[str, Any]) -> RidgePlan:
+        """The inverse."""
+        return RidgePlan.from_json(data)
+
+    @classmethod
+    def layout(cls, plan: RidgePlan) -> Layout:
+        """See `ridge/layout.py`."""
+        return layout(plan)
 
     @property
     def expert_names(self) -> list[str]:
@@ -104,14 +108,11 @@ class RidgeLearner(OnlineLearner):
         """Recursive least squares needs double precision."""
         return np.dtype(np.float64)
 
-    @property
-    def period(self) -> int | None:
-        """The pool is labelled again within a block."""
-        return None
+    # -- predicting ---------------------------------------------------------------------------------------------
 
     def scores(self, X: Matrix) -> Array:
-        """Probabilities by the state as it is."""
-        parts = [mixture.predict(self.state, self._heads(rows)) for rows in blocks(X, BLOCK)]
+        """Probabilities by what was learned so far."""
+        parts = [mixture.predict(self.state, self._heads(rows).F).probabilities for rows in blocks(X, BLOCK)]
         return np.concatenate(parts) if parts else np.empty((0, self.n_classes))
 
     def probabilities(self, scores: Array) -> Array:
@@ -120,46 +121,27 @@ class RidgeLearner(OnlineLearner):
 
     def expert_scores(self, X: Matrix) -> Array:
         """Each head's scores, and the log of the class frequencies."""
-        pi = np.log(self.state["mix.counts"] / self.state["mix.counts"].sum())
-        F = self._heads(X)
-        return np.concatenate([F, np.broadcast_to(pi, (len(F), 1, len(pi)))], axis=1)
+        return self._with_frequencies(self._heads(X).F)
 
-    def quick_predict(self, x: object) -> int:
-        """The class of a row that can be used as it is; otherwise -1."""
-        return self.predict_row(x) if self.n_classes and self._takes(x) else -1
+    def predict_row(self, x: Array) -> Prediction:
+        """One dense row; what is computed for it is kept for its label."""
+        self._last = known = self._heads(x[None])
+        mixed = mixture.predict(self.state, known.F)
+        scores = mixed.probabilities[0]
+        return Prediction(int(scores.argmax()), scores, mixed.weights[0], self._with_frequencies(known.F)[0])
 
-    def quick_learn(self, x: object, y: int) -> bool:
-        """The label of such a row; otherwise False, and nothing is learned."""
-        if not self._takes(x):
-            return False
-        self.learn_row(x, y, 1.0)
-        return True
-
-    def learn_row(self, x: Array, y: int, weight: float) -> None:
-        """The label of one dense row: a block of its own."""
-        if weight > 0:
-            self._block(x[None], np.array([y]), None, None if weight == 1 else np.array([weight]))
-
-    def _takes(self, x: object) -> TypeGuard[Array]:
-        """Whether nothing about x is to be checked or changed: an array of the right shape and finite numbers."""
-        if type(x) is not np.ndarray or x.shape != self._state["target.total"].shape or x.dtype != self.dtype:
-            return False
-        return bool(x @ x <= LARGEST[self.dtype] ** 2)
-
-    def _heads(self, X: Matrix) -> Array:
+    def _heads(self, X: Matrix) -> Predicted:
         rows = dense(self.pre.apply(X))
+        if not self.pre.steps:
+            rows = rows.copy()  # the caller may write into its own
         Z = self._maps(rows)
         fits = [space.fit(z) for space, z in zip(self.spaces, Z, strict=True)]
-        F = self._scored(fits)
-        if len(rows) == 1:
-            self._last = Predicted(rows, self.seen, Z, fits, F)
-        return F
+        return Predicted(rows, self.seen, Z, fits, self._scored(fits))
 
     def _maps(self, rows: Array) -> list[Array]:
         """The rows in every space."""
-        axes = self.state.get("axes")
-        rows = rows if axes is None else rows @ axes
-        return self.maps(rows)
+        axes = self.constants.get("axes")
+        return self.maps(rows if axes is None else rows @ axes)
 
     def _scored(self, fits: list[Array]) -> Array:
         """The scores of all heads, minus their mean over the classes (B x heads x K)."""
@@ -167,7 +149,14 @@ class RidgeLearner(OnlineLearner):
         F -= F.sum(axis=2, keepdims=True) / F.shape[2]
         return F
 
-    def _predict_and_learn(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> tuple[Trace, float]:
+    def _with_frequencies(self, F: Array) -> Array:
+        counts = self.state["mix.counts"]
+        pi = np.log(counts / counts.sum())
+        return np.concatenate([F, np.broadcast_to(pi, (len(F), 1, len(pi)))], axis=1)
+
+    # -- learning -----------------------------------------------------------------------------------------------
+
+    def _run_block(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> tuple[Trace, float]:
         rows = dense(X)
         labelled = y >= 0
         noise = np.where(labelled, 1.0, NEVER)
@@ -175,7 +164,7 @@ class RidgeLearner(OnlineLearner):
             np.divide(noise, weight, out=noise, where=labelled)
         labels = self.seen + np.cumsum(labelled)
         turns = (np.flatnonzero((labels % RELABEL == 0) & labelled) + 1).tolist()
-        last = self._last
+        last, self._last = self._last, None
         if last is not None and last.seen == self.seen and np.array_equal(last.rows, rows):
             for space, z, fits in zip(self.spaces, last.Z, last.fits, strict=True):
                 space.run(z, y, noise, turns, fits)
@@ -185,90 +174,48 @@ class RidgeLearner(OnlineLearner):
             F = self._scored([space.run(z, y, noise, turns) for space, z in parts])
         frequent = mixture.counts_before(self.state, y)[:, :known].argmax(axis=1)
         mixed = mixture.run(self.state, F, y, known)
+        self.target.add(rows, y, weight)
         votes = np.concatenate([F[:, :, :known].argmax(axis=2), frequent[:, None]], axis=1)
         return Trace(mixed.probabilities, mixed.weights, votes), mixed.loss
-
-    def _turn(self) -> None:
-        """Each space has its own, in `Space.run`."""
-
-    def learned(self) -> State:
-        """A copy of the arrays in which no row waits; when one waits depends on how the stream was cut."""
-        settled = self.copy()
-        for space in settled.spaces:
-            space.settle()
-        return settled.state
 
     def grow(self, n_classes: int) -> None:
         """New classes in every head; the frequencies count them from one, as all others."""
         extra = n_classes - self.n_classes
-        self._last = None
-        for space in self.spaces:
-            space.grow(extra)
+        grown = [space.grow(extra) for space in self.spaces]
         self.state["mix.counts"] = np.concatenate([self.state["mix.counts"], np.ones(extra)])
         super().grow(n_classes)
+        self._replace(grown)
+        self.__init__(self.plan, self.constants, self.state)  # type: ignore[misc]
+
+    # -- arrays -------------------------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """The state has what the spaces know, with the rows that are pending there as arrays of their own."""
+        self._replace([space.arrays() for space in self.spaces])
+
+    def _replace(self, found: list[dict[str, Array]]) -> None:
+        for name in [name for name in self.state if name.startswith("space.")]:
+            del self.state[name]
+        for i, arrays in enumerate(found):
+            self.state |= {f"space.{i}.{name}": array for name, array in arrays.items()}
+
+    def arrays(self) -> State:
+        """Constants and a copy of the state in which no row of a regression is pending."""
+        twin = type(self)(self.plan, self.constants, self._copied())
+        for space in twin.spaces:
+            space.flush()
+        twin.flush()
+        return {**twin.constants, **twin.state}
+
+    def _copied(self) -> State:
+        """A copy of the state as `flush` would have it, without flushing."""
+        own = {name: array.copy() for name, array in self.state.items() if not name.startswith("space.")}
+        for i, space in enumerate(self.spaces):
+            own |= {f"space.{i}.{name}": array.copy() for name, array in space.arrays().items()}
+        return own
 
 
-def side_by_side(state: State) -> State:
-    """The state with all weights M in one allocation.
-
-    Systems give large pages to large allocations only, and every step reads all of M: it comes a fifth faster so.
-    """
-    names = [name for name, array in state.items() if name.endswith(".M") and array.flags.writeable]
-    room, at = np.empty(sum(state[name].size for name in names)), 0
-    for name in names:
-        array = state[name]
-        state[name] = room[at : at + array.size].reshape(array.shape)
-        state[name][:] = array
-        at += array.size
-    return state
-
-
-def build_ridge(
-    names: Sequence[str],
-    sources: Sequence[tuple[str, Matrix, Array]],
-    warmup: Matrix,
-    pre: Preprocess,
-    K: int,
-    seed: int,
-    rank: int | None = None,
-) -> tuple[RidgePlan, State]:
-    """The spaces by name, from preprocessed sources (name, rows, codes) and warm-up rows. No sources: `free` alone.
-
-    With a rank the input keeps that many leading directions of all rows, and no space has more.
-    """
-    X, codes = [dense(rows) for _, rows, _ in sources], [y for _, _, y in sources]
-    pool = dense(warmup)
-    rng = np.random.default_rng(seed)
-    state: State = {}
-    if rank is not None and rank < pool.shape[1] and (X or len(pool)):
-        state["axes"] = axes = leading_axes([*X, pool], rank)
-        X, pool = [rows @ axes for rows in X], pool @ axes
-    white = whitening(X, codes, K) if X else Map()
-    settings: list[Settings] = []
-    heads: list[str] = []
-
-    def add(name: str, mapping: Map, rows: list[Array], labels: list[Array], of: list[str], pooled: bool) -> None:
-        part = Part(state, f"space.{len(settings)}.")
-        space = Space.start(SPACES[name], part, mapping, rows, labels, pool if pooled else pool[:0], K)
-        settings.append(SPACES[name])
-        own = ["all sources", *of] if len(of) > 1 else list(of)
-        own += ["target only"] if space.heads > len(own) else []
-        heads.extend(f"{name}: {head}" for head in own)
-
-    everyone = [name for name, _, _ in sources]
-    for name in names if X else ("free",):
-        if name == "pca":
-            for source, rows, labels in zip(everyone, X, codes, strict=True):
-                add(name, whitened_pca(rows, pool), [rows], [labels], [source], False)
-        elif name == "recent":
-            add(name, whitened_pca(np.vstack(X), pool), [], [], [], False)
-        else:
-            mapping = {
-                "kernel": lambda: landmarks(X, pool, rng, rank),
-                "white": lambda: white,
-            }.get(name, Map)()
-            add(name, mapping, X, codes, everyone, "kernel" in names)
-    state |= mixture.initial(len(heads), K)
-    # one memory layout, so that a model that was saved and loaded computes the same to the last bit
-    state = {name: np.ascontiguousarray(array) for name, array in state.items()}
-    return RidgePlan(pre.steps, tuple(settings), tuple(heads)), state
+def _under(prefix: str, arrays: Mapping[str, Array], get: Any = None) -> dict[str, Array]:
+    """The arrays whose names start with a prefix, by their short names."""
+    read = get or arrays.__getitem__
+    return {name[len(prefix) :]: read(name) for name in arrays if name.startswith(prefix)}

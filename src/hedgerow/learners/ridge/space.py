@@ -12,7 +12,7 @@ else, so the rows that they have to learn wait, as they came, for the next label
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -20,7 +20,7 @@ import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.moments import class_sums
-from hedgerow.learners.ridge.class_targets import class_codes, weightings
+from hedgerow.learners.ridge.class_targets import class_targets, grown, grown_columns, weightings
 from hedgerow.learners.ridge.maps import Map
 from hedgerow.learners.ridge.pool_labels import AGAIN, FIRST, biases, expected
 from hedgerow.learners.ridge.regression import (
@@ -31,24 +31,23 @@ from hedgerow.learners.ridge.regression import (
     symmetric_product,
     with_rows,
 )
-from hedgerow.learners.ridge.state_part import Part
 
 RELABEL = 50  # labels between two labellings of the pool, and between two steps of forgetting
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The constants of a space: ridge, trust in the sources, variance of the deviation, codes, weight of the pool.
+    """The constants of a space: ridge, trust in the sources, variance of the deviation, targets, weight of the pool.
 
-    balanced: the labels of the pool are those of `hedgerow.learners.ridge.pool_labels`.
-    keep < 1: every RELABEL labels the weights go back to their start by 1 - keep, and P with them.
+    class_targets: classes are told apart by the sources' class means, not one by one. balanced: the labels of the pool
+    are those of `pool_labels`. keep < 1: every RELABEL labels the weights go back to their start by 1 - keep, P too.
     """
 
     name: str
     lam: float
     trust: float
     tau: float
-    class_codes: bool = False
+    class_targets: bool = False
     pool: float = 0.0
     balanced: bool = False
     target_only: bool = False
@@ -56,27 +55,76 @@ class Settings:
 
 
 class Space:
-    """What a space does; its arrays are a part of the learner's state."""
+    """What a space does. `constants` and `state` are its arrays by their short names; `ridge/layout.py` lists them."""
 
-    def __init__(self, settings: Settings, arrays: Part) -> None:
-        self.settings, self.arrays = settings, arrays
-        self.map = Map(arrays.get("A"), arrays.get("landmarks"), arrays.get("H"))
-        self._look()
-
-    def _look(self) -> None:
-        """Views on the arrays as they are now; to be taken again when they were replaced."""
-        pool = Part(self.arrays.state, self.arrays.prefix + "pool.")
-        self.alone = Regression(self.arrays)
-        self.pooled = Regression(pool) if "P" in pool else None
-        self.late = self.arrays.get("late.count", np.zeros(1, np.int64))
-        self.widths = self.arrays["widths"].tolist()
-        self.codes = self.arrays["codes"]
-        self.classes = len(self.codes)
+    def __init__(
+        self, settings: Settings, constants: Mapping[str, Array], state: Mapping[str, Array], classes: int
+    ) -> None:
+        self.settings, self.constants, self.classes = settings, constants, classes
+        self.map = Map(constants.get("A"), constants.get("landmarks"), constants.get("H"))
+        base = constants["targets"], constants["widths"].tolist()
+        self.targets, self.widths = grown(*base, classes)
+        self.M0 = grown_columns(constants["prior.M"], base[1], classes - len(base[0])) if settings.keep < 1 else None
+        self.U = constants.get("U")
+        pooled = self.U is not None
+        self.alone = self._regression("", state, 0 if pooled else RELABEL)
+        self.pooled = self._regression("pool.", state, RELABEL) if pooled else None
+        self._read_state(state)
         self.tables = []
-        if self.settings.class_codes:
-            codes = [self.codes[:, begin:end] for begin, end in self._spans()]
-            self.tables = [np.ascontiguousarray(C.T) for C in codes]
-            self.half_squares = np.array([0.5 * (C * C).sum(axis=1) for C in codes])
+        if settings.class_targets:
+            parts = [self.targets[:, begin:end] for begin, end in self._spans()]
+            self.tables = [np.ascontiguousarray(C.T) for C in parts]
+            self.half_squares = np.array([0.5 * (C * C).sum(axis=1) for C in parts])
+
+    def _regression(self, prefix: str, state: Mapping[str, Array], room: int) -> Regression:
+        """From the state, or from the prior, which is then shared."""
+        if f"{prefix}M" in state:
+            regression = Regression(state[f"{prefix}P"], state[f"{prefix}M"], room)
+        else:
+            prior = (self.constants[f"{prefix}prior.{name}"] for name in "PM")
+            regression = Regression(*prior, room, shared=True)
+        if f"{prefix}G" in state:
+            regression.take(state[f"{prefix}G"], state[f"{prefix}E"])
+        return regression
+
+    def _read_state(self, state: Mapping[str, Array]) -> None:
+        """What the pool needs: fits of the pool-free weights, labels, biases, and rows that these weights are to learn."""
+        if self.pooled is None or self.U is None:
+            return
+        d = self.U.shape[1]
+        self.late, self.late_y = np.zeros((RELABEL, d)), np.zeros(RELABEL, np.int64)
+        self.late_noise, self.late_count = np.zeros(RELABEL), len(state["late"])
+        n = self.late_count
+        self.late[:n], self.late_y[:n], self.late_noise[:n] = state["late"], state["late.y"], state["late.noise"]
+        self.UM, self.labels = state["UM"], state["labels"]
+        if self.settings.balanced:
+            known = self.constants["counts"]
+            self.source_counts = np.pad(known, (0, self.classes - len(known)))
+            self.counts, self.bias = state["counts"], state["bias"]
+
+    def arrays(self) -> dict[str, Array]:
+        """The state by short names: the arrays themselves, but for those of pending rows."""
+        found: dict[str, Array] = {}
+        for prefix, regression in (("", self.alone), ("pool.", self.pooled)):
+            if regression is None:
+                continue
+            if not regression.shared:
+                found |= {f"{prefix}P": regression.P, f"{prefix}M": regression.M}
+            n = regression.pending
+            if n:
+                found |= {f"{prefix}G": regression.G[:n].copy(), f"{prefix}E": regression.E[:n].copy()}
+        if self.pooled is not None:
+            n = self.late_count
+            found |= {"UM": self.UM, "labels": self.labels, "late": self.late[:n].copy()}
+            found |= {"late.y": self.late_y[:n].copy(), "late.noise": self.late_noise[:n].copy()}
+            if self.settings.balanced:
+                found |= {"counts": self.counts, "bias": self.bias}
+        return found
+
+    @property
+    def regressions(self) -> list[Regression]:
+        """The one that the labels alone teach, and the one with the pool."""
+        return [self.alone] if self.pooled is None else [self.alone, self.pooled]
 
     @property
     def heads(self) -> int:
@@ -92,14 +140,13 @@ class Space:
     def start(
         cls,
         settings: Settings,
-        arrays: Part,
         mapping: Map,
         sources: Sequence[Array],
         codes: Sequence[Array],
         pool: Array,
         K: int,
-    ) -> Space:
-        """The prior from the sources (Gram matrices and class sums only), and the pool with its first labels."""
+    ) -> tuple[dict[str, Array], dict[str, Array]]:
+        """Constants and state: the prior from the sources (Gram matrices and class sums only), the pool's first labels."""
         Z = [mapping(X) for X in sources]
         d = mapping(pool[:0]).shape[1]
         G = [z.T @ z for z in Z]
@@ -107,7 +154,7 @@ class Space:
         counts, sums = [c for c, _ in both], [s for _, s in both]
         tables, priors = [], []
         for w in weightings(len(Z)):
-            table = class_codes(w, sums, counts) if settings.class_codes else np.eye(K)
+            table = class_targets(w, sums, counts) if settings.class_targets else np.eye(K)
             tables.append(table)
             priors.append(source_prior(G, sums, w, table, settings.lam, settings.trust))
         if settings.target_only or not Z:
@@ -117,31 +164,33 @@ class Space:
         mapping, A = mapping.without_root()
         if A is not None:
             P, M = A @ P @ A.T, A @ M
-        arrays.update(mapping.arrays())
-        arrays.update(Regression.arrays(P, M, RELABEL))
-        if settings.keep < 1:
-            arrays["P0"], arrays["M0"] = arrays["P"].copy(), arrays["M"].copy()
-        arrays["codes"] = np.hstack(tables)
-        arrays["widths"] = np.array([table.shape[1] for table in tables])
-        space = cls(settings, arrays)
-        if settings.pool and len(pool):
-            if settings.balanced:
-                arrays["counts"] = np.stack([sum(counts, np.zeros(K)), np.zeros(K)])  # of the sources, of the target
-                arrays["bias"] = np.zeros((space.heads, K))
-            space._add_pool(mapping(pool))
-        return space
+        constants = mapping.arrays() | {"prior.P": P, "prior.M": M, "targets": np.hstack(tables)}
+        constants["widths"] = np.array([table.shape[1] for table in tables])
+        if not (settings.pool and len(pool)):
+            return constants, {}
+        constants["counts"] = np.asarray(sum(counts, np.zeros(K)))
+        return cls._with_pool(settings, constants, mapping(pool), K)
 
-    def _add_pool(self, U: Array) -> None:
-        a = self.arrays
-        a["U"], a["UM"] = U, U @ a["M"]
-        a["labels"] = self._labels(FIRST)
-        P, M = with_rows(a["P"], a["M"], U, self._targets(a["labels"]), self.settings.pool)
-        Part(a.state, a.prefix + "pool.").update(Regression.arrays(P, M, RELABEL))
-        for name in ("G", "E", "waiting"):
-            del a[name]
-        a["late"], a["late.y"] = np.zeros((RELABEL, U.shape[1])), np.zeros(RELABEL, np.int64)
-        a["late.noise"], a["late.count"] = np.zeros(RELABEL), np.zeros(1, np.int64)
-        self._look()
+    @classmethod
+    def _with_pool(
+        cls, settings: Settings, constants: dict[str, Array], U: Array, K: int
+    ) -> tuple[dict[str, Array], dict[str, Array]]:
+        """The pool labelled for the first time, and the prior of the regression that carries it."""
+        P, M, heads, d = constants["prior.P"], constants["prior.M"], len(constants["widths"]), U.shape[1]
+        constants |= {"U": U, "pool.prior.P": P, "pool.prior.M": M}  # until they are known
+        late = {"late": np.zeros((0, d)), "late.y": np.zeros(0, np.int64), "late.noise": np.zeros(0)}
+        state = {"UM": U @ M, "labels": np.zeros((len(U), heads), np.int64)} | late
+        if settings.balanced:
+            state |= {"counts": np.zeros(K), "bias": np.zeros((heads, K))}
+        else:
+            del constants["counts"]
+        space = cls(settings, constants, state, K)
+        state["labels"] = space._labels(FIRST)
+        if settings.balanced:
+            state["bias"] = space.bias
+        prior = with_rows(P, M, U, space._targets(state["labels"]), settings.pool)
+        constants["pool.prior.P"], constants["pool.prior.M"] = prior
+        return constants, state
 
     # -- rows ---------------------------------------------------------------------------------------------------
 
@@ -154,8 +203,8 @@ class Space:
 
         `turns` are the numbers of rows after which the pool is labelled again, and old labels fade.
         """
-        Y, regression = self.codes[y], self.pooled or self.alone  # of a row without a label any code will do
-        regression.open(len(Z))
+        Y, regression = self.targets[y], self.pooled or self.alone  # of a row without a label any target will do
+        regression.make_room(len(Z))
         if turns and self.pooled:
             fits = self._run_pooled(self.pooled, Z, Y, noise, turns, self._label_pool(Z, y, noise, turns))
         elif turns and self.settings.keep < 1:
@@ -164,7 +213,7 @@ class Space:
             fits = regression.run(Z, Y, noise, before)
             if self.pooled:
                 self._wait(Z, y, noise)
-        regression.close()
+        regression.give_back_room()
         return fits
 
     def _run_fading(self, Z: Array, Y: Array, noise: Array, turns: Sequence[int]) -> Array:
@@ -172,7 +221,7 @@ class Space:
         for begin, end in _parts(turns, len(Z)):
             fits[begin:end] = self.alone.run(Z[begin:end], Y[begin:end], noise[begin:end])
             if end in turns:
-                self.alone.fold()
+                self.alone.flush()
                 self._forget()
         return fits
 
@@ -180,9 +229,10 @@ class Space:
         self, pooled: Regression, Z: Array, Y: Array, noise: Array, turns: Sequence[int], labels: list[Array]
     ) -> Array:
         """The labels of the pool before and after each turn are known already; P is read once for all."""
-        a, fits, turn = self.arrays, np.empty_like(Y), 0
+        fits, turn = np.empty_like(Y), 0
         moved = np.any([(old != new).any(axis=1) for old, new in pairwise(labels)], axis=0)
-        U = a["U"][moved]
+        assert self.U is not None
+        U = self.U[moved]
         stored = symmetric_product(np.concatenate([Z, U]), pooled.P)
         for begin, end in _parts(turns, len(Z)):
             fits[begin:end] = pooled.run(Z[begin:end], Y[begin:end], noise[begin:end], stored=stored[begin:end])
@@ -192,75 +242,65 @@ class Space:
                 if rows.any():
                     change = self.settings.pool * (self._targets(new[rows]) - self._targets(old[rows]))
                     pooled.move(U[rows], stored[len(Z) :][rows], change)
-        a["labels"] = labels[-1]
+        self.labels = labels[-1]
         return fits
 
     def _label_pool(self, Z: Array, y: Array, noise: Array, turns: Sequence[int]) -> list[Array]:
-        """The pool-free copy learns all rows up to the last turn, the others wait: labels now and after each turn."""
-        a, n, last = self.arrays, int(self.late[0]), turns[-1]
+        """The pool-free weights learn all rows up to the last turn, the others wait: labels now and after each turn."""
+        n, last = self.late_count, turns[-1]
         now = np.flatnonzero(noise[:last] < NEVER)
-        Z_now = np.concatenate([a["late"][:n], Z[now]])
-        y_now = np.concatenate([a["late.y"][:n], y[now]])
-        self.alone.open(len(Z_now))
-        self.alone.run(Z_now, self.codes[y_now], np.concatenate([a["late.noise"][:n], noise[now]]))
-        UG, E = a["U"] @ self.alone.G[: len(Z_now)].T, self.alone.E
-        self.alone.close()
-        self.late[0] = 0
+        Z_now = np.concatenate([self.late[:n], Z[now]])
+        y_now = np.concatenate([self.late_y[:n], y[now]])
+        self.alone.make_room(len(Z_now))
+        self.alone.run(Z_now, self.targets[y_now], np.concatenate([self.late_noise[:n], noise[now]]))
+        UG, E = self.U @ self.alone.G[: len(Z_now)].T, self.alone.E
+        self.alone.give_back_room()
+        self.late_count = 0
         self._wait(Z[last:], y[last:], noise[last:])
-        labels = [a["labels"]]
+        labels = [self.labels]
         for begin, end in pairwise([0, *(n + np.searchsorted(now, turns))]):
-            a["UM"] += UG[:, begin:end] @ E[begin:end]
-            if "counts" in a:
-                a["counts"][1] += np.bincount(y_now[begin:end], minlength=self.classes)
+            self.UM += UG[:, begin:end] @ E[begin:end]
+            if self.settings.balanced:
+                self.counts += np.bincount(y_now[begin:end], minlength=self.classes)
             labels.append(self._labels(AGAIN))
         return labels
 
     def _wait(self, Z: Array, y: Array, noise: Array) -> None:
-        """Rows that the pool-free copy is to learn at the next turn."""
-        a, n, learned = self.arrays, int(self.late[0]), noise < NEVER
+        """Rows that the pool-free weights are to learn at the next turn."""
+        n, learned = self.late_count, noise < NEVER
         end = n + int(learned.sum())
-        a["late"][n:end], a["late.y"][n:end], a["late.noise"][n:end] = Z[learned], y[learned], noise[learned]
-        self.late[0] = end
+        self.late[n:end], self.late_y[n:end], self.late_noise[n:end] = Z[learned], y[learned], noise[learned]
+        self.late_count = end
 
-    def settle(self) -> None:
-        """What waits is folded in, and places where nothing waits are empty."""
-        regression, n = self.pooled or self.alone, int(self.late[0])
-        regression.fold()
-        for place in regression.kept:
-            place[:] = 0
-        for name in ("late", "late.y", "late.noise"):
-            if name in self.arrays:
-                self.arrays[name][n:] = 0
+    def flush(self) -> None:
+        """No row of a regression is pending; those that the pool-free weights learn at the next labelling still are."""
+        for regression in self.regressions:
+            regression.own()
+            regression.flush()
 
     def _forget(self) -> None:
         """M and P go some way back to where they started: old labels fade, what the sources know stays."""
-        keep, a = self.settings.keep, self.arrays
+        keep = self.settings.keep
+        self.alone.own()
         self.alone.M *= keep
-        self.alone.M += (1 - keep) * a["M0"]
+        self.alone.M += (1 - keep) * self.M0
         self.alone.P *= keep**2
-        self.alone.P += (1 - keep**2) * a["P0"]
+        self.alone.P += (1 - keep**2) * self.constants["prior.P"]
 
-    def grow(self, extra: int) -> None:
-        """New classes: a column of the codes each, orthogonal to all others; what was learned so far had zero there."""
-        a = self.arrays
-        tables = []
-        for begin, end in self._spans():
-            table = a["codes"][:, begin:end]
-            grown = np.zeros((len(table) + extra, table.shape[1] + extra))
-            grown[: len(table), : table.shape[1]] = table
-            grown[len(table) :, table.shape[1] :] = np.eye(extra)
-            tables.append(grown)
-        for name in ("M", "M0", "E", "UM", "pool.M", "pool.E"):
-            if name in a:
-                parts = [np.pad(a[name][:, b:e], ((0, 0), (0, extra))) for b, e in self._spans()]
-                a[name] = np.hstack(parts)
-        if "counts" in a:
-            for name in ("counts", "bias"):
-                a[name] = np.pad(a[name], ((0, 0), (0, extra)))
-        a["codes"], a["widths"] = np.hstack(tables), a["widths"] + extra
-        self._look()
+    def grow(self, extra: int) -> dict[str, Array]:
+        """The state with room for new classes: what was learned so far had zero there."""
+        for regression in self.regressions:
+            regression.own()
+        found = self.arrays()
+        for name in ("M", "E", "UM", "pool.M", "pool.E"):
+            if name in found:
+                found[name] = grown_columns(found[name], self.widths, extra)
+        for name in ("counts", "bias"):
+            if name in found:
+                found[name] = np.pad(found[name], [(0, 0)] * (found[name].ndim - 1) + [(0, extra)])
+        return found
 
-    # -- codes --------------------------------------------------------------------------------------------------
+    # -- class targets ------------------------------------------------------------------------------------------
 
     def _spans(self) -> list[tuple[int, int]]:
         ends = np.cumsum(self.widths)
@@ -279,14 +319,14 @@ class Space:
 
     def _labels(self, steps: int) -> Array:
         """The class that each head gives each row of the pool (rows x heads), by the pool-free weights."""
-        a, F = self.arrays, self.scores(self.arrays["UM"])
-        if "bias" in a:
-            a["bias"] = biases(F, a["bias"], expected(*a["counts"]), steps)
-            F = F - a["bias"]
+        F = self.scores(self.UM)
+        if self.settings.balanced:
+            self.bias = biases(F, self.bias, expected(self.source_counts, self.counts), steps)
+            F = F - self.bias
         return np.asarray(F.argmax(axis=2))
 
     def _targets(self, labels: Array) -> Array:
-        parts = [self.codes[labels[:, h], begin:end] for h, (begin, end) in enumerate(self._spans())]
+        parts = [self.targets[labels[:, h], begin:end] for h, (begin, end) in enumerate(self._spans())]
         return np.hstack(parts)
 
 

@@ -22,67 +22,19 @@ of the accidents above.
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, fields, replace
+from numbers import Real
 from typing import Any
 
+import numpy as np
+
 from hedgerow.core.errors import InputError, unknown
+from hedgerow.core.preprocess import parse
 from hedgerow.core.rule_numbers import UNSEEN
 
 
-@dataclass(frozen=True)
-class Reading:
-    """One answer to each of the twelve questions, and to the two that go with them."""
-
-    tau: str = "original"
-    source_pass: str = "average"
-    target_mean: str = "warmup"
-    unseen: str = "shrink"
-    refresh_every: int = 50
-    split_rule: str = "drawn"
-    preprocess: tuple[str, ...] = ("zscore", "unit")
-    projected: str = "unit"
-    beta_rule: str = "ln 2n"
-    inverse: str = "woodbury"
-    lam: float = 1.0
-    guarantee: str = "proved"
-    eigenvectors: str = "unit"
-    combine: str | None = None  # None: as the method's own source defines it
-
-
-GENERAL = Reading()
-
-AUTHORS = Reading(
-    source_pass="last",
-    unseen="zero",
-    refresh_every=10,
-    split_rule="fixed",
-    preprocess=("row-minmax", "unit"),
-    beta_rule="ln 2",
-    lam=0.1,
-    eigenvectors="unit",
-)
-
-PAPER = Reading(
-    tau="printed",
-    source_pass="average",
-    target_mean="stream",
-    unseen="skip",
-    refresh_every=10,
-    preprocess=("zscore",),
-    projected="plain",
-    beta_rule="ln 2n",
-    inverse="pinv",
-    guarantee="theorem",
-    eigenvectors="unit",
-)
-
-TABLE = replace(AUTHORS, lam=1.0)
-TABLE_BASELINES = replace(TABLE, preprocess=("row-minmax",), source_pass="average")
-
-READINGS = {"general": GENERAL, "authors": AUTHORS, "paper": PAPER, "table": TABLE}
-# the rows of the table that did not come from the released code and its features; a method of one's own gets those
-BASELINES = ("pa", "paio", "homotl-1", "homotl-2", "homotlms")
-
+PRESETS = ("general", "authors", "paper", "table", "table-baselines")
 CHOICES: dict[str, tuple[str, ...]] = {
     "tau": ("original", "printed"),
     "source_pass": ("last", "average"),
@@ -98,30 +50,104 @@ CHOICES: dict[str, tuple[str, ...]] = {
 }
 
 
-def resolve(reading: str, method: str, **overrides: Any) -> Reading:
-    """The preset for a method with whatever was set by hand; None means "as the reading says".
+@dataclass(frozen=True)
+class Reading:
+    """One answer to each of the twelve questions, and to the two that go with them.
 
-    >>> resolve("authors", "oddm", lam=1.0, unseen=None).lam
-    1.0
-    >>> resolve("table", "paio").preprocess
-    ('row-minmax',)
+    `preset` is the name of the reading it started from: `replace(AUTHORS, lam=1.0)` is the authors' with another lam.
+
+    >>> Reading(lam=0.5).changes()
+    {'lam': 0.5}
     """
-    if reading not in READINGS:
-        raise unknown("reading", reading, READINGS)
-    base = TABLE_BASELINES if reading == "table" and method in BASELINES else READINGS[reading]
-    given = {name: value for name, value in overrides.items() if value is not None}
-    known = {field.name for field in fields(Reading)}
-    for name, value in given.items():
+
+    tau: str = "original"
+    source_pass: str = "average"
+    target_mean: str = "warmup"
+    unseen: str = "shrink"
+    refresh_every: int = 50
+    split_rule: str = "drawn"
+    preprocess: tuple[str, ...] = ("zscore", "unit")
+    projected: str = "unit"
+    beta_rule: str = "ln 2n"
+    inverse: str = "woodbury"
+    lam: float = 1.0
+    guarantee: str = "proved"
+    eigenvectors: str = "unit"
+    combine: str | None = None  # None: as the method's own source defines it
+    preset: str = "general"
+
+    def __post_init__(self) -> None:
+        if self.preset not in PRESETS:
+            raise unknown("reading", self.preset, PRESETS)
+        for name, choices in CHOICES.items():
+            value = getattr(self, name)
+            if value not in choices and not (name == "combine" and value is None):
+                raise unknown(f"value of {name}", value, choices)
+        if not isinstance(self.refresh_every, int | np.integer) or self.refresh_every < 1:
+            raise InputError(f"refresh_every={self.refresh_every!r}: must be a whole number of labels, at least 1")
+        if not (isinstance(self.lam, Real) and 0 < self.lam < math.inf):
+            raise InputError(f"lam={self.lam!r}: the ridge of the aligner must be a positive number")
+        object.__setattr__(self, "preprocess", parse(self.preprocess))
+
+    def changes(self) -> dict[str, Any]:
+        """What differs from the preset."""
+        preset = READINGS[self.preset]
+        return {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != getattr(preset, f.name)}
+
+
+GENERAL = Reading()
+
+AUTHORS = Reading(
+    source_pass="last",
+    unseen="zero",
+    refresh_every=10,
+    split_rule="fixed",
+    preprocess=("row-minmax", "unit"),
+    beta_rule="ln 2",
+    lam=0.1,
+    eigenvectors="unit",
+    preset="authors",
+)
+
+PAPER = Reading(
+    tau="printed",
+    source_pass="average",
+    target_mean="stream",
+    unseen="skip",
+    refresh_every=10,
+    preprocess=("zscore",),
+    projected="plain",
+    beta_rule="ln 2n",
+    inverse="pinv",
+    guarantee="theorem",
+    eigenvectors="unit",
+    preset="paper",
+)
+
+TABLE = replace(AUTHORS, lam=1.0, preset="table")
+TABLE_BASELINES = replace(TABLE, preprocess=("row-minmax",), source_pass="average", preset="table-baselines")
+
+# the last one is what "table" means for the rows of the table that did not come from the released code and its features
+READINGS = {"general": GENERAL, "authors": AUTHORS, "paper": PAPER, "table": TABLE, "table-baselines": TABLE_BASELINES}
+NAMES = ("general", "authors", "paper", "table")
+BASELINES = ("pa", "paio", "homotl-1", "homotl-2", "homotlms")
+
+
+def reading_of(reading: str | Reading, method: str = "", **changes: Any) -> Reading:
+    """The reading that a name means for a method, or a reading itself, with some of its answers changed.
+
+    >>> reading_of("authors", lam=1.0).lam, reading_of("table", "paio").preprocess
+    (1.0, ('row-minmax',))
+    """
+    if not isinstance(reading, Reading):
+        if reading not in READINGS:
+            raise unknown("reading", reading, NAMES)
+        reading = READINGS["table-baselines" if reading == "table" and method in BASELINES else reading]
+    known = [field.name for field in fields(Reading) if field.name != "preset"]
+    for name in changes:
         if name not in known:
-            raise unknown("option", name, known)
-        if name in CHOICES and value not in CHOICES[name]:
-            raise unknown(f"value of {name}", value, CHOICES[name])
-    chosen = replace(base, **given)
-    if chosen.refresh_every < 1 or int(chosen.refresh_every) != chosen.refresh_every:
-        raise InputError(f"refresh_every={chosen.refresh_every}: must be a whole number of labels, at least 1")
-    if not chosen.lam > 0:
-        raise InputError(f"lam={chosen.lam}: the ridge of the aligner must be positive")
-    return chosen
+            raise unknown("answer of a reading", name, known)
+    return replace(reading, **changes)
 
 
 def as_table() -> list[dict[str, Any]]:
@@ -130,5 +156,6 @@ def as_table() -> list[dict[str, Any]]:
     >>> as_table()[0]["authors"]
     'original'
     """
-    rows = {name: asdict(reading) for name, reading in READINGS.items()}
-    return [{"option": f.name, **{name: row[f.name] for name, row in rows.items()}} for f in fields(Reading)]
+    rows = {name: asdict(READINGS[name]) for name in NAMES}
+    questions = [field.name for field in fields(Reading) if field.name != "preset"]
+    return [{"option": name, **{preset: row[name] for preset, row in rows.items()}} for name in questions]

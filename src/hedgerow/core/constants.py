@@ -1,0 +1,82 @@
+"""What never changes after `fit`, as one immutable value: arrays by name, known by what they contain.
+
+Many models may share one `Constants`, in memory and on disk: its `digest` says whether two are the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+
+import numpy as np
+
+from hedgerow.core.arrays import Array
+
+
+class Constants(Mapping[str, Array]):
+    """Arrays by name that can be read and not written.
+
+    >>> constants = Constants({"mean": np.array([1.0, 2.0])})
+    >>> constants["mean"].flags.writeable, len(constants.digest)
+    (False, 64)
+    """
+
+    def __init__(self, arrays: Mapping[str, Array], superseded: Mapping[str, str] | None = None) -> None:
+        """The arrays (taken over, not copied), and the digests of those that a file left out."""
+        self._arrays = {name: np.ascontiguousarray(arrays[name]) for name in sorted(arrays)}
+        self._superseded = dict(superseded or {})
+        self._views = {}
+        for name, array in self._arrays.items():
+            view = array.view()
+            view.flags.writeable = False
+            self._views[name] = view
+
+    def __getitem__(self, name: str) -> Array:
+        return self._views[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._views)
+
+    def __len__(self) -> int:
+        return len(self._views)
+
+    def for_kernels(self, name: str) -> Array:
+        """The array itself: compiled loops treat arrays that may not be written as another type, and compile again.
+
+        Whoever asks for it only reads it.
+        """
+        return self._arrays[name]
+
+    @cached_property
+    def digests(self) -> dict[str, str]:
+        """The digest of each array: of its type, shape and bytes."""
+        own = {name: array_digest(array) for name, array in self._arrays.items()}
+        return dict(sorted((own | self._superseded).items()))
+
+    @cached_property
+    def digest(self) -> str:
+        """The digest of all: of the names and their digests."""
+        return hashlib.sha256(json.dumps(self.digests).encode()).hexdigest()
+
+    @property
+    def complete(self) -> bool:
+        """Whether no array was left out: only then can a new model start from it."""
+        return not self._superseded
+
+    def __deepcopy__(self, memo: object) -> Constants:
+        return self
+
+    def __reduce__(self) -> tuple[type[Constants], tuple[dict[str, Array], dict[str, str]]]:
+        return Constants, (self._arrays, self._superseded)
+
+
+def array_digest(array: Array) -> str:
+    """sha256 of an array's type, shape and bytes.
+
+    >>> array_digest(np.zeros(2)) == array_digest(np.zeros((2, 1)))
+    False
+    """
+    head = f"{array.dtype.str}{array.shape}".encode()
+    return hashlib.sha256(head + np.ascontiguousarray(array).tobytes()).hexdigest()

@@ -1,0 +1,180 @@
+"""The offline stage of the paper's methods: align, project the sources, train their classifiers, lay out the experts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hedgerow.align import ALIGNERS, Aligner, Alignment, Projection
+from hedgerow.core.arrays import Array, Matrix, is_sparse, stack_rows
+from hedgerow.core.constants import Constants
+from hedgerow.core.errors import InputError, unknown
+from hedgerow.core.moments import Moments
+from hedgerow.core.preprocess import unit
+from hedgerow.heads import Head, make_head, train
+from hedgerow.heads.sparse_pass import train_sparse
+from hedgerow.learners.base import State, bookkeeping
+from hedgerow.learners.experts.learner import ExpertsLearner
+from hedgerow.learners.experts.plan import Expert, Plan, Refresh
+from hedgerow.learners.experts.recipe import ORIGINAL, SINGLE
+from hedgerow.learners.method import Built, Offline, Options, Source
+from hedgerow.mix import MIXERS, Mixer, Single, horizon_beta, make_mixer
+
+if TYPE_CHECKING:
+    from hedgerow.learners.experts.recipe import Recipe
+
+DIM = 100  # upper limit of the dimension of an aligned space
+MU = 1.0  # strength of the refresh
+
+
+def build(recipe: Recipe, offline: Offline) -> Built:
+    """The whole offline stage; without sources only the target learns, in the input space."""
+    sources, options, reading = offline.sources, offline.options, offline.options.reading
+    head, shared = _head(recipe, options), recipe.spaces == "shared"
+    groups = [[source] for source in sources] if sources and not shared else [list(sources)]
+    alignments = [_align(recipe, offline, group) for group in groups]
+    projections = [alignment.projection for alignment in alignments]
+    of = [projections[0 if shared else i] for i in range(len(sources))]
+    mapped = [projection.mapped(source.X) for projection, source in zip(of, sources, strict=True)]
+    refreshes = recipe.refresh and bool(sources)
+    to_unit = reading.projected == "unit" and (refreshes or any(p.A is not None for p in projections))
+    Z = [_project(projection, X, to_unit) for projection, X in zip(of, mapped, strict=True)]
+    experts, weights = _experts(recipe, offline, Z, head)
+    dtype = weights[0].dtype
+
+    moments = [Moments.of(X, source.codes, offline.K) for X, source in zip(mapped, sources, strict=True)]
+    kept = offline.warmup if reading.target_mean == "warmup" else offline.warmup[:0]
+    constants, state = bookkeeping(moments, kept, offline.K, len(experts))
+    mixer = _mixer(recipe, options, len(experts))
+    frozen = sum(not expert.learns for expert in experts)
+    if frozen:
+        constants["frozen"] = np.stack(weights[:frozen])
+    state |= {"W": np.stack(weights[frozen:])} | mixer.start(len(experts))
+    memory = head.memory(weights[0].shape[1], dtype)
+    if memory is not None:
+        state["memory"] = np.stack([memory] * (len(experts) - frozen))
+    gammas = _add_projections(constants, state, projections, refreshes, dtype)
+    fixed, running = offline.pre.arrays()
+    every = Refresh(reading.refresh_every, MU if options.mu is None else options.mu, reading.unseen, reading.inverse)
+    spaces = len(projections) if "A" in constants or "A" in state else 0
+    plan = Plan(
+        offline.pre.steps, tuple(experts), head, mixer, to_unit, spaces, gammas, every if refreshes else None
+    )
+    plan.check()
+    learner = ExpertsLearner(plan, Constants(constants | fixed), state | running)
+    return Built(learner, [alignment.info for alignment in alignments])
+
+
+def _head(recipe: Recipe, options: Options) -> Head:
+    """The head, with the printed tau where the reading asks for it."""
+    choice = recipe.head if options.head is None else options.head
+    return make_head("pa1-printed" if choice == "pa1" and options.reading.tau == "printed" else choice, options.C)
+
+
+def _mixer(recipe: Recipe, options: Options, n: int) -> Mixer:
+    """The mixer for n experts; without beta and horizon, Hedge's anytime rule.
+
+    Fixed share that averages points of the simplex is that on the log-loss.
+    """
+    reading, choice = options.reading, recipe.mixer if options.mixer is None else options.mixer
+    if isinstance(choice, str) and choice not in MIXERS:
+        raise unknown("mixer", choice, MIXERS)
+    if choice == SINGLE and n > 1:
+        raise InputError(f"mixer='single' cannot combine {n} experts; use one of {', '.join(MIXERS)}")
+    if n == 1:
+        return Single()
+    beta, combine = options.beta, reading.combine
+    if choice == "hedge" and beta is None and options.horizon is not None:
+        own = recipe.log_experts == ORIGINAL or reading.beta_rule == "ln 2n"
+        beta = horizon_beta(options.horizon, n if own else 2)
+    if choice == "fixed-share" and combine == "simplex":
+        choice = "fixed-share-log-loss"
+    return make_mixer(choice, beta=beta, combination=combine, proof=reading.guarantee)
+
+
+def make_aligner(choice: str | Aligner, options: Options) -> Aligner:
+    """An aligner by name gets those of dim, lam, eigenvectors and seed that it knows; an object stays as it is."""
+    given = {
+        "dim": DIM if options.dim is None else options.dim,
+        "lam": options.reading.lam,
+        "eigenvectors": options.reading.eigenvectors,
+        "seed": options.seed,
+    }
+    aligner = ALIGNERS.make(choice, given)
+    if not isinstance(aligner, Aligner):
+        raise InputError(f"aligner={choice!r}: give a name or an object with fit(source, codes, target)")
+    return aligner
+
+
+def _align(recipe: Recipe, offline: Offline, group: list[Source]) -> Alignment:
+    U = offline.warmup
+    if not group:
+        return ALIGNERS["identity"]().fit(U, np.empty(0, dtype=np.int64), U)
+    choice = recipe.aligner if offline.options.aligner is None else offline.options.aligner
+    X = group[0].X if len(group) == 1 else stack_rows([source.X for source in group])
+    codes = np.concatenate([source.codes for source in group])
+    return offline.align(make_aligner(choice, offline.options), X, codes, U)
+
+
+def _project(projection: Projection, X: Matrix, to_unit: bool) -> Matrix:
+    Z = unit(projection(X)) if to_unit else projection(X)
+    return Z if is_sparse(Z) else np.ascontiguousarray(Z)
+
+
+def _experts(recipe: Recipe, offline: Offline, Z: list[Matrix], head: Head) -> tuple[list[Expert], list[Array]]:
+    """Frozen source heads first, then the online ones: the order of every array that has one row an expert."""
+    shared, names, K = recipe.spaces == "shared", [source.name for source in offline.sources], offline.K
+    codes = [source.codes for source in offline.sources]
+    width, dtype = max((z.shape[1] for z in Z), default=offline.warmup.shape[1]), (Z or [offline.warmup])[0].dtype
+    zero = np.zeros((K, width), dtype=dtype)
+
+    def trained(rows: Matrix, y: Array) -> Array:
+        W = zero.copy()
+        fit = train_sparse if is_sparse(rows) else train
+        W[:, : rows.shape[1]] = fit(head, rows, y, K, offline.options.reading.source_pass)
+        return W
+
+    pooled = zero
+    if names and "pooled" in (recipe.frozen, recipe.online):
+        together = np.argsort(np.concatenate([source.positions for source in offline.sources]), kind="stable")
+        pooled = trained(stack_rows(Z)[together], np.concatenate(codes)[together])
+    experts: list[Expert] = []
+    weights: list[Array] = []
+    if recipe.frozen == "pooled" and names:
+        experts.append(Expert("sources", 0, False))
+        weights.append(pooled)
+    elif recipe.frozen == "each":
+        experts += [Expert(f"source {name}", 0 if shared else i, False) for i, name in enumerate(names)]
+        weights += [trained(z, y) for z, y in zip(Z, codes, strict=True)]
+    start = pooled if recipe.online == "pooled" else zero
+    if shared or not names:
+        experts.append(Expert("target", 0, True))
+        weights.append(start.copy())
+    else:
+        experts += [Expert(f"target via {name}", i, True) for i, name in enumerate(names)]
+        weights += [start.copy() for _ in names]
+    return experts, weights
+
+
+def _add_projections(
+    constants: State, state: State, projections: list[Projection], refreshes: bool, dtype: np.dtype[Any]
+) -> tuple[float | None, ...]:
+    """All A side by side (m x n x d, zero columns where a source allowed fewer), and the landmarks of kernel spaces."""
+    kernel = [p for p in projections if p.landmarks is not None]
+    if refreshes and kernel:
+        raise InputError(
+            "the refresh moves a linear projection and a kernel aligner has none; "
+            "use kernel='primal' or 'linear', or method='oddm-fixed'"
+        )
+    if all(p.A is None for p in projections) and not refreshes:
+        return ()
+    m = len(state["target.total"])
+    mats = [np.eye(m) if p.A is None else p.A for p in projections]
+    A = np.zeros((max(a.shape[0] for a in mats), len(mats), max(a.shape[1] for a in mats)), dtype=dtype)
+    for i, a in enumerate(mats):
+        A[: a.shape[0], i, : a.shape[1]] = a
+    (state if refreshes else constants)["A"] = A
+    for i, p in enumerate(kernel):
+        constants[f"landmarks.{i}"] = np.asarray(p.landmarks, dtype=dtype)
+    return tuple(p.gamma for p in kernel)

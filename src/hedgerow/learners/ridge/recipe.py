@@ -1,0 +1,29 @@
+"""Our own learner as a method: the names of its spaces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from hedgerow.learners.method import Built, Method, Offline, Options
+
+
+@dataclass(frozen=True)
+class RidgeRecipe(Method):
+    """Ridge regressions with a source prior in these spaces (`hedgerow.learners.ridge.plan.SPACES`), mixed with a bound."""
+
+    spaces: tuple[str, ...] = ("input", "free")
+
+    def build(self, offline: Offline) -> Built:
+        """Maps, priors and pools."""
+        from hedgerow.learners.ridge.build import build
+
+        return build(self.spaces, offline)
+
+    def options(self, given: Options) -> frozenset[str]:
+        """It has its own heads, aligners and mixers."""
+        return frozenset({"rank", "preprocess", "target_mean"})
+
+    def row(self) -> dict[str, Any]:
+        """Its parts, for a table of methods."""
+        return super().row() | {"spaces": " + ".join(self.spaces), "online": "sources", "mixer": "bayes"}
