@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import itertools
 import os
-import warnings
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.align import Aligner, Info
-from hedgerow.core.arrays import Array, Matrix, canonical, cast, check_finite, is_sparse, rows_from
+from hedgerow.core.arrays import Array, Matrix, cast, check_finite, rows_from
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError
 from hedgerow.core.labels import MISSING, Codes, as_labels, classes_of, is_missing, plain
+from hedgerow.estimator import input_rows as rows
 from hedgerow.estimator import inputs as door
 from hedgerow.estimator import model_file as store
 from hedgerow.learners.base import OnlineLearner
@@ -55,6 +55,8 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     preprocess : names of `hedgerow.core.preprocess` steps, e.g. ("row-minmax", "unit") or "zscore+unit"; () for none.
     classes : the labels that can occur. If given, another label is refused; if None, a class first met in the stream
         is learned, and stands last in `classes_`.
+    max_classes : upper limit of the number of classes, since memory grows with its square. None allows 1,000 more than
+        the sources have, and sources of up to 10,000.
     dtype : "float64", "float32" or None (as the data comes).
     random_state : seed for parts that draw at random (landmarks; nothing in the paper's methods). None is 0.
     tau, target_mean, projected, beta_rule, inverse, guarantee : the remaining places where paper and code differ.
@@ -104,6 +106,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         combine: str | None = None,
         preprocess: str | Sequence[str] | None = None,
         classes: Sequence[Hashable] | None = None,
+        max_classes: int | None = None,
         dtype: str | None = None,
         random_state: int | None = None,
         tau: str | None = None,
@@ -135,6 +138,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.combine = combine
         self.preprocess = preprocess
         self.classes = classes
+        self.max_classes = max_classes
         self.dtype = dtype
         self.random_state = random_state
         self.tau = tau
@@ -155,11 +159,13 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
 
     # -- the offline stage --------------------------------------------------------------------------------------
 
-    def fit(self, X: Matrix, y: Any, sample_domain: Any = None) -> OnlineTransferClassifier:
+    def fit(self, X: Matrix, y: Any, sample_domain: Any = None, sample_weight: Any = None) -> OnlineTransferClassifier:
         """Start from labelled sources (sample_domain >= 0: the source's number) and unlabelled target rows (< 0).
 
         Without `sample_domain` all rows are one source. The labels of target rows are never looked at. Rows of a source
         are presented to its classifier in the order given, and so are those of all sources to a pooled one.
+        `sample_weight` says how much each source row counts for the classifiers and the means of its source (not for
+        the scaling and the alignment, which have no labels); a row of weight 0 is left out. See `partial_fit`.
         """
         if y is None:
             raise InputError(
@@ -171,9 +177,12 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             X = self._matrix(X, reset=True)
             labels = door.labels(y, X.shape[0])
             domain = door.sample_domains(sample_domain, X.shape[0])
-            ids = np.unique(domain[domain >= 0])
-            rows = [np.flatnonzero(domain == i) for i in ids]
-            self._start([(str(i), X[at], labels[at], at) for i, at in zip(ids, rows, strict=True)], X[domain < 0])
+            weight = door.weights(sample_weight, X.shape[0], domain >= 0)
+            sources = [
+                (name, X[at], labels[at], at, None if weight is None else weight[at])
+                for name, at in door.source_rows(domain, weight)
+            ]
+            self._start(sources, X[domain < 0])
         return self
 
     def fit_domains(
@@ -189,29 +198,23 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         `together` is the order in which a pooled classifier sees the rows of all sources (a permutation of them; None:
         source after source). `align(aligner, source, codes, warmup)` may return a remembered alignment.
         """
+        sources, warmup, names = rows.domains_alike(sources, warmup)
         domains = [*sources, *([warmup] if warmup is not None else [])]
-        widths = [(d.name, d.X.shape[1]) for d in domains]
-        if len({width for _, width in widths}) > 1:
-            raise InputError(f"domains of different width: {widths}; homogeneous transfer needs the same features")
-        if not widths:
-            raise InputError("no domain given; fit_domains needs at least one source or some warm-up rows")
-        for d in sources:
-            if d.y is None:
-                raise InputError(f"source {d.name!r} has no labels; pass it as warm-up, or give its labels")
-        names = next((d.feature_names for d in domains if d.feature_names is not None), None)
         dtype = door.given_dtype(self.dtype) or np.result_type(*(d.X.dtype for d in domains))
         matrices = [cast(d.X, dtype) for d in domains]
         for d, X in zip(domains, matrices, strict=True):
-            check_finite(X, f"domain {d.name!r}")
+            check_finite(X, f"domain {d.name!r}", d.feature_names)
         ends = np.cumsum([len(d) for d in sources])
         rank = np.arange(ends[-1]) if together is None and len(ends) else np.argsort(np.asarray(together, dtype=int))
         places = np.split(rank, ends[:-1])
-        parts = [(d.name, X, d.y, at) for d, X, at in zip(sources, matrices, places, strict=False) if d.y is not None]
+        parts = [
+            (d.name, X, d.y, at, None) for d, X, at in zip(sources, matrices, places, strict=False) if d.y is not None
+        ]
         with self._restored_on_error():
-            self.n_features_in_ = widths[0][1]
+            self.n_features_in_ = domains[0].X.shape[1]
             self.__dict__.pop("feature_names_in_", None)
             if names is not None:
-                self.feature_names_in_ = np.asarray(names, dtype=object)
+                self.feature_names_in_ = names
                 self._names_of_domains = True
             self._start(parts, matrices[0][:0] if warmup is None else matrices[-1], align)
         return self
@@ -228,11 +231,14 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             raise
 
     def _start(
-        self, sources: list[tuple[str, Matrix, Array, Array]], warmup: Matrix, align: AlignFit = fit_aligner
+        self,
+        sources: Sequence[tuple[str, Matrix, Array, Array, Array | None]],
+        warmup: Matrix,
+        align: AlignFit = fit_aligner,
     ) -> None:
         recipe, options = self._composition()
-        labels = [y for _, _, y, _ in sources]
-        for name, X, y, _ in sources:
+        labels = [y for _, _, y, _, _ in sources]
+        for name, X, y, _, _ in sources:
             if is_missing(y).any():
                 row = int(np.flatnonzero(is_missing(y))[0])
                 raise InputError(
@@ -241,7 +247,8 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             if X.dtype.kind == "f" and y.dtype.kind == "f":
                 check_classification_targets(y)
         codes = Codes(door.all_classes(labels) if self.classes is None else door.given_classes(self.classes))
-        parts = [Source(name, X, self._known(codes, y, f"source {name!r}"), at) for name, X, y, at in sources]
+        door.check_classes(self.max_classes, codes.classes, self.classes is not None)
+        parts = [Source(name, X, self._known(codes, y, f"source {name!r}"), at, w) for name, X, y, at, w in sources]
         built = build(recipe, options, parts, warmup, len(codes.classes), align)
         self.info_: list[Info] = [a.info for a in built.alignments]
         self.source_names_ = [part.name for part in parts]
@@ -334,10 +341,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         the label counts; see `partial_fit`.
         """
         if not hasattr(self, "learner_"):
-            if isinstance(x, Mapping):
-                raise InputError("x is a mapping, but no feature names are known yet; fit first, or give a 1-d array")
-            rows = x if is_sparse(x) else np.atleast_2d(np.asarray(x))
-            return self.partial_fit(rows, as_labels([y], "y"), sample_weight=weight)
+            return self.partial_fit(rows.first_row(x), as_labels([y], "y"), sample_weight=weight)
         code = self._codes.code(y)
         if weight == 1 and code >= 0 and self.learner_.quick_learn(x, code):
             return self
@@ -367,7 +371,10 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         if (codes == Codes.NEW).any():
             if self.classes is not None:
                 self._known(table, labels, "the stream")
-            table = table.grow(table.unseen(labels))
+            new = table.unseen(labels)
+            moments = [self.learner_.source(i) for i in range(len(self.source_names_))]
+            door.check_new_classes(self.max_classes, door.classes_met(moments), len(table.classes), new)
+            table = table.grow(new)
             codes = table.of(labels)
         if not len(table.classes):  # no label yet, and none here
             return codes
@@ -392,6 +399,10 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         if given is None and labels.dtype.kind == "f":
             check_classification_targets(labels[~is_missing(labels)])
         found = classes_of(labels[~is_missing(labels)], "y") if given is None else door.given_classes(given)
+        if given is None:
+            door.check_new_classes(self.max_classes, 0, 0, found)
+        else:
+            door.check_classes(self.max_classes, found, True)
         codes = Codes(found)
         built = build(recipe, options, [], X[:0], len(codes.classes))
         self.info_, self.source_names_ = [], []
@@ -477,20 +488,10 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     # -- the door -----------------------------------------------------------------------------------------------
 
     def _matrix(self, X: Matrix, reset: bool) -> Matrix:
-        with warnings.catch_warnings():
-            if getattr(self, "_names_of_domains", False) and not reset:
-                # a Domain keeps its names beside its matrix, so a bare matrix of it is no oversight
-                warnings.filterwarnings("ignore", message="X does not have valid feature names")
-            X = validate_data(
-                self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False,
-                ensure_min_samples=1 if reset else 0,
-            )  # fmt: skip
-        X = canonical(cast(X, door.given_dtype(self.dtype) if reset else self.learner_.dtype))
-        check_finite(X, "X")
-        return X
+        return rows.matrix(self, X, reset, door.given_dtype(self.dtype) if reset else self.learner_.dtype)
 
     def _row(self, x: Any) -> Matrix:
         """One instance, a 1-d array or a sparse 1 x m matrix, checked without scikit-learn's overhead."""
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", None)
-        return door.one_row(x, self.n_features_in_, names, self.learner_.dtype)
+        return rows.one_row(x, self.n_features_in_, names, self.learner_.dtype)

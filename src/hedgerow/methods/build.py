@@ -64,12 +64,16 @@ class Options:
 
 @dataclass(frozen=True)
 class Source:
-    """A named source, its labels as codes 0..K-1, and where its rows stood among those of all sources."""
+    """A named source, its labels as codes 0..K-1, and where its rows stood among those of all sources.
+
+    `weight` says how much each label counts for the classifiers and the moments; None is one for all.
+    """
 
     name: str
     X: Matrix
     codes: Array
     positions: Array
+    weight: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,7 @@ def build(
     codes = [s.codes for s in sources]
     head = make_head(head_rule(options), options.C)
     if recipe.ridge:
-        return _build_ridge(recipe, options, pre, [s.name for s in sources], Xs, codes, U, K)
+        return _build_ridge(recipe, options, pre, sources, Xs, U, K)
     shared = recipe.spaces == "shared"
     groups = [list(range(len(sources)))] if shared else [[i] for i in range(len(sources))]
     if not sources:
@@ -109,11 +113,10 @@ def build(
     together = (
         np.argsort(np.concatenate([s.positions for s in sources]), kind="stable") if sources else np.empty(0, int)
     )
-    names = [s.name for s in sources]
     empty = np.empty((0, U.shape[1]), dtype=U.dtype)
-    experts, weights = _experts(recipe, names, Z or [empty], codes, together, K, head, reading)
+    experts, weights = _experts(recipe, sources, Z or [empty], together, K, head, reading)
 
-    moments = [Moments.of(X, y, K) for X, y in zip(mapped, codes, strict=True)]
+    moments = [Moments.of(X, s.codes, K, weight=s.weight) for X, s in zip(mapped, sources, strict=True)]
     state = _bookkeeping(moments, U, K, reading, len(experts)) | pre.arrays()
     mixer = make_mixer(recipe, options, len(experts))
     state |= {"W": np.stack(weights)} | mixer.start(len(experts))
@@ -138,9 +141,8 @@ def _build_ridge(
     recipe: Recipe,
     options: Options,
     pre: Preprocess,
-    names: list[str],
+    sources: Sequence[Source],
     Xs: list[Matrix],
-    codes: list[Array],
     U: Matrix,
     K: int,
 ) -> Built:
@@ -150,9 +152,10 @@ def _build_ridge(
                 f"{name}={value!r}: {recipe.title} has its own; leave it out, or choose a method of the paper, "
                 "for instance method='oddm'"
             )
-    parts = list(zip(names, Xs, codes, strict=True))
-    plan, state = build_ridge(recipe.ridge, parts, U, pre, K, options.seed, options.rank)
-    moments = [Moments.of(X, y, K) for X, y in zip(Xs, codes, strict=True)]
+    parts = [(s.name, X, s.codes) for s, X in zip(sources, Xs, strict=True)]
+    weights = [s.weight for s in sources]
+    plan, state = build_ridge(recipe.ridge, parts, U, pre, K, options.seed, options.rank, weights)
+    moments = [Moments.of(X, s.codes, K, weight=s.weight) for X, s in zip(Xs, sources, strict=True)]
     state |= _bookkeeping(moments, U, K, options.reading, len(plan.heads) + 1) | pre.arrays()
     return Built(RidgeLearner(plan, state), [])
 
@@ -227,26 +230,27 @@ def _project(projection: Projection, X: Matrix, to_unit: bool) -> Matrix:
 
 def _experts(
     recipe: Recipe,
-    names: list[str],
+    sources: Sequence[Source],
     Z: list[Matrix],
-    codes: list[Array],
     together: Array,
     K: int,
     head: Head,
     reading: Reading,
 ) -> tuple[list[Expert], list[Array]]:
     """Frozen source heads first, then the online ones: the order of every array that has one row an expert."""
-    shared, n = recipe.spaces == "shared", len(names)
+    shared, names, n = recipe.spaces == "shared", [s.name for s in sources], len(sources)
     zero = np.zeros((K, max(z.shape[1] for z in Z)), dtype=Z[0].dtype)
 
-    def trained(rows: Matrix, y: Array) -> Array:
+    def trained(rows: Matrix, y: Array, weight: Array | None) -> Array:
         W = zero.copy()
         fit = train_sparse if is_sparse(rows) else train
-        W[:, : rows.shape[1]] = fit(head, rows, y, K, reading.source_pass)
+        W[:, : rows.shape[1]] = fit(head, rows, y, K, reading.source_pass, weight)
         return W
 
     pooled = (
-        trained(stack_rows(Z)[together], np.concatenate(codes)[together])
+        trained(
+            stack_rows(Z)[together], np.concatenate([s.codes for s in sources])[together], _joined(sources, together)
+        )
         if n and "pooled" in (recipe.frozen, recipe.online)
         else zero
     )
@@ -257,7 +261,7 @@ def _experts(
         weights.append(pooled)
     elif recipe.frozen == "each":
         experts += [Expert(f"source {name}", 0 if shared else i, False) for i, name in enumerate(names)]
-        weights += [trained(z, y) for z, y in zip(Z[:n], codes, strict=True)]
+        weights += [trained(z, s.codes, s.weight) for z, s in zip(Z[:n], sources, strict=True)]
     start = pooled if recipe.online == "pooled" else zero
     if shared or not n:
         experts.append(Expert("target", 0, True))
@@ -266,6 +270,14 @@ def _experts(
         experts += [Expert(f"target via {name}", i, True) for i, name in enumerate(names)]
         weights += [start.copy() for _ in names]
     return experts, weights
+
+
+def _joined(sources: Sequence[Source], together: Array) -> Array | None:
+    """The weights of all sources' rows, in the order of a pooled pass; None if no source has any."""
+    if all(s.weight is None for s in sources):
+        return None
+    parts = [np.ones(len(s.codes)) if s.weight is None else s.weight for s in sources]
+    return np.asarray(np.concatenate(parts)[together])
 
 
 def _bookkeeping(moments: list[Moments], U: Matrix, K: int, reading: Reading, experts: int) -> State:

@@ -231,12 +231,15 @@ def build_ridge(
     K: int,
     seed: int,
     rank: int | None = None,
+    weights: Sequence[Array | None] | None = None,
 ) -> tuple[RidgePlan, State]:
     """The spaces by name, from preprocessed sources (name, rows, codes) and warm-up rows. No sources: `free` alone.
 
-    With a rank the input keeps that many leading directions of all rows, and no space has more.
+    With a rank the input keeps that many leading directions of all rows, and no space has more. `weights` say how much
+    each row of a source counts for the prior (None: one each); the feature maps have no labels and see each row once.
     """
     X, codes = [dense(rows) for _, rows, _ in sources], [y for _, _, y in sources]
+    counted = list(weights or [None] * len(X))
     pool = dense(warmup)
     rng = np.random.default_rng(seed)
     state: State = {}
@@ -247,27 +250,29 @@ def build_ridge(
     settings: list[Settings] = []
     heads: list[str] = []
 
-    def add(name: str, mapping: Map, rows: list[Array], labels: list[Array], of: list[str], pooled: bool) -> None:
+    def add(name: str, mapping: Map, of: Sequence[int], pooled: bool) -> None:
         part = Part(state, f"space.{len(settings)}.")
-        space = Space.start(SPACES[name], part, mapping, rows, labels, pool if pooled else pool[:0], K)
+        rows, labels, times = [X[i] for i in of], [codes[i] for i in of], [counted[i] for i in of]
+        space = Space.start(SPACES[name], part, mapping, rows, labels, pool if pooled else pool[:0], K, times)
         settings.append(SPACES[name])
-        own = ["all sources", *of] if len(of) > 1 else list(of)
+        own = [sources[i][0] for i in of]
+        own = ["all sources", *own] if len(own) > 1 else own
         own += ["target only"] if space.heads > len(own) else []
         heads.extend(f"{name}: {head}" for head in own)
 
-    everyone = [name for name, _, _ in sources]
+    everyone = range(len(sources))
     for name in names if X else ("free",):
         if name == "pca":
-            for source, rows, labels in zip(everyone, X, codes, strict=True):
-                add(name, whitened_pca(rows, pool), [rows], [labels], [source], False)
+            for i in everyone:
+                add(name, whitened_pca(X[i], pool), [i], False)
         elif name == "recent":
-            add(name, whitened_pca(np.vstack(X), pool), [], [], [], False)
+            add(name, whitened_pca(np.vstack(X), pool), [], False)
         else:
             mapping = {
                 "kernel": lambda: landmarks(X, pool, rng, rank),
                 "white": lambda: white,
             }.get(name, Map)()
-            add(name, mapping, X, codes, everyone, "kernel" in names)
+            add(name, mapping, everyone, "kernel" in names)
     state |= mixture.initial(len(heads), K)
     # one memory layout, so that a model that was saved and loaded computes the same to the last bit
     state = {name: np.ascontiguousarray(array) for name, array in state.items()}
