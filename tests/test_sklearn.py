@@ -19,7 +19,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from hedgerow import OnlineTransferClassifier
 from hedgerow.core.errors import InputError
 
-
 NOT_REPEATED = "a weight is no number of repetitions: it scales one step of a head, and the maps see each row once"
 
 

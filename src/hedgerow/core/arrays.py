@@ -111,6 +111,7 @@ def _as_float(X: object, what: str, names: FeatureNames | None) -> Array:
     check_mask(X, what, names)
     try:
         A = as_array(X)
+        A = A if isinstance(X, np.ndarray) else np.asarray(A, order="C")  # a table's columns become rows: one layout
         if A.dtype not in (np.float32, np.float64):
             if A.dtype.kind == "c":
                 raise InputError(f"{what}: Complex data not supported; give real numbers")

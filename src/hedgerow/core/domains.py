@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hedgerow.core.arrays import Array, Matrix, check_matrix, stack_rows
+from hedgerow.core.arrays import Array, Matrix, canonical, check_matrix, is_sparse, stack_rows
 from hedgerow.core.errors import InputError
 from hedgerow.core.feature_names import checked_names, listed, names_of_table, order_by_name
 from hedgerow.core.labels import as_labels, is_missing
@@ -167,6 +167,8 @@ def _with_columns_of(first: Domain, domain: Domain) -> Domain:
     order = order_by_name(own, names, f"domain {domain.name!r}", f"those of domain {first.name!r}")
     if order is None:
         return domain
+    X = domain.X[:, order]
+    X = canonical(X) if is_sparse(X) else np.ascontiguousarray(X)
     moved = object.__new__(Domain)  # checked already; `split` hands out domains of no rows, which may pass here too
-    moved.__dict__.update(vars(domain), X=domain.X[:, order], feature_names=names)
+    moved.__dict__.update(vars(domain), X=X, feature_names=names)
     return moved
