@@ -314,8 +314,9 @@ def test_whole_and_other_numbers_are_one_kind_of_label():
     clf = OnlineTransferClassifier("pa").fit(TASK.X[:4], [0, 1, 0, 1])
     clf.partial_fit(TASK.X[:3], [1.0, 0.0, True])
     assert clf.classes_.tolist() == [0, 1]
-    clf.learn_one(TASK.X[0], 2.5)
-    assert clf.classes_.tolist() == [0, 1, 2.5]
+    clf.learn_one(TASK.X[0], 2.0)
+    assert clf.classes_.tolist() == [0, 1, 2]
+    assert clf.classes_.dtype == np.int64
 
 
 def test_labels_that_are_not_hashable():

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hedgerow.core.domains import Domain
+from hedgerow.core.domains import Domain, same_columns
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.data import read
 from hedgerow.estimator import OnlineTransferClassifier
@@ -70,26 +70,8 @@ def matched(sources: Sequence[Domain], target: Domain | None) -> tuple[list[Doma
     >>> matched([a, b], None)[0][1].X.tolist()
     [[4.0, 3.0]]
     """
-    names = sources[0].feature_names if sources else None
-    if names is None:
-        return list(sources), target
-    done = [_like(domain, list(names), sources[0].name) for domain in sources]
-    return done, None if target is None else _like(target, list(names), sources[0].name)
-
-
-def _like(domain: Domain, names: list[str], first: str) -> Domain:
-    own = domain.feature_names
-    if own is None or list(own) == names:
-        return domain
-    for here, there, whose in ((names, own, first), (own, names, domain.name)):
-        lone = [name for name in here if name not in there]
-        if lone:
-            raise InputError(
-                f"column {lone[0]!r} ({len(lone)} in all) is in {whose!r} only, not in "
-                f"{domain.name if whose == first else first!r}; all files need the same feature columns"
-            )
-    place = {name: i for i, name in enumerate(own)}
-    return replace(domain, X=domain.X[:, [place[name] for name in names]], feature_names=names)
+    done = same_columns([*sources, *([] if target is None else [target])])
+    return done[: len(sources)], None if target is None else done[-1]
 
 
 def parse_options(pairs: Sequence[str]) -> dict[str, Any]:

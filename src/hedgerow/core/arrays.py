@@ -10,9 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.core.errors import InputError
+from hedgerow.core.sparse import checked_csr
 
 Array: TypeAlias = npt.NDArray[Any]
 Matrix: TypeAlias = Any  # a dense 2-d array or a scipy CSR matrix; scipy is imported only when somebody uses it
+FeatureNames: TypeAlias = Sequence[str] | Array
 Order: TypeAlias = Literal["C", "F"]
 
 # the largest number that is taken: there is room for the squared length of a row
@@ -79,18 +81,20 @@ def blocks(X: Matrix, size: int) -> Iterator[Matrix]:
         yield rows_from(X, first, min(first + size, X.shape[0]))
 
 
-def check_matrix(X: Matrix, what: str, n_features: int | None = None) -> Matrix:
+def check_matrix(X: Matrix, what: str, n_features: int | None = None, names: FeatureNames | None = None) -> Matrix:
     """X as a finite float matrix: CSR stays CSR, float32 and float64 are kept, anything else becomes float64.
+
+    `names` are those of the columns, for the errors.
 
     >>> check_matrix([[1, 2]], "here")
     array([[1., 2.]])
     """
     if is_sparse(X):
-        X = canonical(X.tocsr())
+        X = checked_csr(X, what)
         if X.dtype not in (np.float32, np.float64):
             X = X.astype(np.float64)
     else:
-        X = _as_float(X, what)
+        X = _as_float(X, what, names)
     if X.ndim == 1:
         raise InputError(
             f"{what}: expected a table with a row per instance, got one row of {X.shape[0]} numbers; give x[None, :]"
@@ -99,13 +103,15 @@ def check_matrix(X: Matrix, what: str, n_features: int | None = None) -> Matrix:
         raise InputError(f"{what}: expected a table with a row per instance, got an array of shape {X.shape}")
     if n_features is not None and X.shape[1] != n_features:
         raise InputError(f"{what}: {X.shape[1]} features, but {n_features} are expected")
-    check_finite(X, what)
+    check_finite(X, what, names)
     return X
 
 
-def _as_float(X: object, what: str) -> Array:
+def _as_float(X: object, what: str, names: FeatureNames | None) -> Array:
+    check_mask(X, what, names)
     try:
-        A = np.asarray(X)
+        A = as_array(X)
+        A = A if isinstance(X, np.ndarray) else np.asarray(A, order="C")  # a table's columns become rows: one layout
         if A.dtype not in (np.float32, np.float64):
             if A.dtype.kind == "c":
                 raise InputError(f"{what}: Complex data not supported; give real numbers")
@@ -117,7 +123,37 @@ def _as_float(X: object, what: str) -> Array:
     return A
 
 
-def check_finite(X: Matrix, what: str) -> None:
+def as_array(X: Any) -> Array:
+    """X as NumPy reads it, but with pandas' NA as NaN."""
+    A = np.asarray(X)
+    if A.dtype.kind == "O" and hasattr(X, "isna"):
+        return np.asarray(X.to_numpy(dtype=np.float64, na_value=np.nan))
+    return A
+
+
+def check_mask(X: object, what: str, names: FeatureNames | None = None) -> None:
+    """Refuse a masked array with a masked value, which NumPy would read as whatever stands below the mask."""
+    mask = np.ma.getmask(X) if isinstance(X, np.ma.MaskedArray) else np.ma.nomask
+    if mask is np.ma.nomask or not mask.any():
+        return
+    places = np.argwhere(np.atleast_2d(mask))
+    row, column = places[0][0], column_words(int(places[0][-1]), names)
+    raise InputError(
+        f"{what}: a masked value at row {row}, {column} ({len(places)} such values in all); "
+        "drop these rows or fill the gaps first"
+    )
+
+
+def column_words(column: int, names: FeatureNames | None) -> str:
+    """A column by its name, or by its number where it has none.
+
+    >>> column_words(1, ("width", "height")), column_words(1, None)
+    ("column 'height'", 'column 1')
+    """
+    return f"column {column}" if names is None or column >= len(names) else f"column {str(names[column])!r}"
+
+
+def check_finite(X: Matrix, what: str, names: FeatureNames | None = None) -> None:
     """Refuse NaN, infinity and numbers whose squares overflow; name the first by row and column."""
     values = X.data if is_sparse(X) else X
     largest = LARGEST[values.dtype]
@@ -131,15 +167,15 @@ def check_finite(X: Matrix, what: str) -> None:
     finite = not bad.any()
     where = np.nonzero(~(np.abs(data) <= largest) if finite else bad)
     row, column = (i[0] for i in where) if cells is None else (cells.row[where[0][0]], cells.col[where[0][0]])
-    value = data[tuple(i[0] for i in where)]
+    value, place = data[tuple(i[0] for i in where)], f"row {row}, {column_words(int(column), names)}"
     if finite:
         raise InputError(
-            f"{what}: {value:g} at row {row}, column {column} is too large for {data.dtype} (its square overflows); "
+            f"{what}: {value:g} at {place} is too large for {data.dtype} (its square overflows); "
             "rescale the features first"
         )
     name = "NaN" if np.isnan(value) else "infinity"
     raise InputError(
-        f"{what}: contains {name} at row {row}, column {column} ({len(where[0])} such values in all); "
+        f"{what}: contains {name} at {place} ({len(where[0])} such values in all); "
         "drop these rows or fill the gaps first"
     )
 

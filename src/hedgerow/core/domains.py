@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hedgerow.core.arrays import Array, Matrix, check_matrix, stack_rows
+from hedgerow.core.arrays import Array, Matrix, canonical, check_matrix, is_sparse, stack_rows
 from hedgerow.core.errors import InputError
+from hedgerow.core.feature_names import checked_names, listed, names_of_table, order_by_name
 from hedgerow.core.labels import as_labels, is_missing
 
 
@@ -18,6 +19,8 @@ class Domain:
     """A named set of instances X (rows; dense or CSR, float32 and float64 kept) with labels y, or None.
 
     `order` is a presentation order fixed by whoever published the data (the authors' `ID_old`), if there is one.
+    `feature_names` are those of the table's columns if X is a table with names (pandas, polars, pyarrow). X is not
+    copied where it can be used as it is.
 
     >>> Domain("webcam", [[0.0, 1.0], [2.0, 0.0]], ["mug", "bike"])
     Domain('webcam', 2 x 2, 2 classes)
@@ -31,12 +34,16 @@ class Domain:
 
     def __post_init__(self) -> None:
         where = f"domain {self.name!r}"
-        X = check_matrix(self.X, where)
+        names = self._names(where)
+        X = check_matrix(self.X, where, names=names)
         if X.shape[0] == 0:
             raise InputError(f"{where}: 0 rows; a domain needs at least one instance")
         if X.shape[1] == 0:
             raise InputError(f"{where}: 0 features; a domain needs at least one")
         object.__setattr__(self, "X", X)
+        if names is not None and len(names) != X.shape[1]:
+            raise InputError(f"{where}: {len(names)} feature names for {X.shape[1]} columns; give one name a column")
+        object.__setattr__(self, "feature_names", names)
         if self.y is not None:
             object.__setattr__(self, "y", as_labels(self.y, where, X.shape[0]))
         if self.order is not None:
@@ -44,6 +51,20 @@ class Domain:
             if not np.array_equal(np.sort(order), np.arange(X.shape[0])):
                 raise InputError(f"{where}: order must be a permutation of 0..{X.shape[0] - 1}")
             object.__setattr__(self, "order", order)
+
+    def _names(self, where: str) -> Sequence[str] | None:
+        own, given = names_of_table(self.X, where), self.feature_names
+        if given is None:
+            return own
+        names = checked_names(given, where)
+        if names is None and len(given):
+            raise InputError(f"{where}: feature_names={listed(given)}; a name is text")
+        if own is not None and names != own:
+            raise InputError(
+                f"{where}: feature_names={listed(given)}, but the table's columns are {listed(own)}; "
+                "leave feature_names out, or rename the columns"
+            )
+        return names or ()
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -105,9 +126,7 @@ def split(target: Domain, warmup: float = 0.3, seed: int | None = 0) -> tuple[Do
 
 def _empty_like(target: Domain) -> Domain:
     empty = object.__new__(Domain)
-    for name, value in (("name", target.name), ("X", target.X[:0]), ("y", None), ("order", None)):
-        object.__setattr__(empty, name, value)
-    object.__setattr__(empty, "feature_names", target.feature_names)
+    empty.__dict__.update(vars(target), X=target.X[:0], y=None, order=None)
     return empty
 
 
@@ -117,5 +136,39 @@ def pool(domains: Sequence[Domain], name: str = "pooled") -> Domain:
     >>> pool([Domain("a", [[1.0]], ["x"]), Domain("b", [[2.0]], ["y"])])
     Domain('pooled', 2 x 1, 2 classes)
     """
-    y = None if any(d.y is None for d in domains) else np.concatenate([d.y for d in domains if d.y is not None])
-    return Domain(name, stack_rows([d.X for d in domains]), y)
+    alike = same_columns(domains)
+    y = None if any(d.y is None for d in alike) else np.concatenate([d.y for d in alike if d.y is not None])
+    names = next((d.feature_names for d in alike if d.feature_names is not None), None)
+    return Domain(name, stack_rows([d.X for d in alike]), y, feature_names=names)
+
+
+def same_columns(domains: Sequence[Domain]) -> list[Domain]:
+    """All domains with their columns in the order of the first that has names; other names are refused.
+
+    A domain without names (an array has none) is read by position, and has to have as many columns.
+
+    >>> a = Domain("a", [[1.0, 2.0]], ["u"], feature_names=["p", "q"])
+    >>> b = Domain("b", [[3.0, 4.0]], ["u"], feature_names=["q", "p"])
+    >>> same_columns([a, b])[1].X.tolist()
+    [[4.0, 3.0]]
+    """
+    first = next((d for d in domains if d.feature_names is not None), None)
+    alike = list(domains) if first is None else [_with_columns_of(first, d) for d in domains]
+    widths = [(d.name, d.X.shape[1]) for d in alike]
+    if len({width for _, width in widths}) > 1:
+        raise InputError(f"domains of different width: {widths}; homogeneous transfer needs the same features")
+    return alike
+
+
+def _with_columns_of(first: Domain, domain: Domain) -> Domain:
+    names, own = first.feature_names, domain.feature_names
+    if names is None or own is None:
+        return domain
+    order = order_by_name(own, names, f"domain {domain.name!r}", f"those of domain {first.name!r}")
+    if order is None:
+        return domain
+    X = domain.X[:, order]
+    X = canonical(X) if is_sparse(X) else np.ascontiguousarray(X)
+    moved = object.__new__(Domain)  # checked already; `split` hands out domains of no rows, which may pass here too
+    moved.__dict__.update(vars(domain), X=X, feature_names=names)
+    return moved

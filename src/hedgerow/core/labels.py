@@ -2,46 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import datetime
+from numbers import Number
 from typing import Any
 
 import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError
+from hedgerow.core.label_arrays import as_labels as as_labels  # also for those who ask for it here
+from hedgerow.core.label_arrays import objects
 
 MISSING = -1  # the code of an instance whose label is not known
 
 
-def as_labels(y: object, what: str, length: int | None = None) -> Array:
-    """y as a 1-d array, one entry an instance; tuples and other hashables are kept as objects.
-
-    >>> as_labels([(1, 2), (3, 4)], "y").shape
-    (2,)
-    """
-    if hasattr(y, "to_numpy"):
-        y = y.to_numpy()
-    elif hasattr(y, "__array__"):
-        y = np.asarray(y)
-    if isinstance(y, np.ndarray):
-        labels = y.reshape(-1) if y.ndim == 2 and y.shape[1] == 1 else y
-    else:
-        items = list(y) if isinstance(y, Sequence) or hasattr(y, "__iter__") else [y]
-        simple = all(isinstance(item, str | bytes | bool | int | float | np.generic) for item in items)
-        kinds = {str if isinstance(item, str) else bytes if isinstance(item, bytes) else float for item in items}
-        labels = np.empty(len(items), dtype=object)
-        labels[:] = items
-        if simple and len(kinds) == 1:
-            labels = np.array(items)
-    if labels.ndim != 1:
-        raise InputError(f"{what}: expected one label an instance, got an array of shape {labels.shape}")
-    if length is not None and len(labels) != length:
-        raise InputError(f"{what}: {len(labels)} labels for {length} rows; give one label a row")
-    return labels
-
-
 def is_missing(labels: Array) -> Array:
-    """Where a label is None or NaN: such an instance is predicted and not learned.
+    """Where a label is None, NaN or NaT: such an instance is predicted and not learned.
 
     >>> is_missing(np.array(["a", None], dtype=object))
     array([False,  True])
@@ -54,20 +30,28 @@ def is_missing(labels: Array) -> Array:
 
 
 def _none(label: object) -> bool:
-    """None, a float NaN, or pandas' NA (known by its name, so that pandas need not be there)."""
-    not_a_number = isinstance(label, float | np.floating) and bool(label != label)
-    return label is None or not_a_number or type(label).__name__ == "NAType"
+    """None, NaN of any number type, NaT, pandas' NA and NumPy's masked (pandas' by name, as it need not be there)."""
+    if label is None or label is np.ma.masked or type(label).__name__ in ("NAType", "NaTType"):
+        return True
+    if isinstance(label, np.datetime64 | np.timedelta64):
+        return bool(np.isnat(label))
+    return isinstance(label, Number) and bool(label != label)
 
 
 def classes_of(labels: Array, what: str) -> Array:
     """The different labels, sorted. Labels that cannot be compared with each other are refused.
+
+    Whole numbers are int64, also where they came as objects or partly as floats; a date is no class.
 
     >>> classes_of(np.array(["b", "a", "b"]), "y")
     array(['a', 'b'], dtype='<U1')
     """
     try:
         if labels.dtype.kind != "O":
-            return np.unique(labels)
+            found = np.unique(labels)
+            for label in found[[0, -1]] if found.dtype.kind == "f" and len(found) else ():
+                _check_class(label, what)
+            return found
         kinds = {_kind(item) for item in labels}
         if len(kinds) > 1:
             raise TypeError
@@ -77,9 +61,36 @@ def classes_of(labels: Array, what: str) -> Array:
             raise _unhashable(error) from None
         kinds_found = ", ".join(sorted({type(item).__name__ for item in labels}))
         raise InputError(f"{what}: labels of mixed types ({kinds_found}); make them all text or all numbers") from None
-    found = np.empty(len(distinct), dtype=object)
-    found[:] = distinct
-    return found
+    for label in distinct:
+        _check_class(label, what)
+    whole = [isinstance(label, int | np.integer) and not isinstance(label, bool) for label in distinct]
+    if not any(whole):
+        return objects(distinct)
+    example = f"the other classes are (such as {distinct[whole.index(True)]})"
+    return _whole_numbers([_as_whole(label, what, example) for label in distinct])
+
+
+def _whole_numbers(numbers: list[int]) -> Array:
+    return np.array(numbers, dtype=np.int64) if all(-(2**63) <= n < 2**63 for n in numbers) else objects(numbers)
+
+
+def _check_class(label: Any, what: str) -> None:
+    """Refuse what cannot be a class: infinity, dates and durations."""
+    if isinstance(label, float | np.floating) and np.isinf(label):
+        raise InputError(f"{what}: label {label} is no class; for a label that is not known give None or NaN")
+    if isinstance(label, np.datetime64 | np.timedelta64 | datetime.date | datetime.timedelta | datetime.time):
+        raise InputError(
+            f"{what}: label {str(label)!r} is of type {type(label).__name__}, a date or a time; "
+            "give another column, or make it text with y.astype(str)"
+        )
+
+
+def _as_whole(label: Any, what: str, why: str) -> int:
+    """A number among whole numbers: 3.0 is 3, and 1.5 is refused."""
+    value = plain(label)
+    if value != int(value):
+        raise InputError(f"{what}: label {value!r} is no whole number, but {why}; round it, or make all labels text")
+    return int(value)
 
 
 def _kind(label: object) -> type:
@@ -158,13 +169,34 @@ class Codes:
                     f"{type(plain(first)).__name__}; convert it before it is learned"
                 )
         if not len(self.classes):
-            return Codes(as_labels(labels, "labels"))
+            return Codes(classes_in_order(labels))
+        for label in labels:
+            _check_class(label, "y")
+        labels = self._like_the_classes(labels)
+        if self.classes.dtype.kind in "iu":
+            return Codes(_whole_numbers([*self.classes.tolist(), *labels]))
         if self.classes.dtype.kind != "O":
             return Codes(np.concatenate([self.classes, np.array(labels)]))
-        grown = np.empty(len(self.classes) + len(labels), dtype=object)
-        grown[: len(self.classes)] = self.classes
-        grown[len(self.classes) :] = labels
-        return Codes(grown)
+        return Codes(np.concatenate([self.classes, objects(labels)]))
+
+    def _like_the_classes(self, labels: list[Any]) -> list[Any]:
+        """New labels in the type of the classes: whole numbers stay whole, and bools are no numbers."""
+        first = plain(self.classes[0])
+        if isinstance(first, bool):
+            others = [plain(label) for label in labels if not isinstance(plain(label), bool)]
+            if others:
+                raise InputError(f"y: label {others[0]!r} is new, but the classes so far are False and True; "
+                                 "make all labels numbers or all bools")  # fmt: skip
+        elif isinstance(first, int):
+            return [_as_whole(label, "y", f"the classes so far are (such as {first})") for label in labels]
+        return labels
+
+
+def classes_in_order(labels: list[Any]) -> Array:
+    """Different labels as classes in the order given, checked as `classes_of` does."""
+    found = classes_of(as_labels(labels, "y"), "y")
+    place = {plain(label): i for i, label in enumerate(found)}
+    return np.asarray(found[[place[plain(label)] for label in labels]])
 
 
 def plain(label: Any) -> Any:

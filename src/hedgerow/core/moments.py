@@ -40,16 +40,19 @@ class Moments:
         return cls(np.zeros(1), np.zeros(m), np.zeros(K), np.zeros((K, m)), S)
 
     @classmethod
-    def of(cls, X: Matrix, y: Array | None, K: int, scatter: bool = False) -> Moments:
-        """One pass over the rows."""
-        N = X.shape[0]
-        total = X.T @ np.ones(N) if is_sparse(X) else X.sum(axis=0, dtype=np.float64)
-        codes = np.full(N, -1) if y is None else y
-        counts, totals = class_sums(X, codes, K)
+    def of(cls, X: Matrix, y: Array | None, K: int, scatter: bool = False, weight: Array | None = None) -> Moments:
+        """One pass over the rows, each counted `weight` times (None: once)."""
+        N = X.shape[0] if weight is None else float(weight.sum())
+        if weight is not None:
+            total = np.asarray(X.T @ weight, dtype=np.float64)
+        else:
+            total = X.T @ np.ones(X.shape[0]) if is_sparse(X) else X.sum(axis=0, dtype=np.float64)
+        codes = np.full(X.shape[0], -1) if y is None else y
+        counts, totals = class_sums(X, codes, K, weight)
         S = None
         if scatter:
-            D = (X.toarray() if is_sparse(X) else X) - total / max(N, 1)
-            S = D.T @ D
+            D = (X.toarray() if is_sparse(X) else X) - total / (N or 1)
+            S = D.T @ (D if weight is None else weight[:, None] * D)
         return cls(np.array([float(N)]), total, counts, totals, S)
 
     def fold(self, X: Matrix, y: Array | None) -> Moments:

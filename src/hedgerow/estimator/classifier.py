@@ -4,68 +4,82 @@ from __future__ import annotations
 
 import itertools
 import os
-import warnings
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.exceptions import NotFittedError
 
 from hedgerow.align import Aligner, Info
-from hedgerow.core.arrays import Array, Matrix, canonical, cast, check_finite, is_sparse, rows_from
+from hedgerow.core.arrays import LARGEST, Array, Matrix, cast, check_finite, rows_from
+from hedgerow.core.constants import Constants
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError
+from hedgerow.core.files import write_whole
+from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.labels import MISSING, Codes, as_labels, classes_of, is_missing, plain
+from hedgerow.estimator import input_rows as rows
 from hedgerow.estimator import inputs as door
-from hedgerow.estimator import model_file as store
-from hedgerow.learners.base import OnlineLearner
-from hedgerow.methods import Recipe
-from hedgerow.methods.build import AlignFit, Options, Source, build, fit_aligner
+from hedgerow.estimator import model_file, parameters
+from hedgerow.estimator.composition import composition
+from hedgerow.heads import Head
+from hedgerow.learners.base import OnlineLearner, Prediction
+from hedgerow.learners.method import Source
+from hedgerow.methods import Reading
+from hedgerow.methods.build import build, fit_aligner
+from hedgerow.mix import Mixer
+
+AlignFit = Any  # (aligner, source, codes, warmup) -> Alignment
+
+
+class Explanation(NamedTuple):
+    """One prediction with its reasons: label, probabilities by label, and each expert's own label and weight."""
+
+    label: Any
+    probabilities: dict[Any, float]
+    votes: dict[str, Any]
+    weights: dict[str, float]
 
 
 class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Labelled sources in advance, a target that streams: predict, see the label, learn, with every instance.
 
+    A fitted model may be used by several threads: every call sees it before or after every other, never in between.
+
     Parameters
     ----------
-    method : a name of `hedgerow.methods.METHODS`: hedgerow (ours, the default), hedgerow-linear (its light sibling),
-        and the paper's: pa, paio, homotl-1, homotl-2, homotlms, oddm-fixed, oddm.
+    method : a name of `hedgerow.METHODS`: hedgerow (ours, the default), hedgerow-linear (its light sibling), and the
+        paper's: pa, paio, homotl-1, homotl-2, homotlms, oddm-fixed, oddm. A method reads some of the options below; one
+        that was set and that it does not read is refused.
     reading : "general" (our defaults for any data), "authors" (the released code), "paper" (the text as printed) or
-        "table" (what reproduces the published table). It sets every option below that is None;
-        `hedgerow.learners.readings` has the whole list.
-    aligner : name or object of `hedgerow.align`; None is the method's own (JDA for the ODDM methods).
-    dim : upper limit of the dimension of an aligned space; `dim_` says what the data allowed.
+        "table" (what reproduces the published table): an answer to each place where paper and code differ. A `Reading`
+        has other answers: `reading=hedgerow.reading_of("authors", lam=1.0)`.
+    aligner, head, mixer : names (of `hedgerow.align.ALIGNERS`, `hedgerow.heads.HEADS`, `hedgerow.mix.MIXERS`) or objects.
+        None is the method's own.
+    dim : upper limit of the dimension of an aligned space (None: 100); `dim_` says what the data allowed.
     rank : upper limit of the dimension of our own learner's spaces: a leaner, faster model at some price in mistakes.
         None keeps all (at most 1000 landmarks, and as many dimensions as there are features).
-    lam : ridge of the aligner.
-    rounds : rounds of pseudo-labels in JDA and BDA.
-    C : aggressiveness of PA-I and PA-II.
-    mu : strength of the refresh, A <- (I + mu sum_k g_k g_k^T)^{-1} A.
-    refresh_every : T_w, the number of labels between refreshes.
-    beta : Hedge's discount in (0, 1). None takes sqrt T/(sqrt T + sqrt ln N) from `horizon`; without a horizon the
-        anytime rule is used: the labels so far in place of T (`hedgerow.mix.Hedge`).
-    horizon : T, the expected number of labels.
-    unseen : what the refresh does with a class not met yet in the target: "zero", "skip" or "shrink".
-    eigenvectors : scaling of the aligner's columns: "unit" length, or "S" (a^T S a = 1).
-    source_pass : a source's classifier is the "last" of its pass, or the "average" over it.
-    combine : experts are combined by their "scores" or by a "vote"; None is the method's own way.
+    C : aggressiveness of PA-I, PA-II and AROW (None: 5).
+    mu : strength of the refresh, A <- (I + mu sum_k g_k g_k^T)^{-1} A (None: 1).
+    beta : Hedge's discount in (0, 1).
+    horizon : T, the expected number of labels: beta = sqrt T/(sqrt T + sqrt ln N). With neither, the anytime rule is used:
+        the labels so far in place of T (`hedgerow.mix.Hedge`).
     preprocess : names of `hedgerow.core.preprocess` steps, e.g. ("row-minmax", "unit") or "zscore+unit"; () for none.
     classes : the labels that can occur. If given, another label is refused; if None, a class first met in the stream
         is learned, and stands last in `classes_`.
-    dtype : "float64", "float32" or None (as the data comes).
+    max_classes : upper limit of the number of classes, since memory grows with its square. None allows 1,000 more than
+        the sources have, and sources of up to 10,000.
+    dtype : "float64", "float32" or None (as the data comes); our own learner always computes in float64.
     random_state : seed for parts that draw at random (landmarks; nothing in the paper's methods). None is 0.
-    tau, target_mean, projected, beta_rule, inverse, guarantee : the remaining places where paper and code differ.
-    head : update rule of the classifiers: pa1, pa, pa2, perceptron, arow, arow-diagonal, or a registered one.
-    mixer : "hedge", "adahedge", "squint", "fixed-share", "loss" or "log-loss" in place of the method's own; `loss` and
-        `eta` are those of the loss-based one. With combine="simplex" fixed share is that on the log-loss.
 
     Attributes
     ----------
-    classes_, source_names_, expert_names_, dim_, info_, learner_, weights_, discrepancy_, mistakes_, seen_, bound_,
-    guarantee_, hedge_loss_
+    classes_, source_names_, expert_names_, dim_, info_, learner_, constants_, weights_, discrepancy_, mistakes_, seen_,
+    bound_, guarantee_, hedge_loss_
 
     Examples
     --------
@@ -82,71 +96,44 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
 
     learner_: OnlineLearner
     classes_: Array
+    _lock: threading.RLock
 
     def __init__(
         self,
         method: str = "hedgerow",
         *,
-        reading: str = "general",
+        reading: str | Reading = "general",
         aligner: str | Aligner | None = None,
-        dim: int = 100,
+        head: str | Head | None = None,
+        mixer: str | Mixer | None = None,
+        dim: int | None = None,
         rank: int | None = None,
-        lam: float | None = None,
-        rounds: int = 10,
-        C: float = 5.0,
-        mu: float = 1.0,
-        refresh_every: int | None = None,
+        C: float | None = None,
+        mu: float | None = None,
         beta: float | None = None,
         horizon: float | None = None,
-        unseen: str | None = None,
-        eigenvectors: str | None = None,
-        source_pass: str | None = None,
-        combine: str | None = None,
         preprocess: str | Sequence[str] | None = None,
         classes: Sequence[Hashable] | None = None,
+        max_classes: int | None = None,
         dtype: str | None = None,
         random_state: int | None = None,
-        tau: str | None = None,
-        target_mean: str | None = None,
-        projected: str | None = None,
-        beta_rule: str | None = None,
-        inverse: str | None = None,
-        guarantee: str | None = None,
-        head: str = "pa1",
-        mixer: str | None = None,
-        loss: str = "projection",
-        eta: float = 0.5,
     ) -> None:
         self.method = method
         self.reading = reading
         self.aligner = aligner
-        self.dim = dim
-        self.rank = rank
-        self.lam = lam
-        self.rounds = rounds
-        self.C = C
-        self.mu = mu
-        self.refresh_every = refresh_every
-        self.beta = beta
-        self.horizon = horizon
-        self.unseen = unseen
-        self.eigenvectors = eigenvectors
-        self.source_pass = source_pass
-        self.combine = combine
-        self.preprocess = preprocess
-        self.classes = classes
-        self.dtype = dtype
-        self.random_state = random_state
-        self.tau = tau
-        self.target_mean = target_mean
-        self.projected = projected
-        self.beta_rule = beta_rule
-        self.inverse = inverse
-        self.guarantee = guarantee
         self.head = head
         self.mixer = mixer
-        self.loss = loss
-        self.eta = eta
+        self.dim = dim
+        self.rank = rank
+        self.C = C
+        self.mu = mu
+        self.beta = beta
+        self.horizon = horizon
+        self.preprocess = preprocess
+        self.classes = classes
+        self.max_classes = max_classes
+        self.dtype = dtype
+        self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -155,11 +142,13 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
 
     # -- the offline stage --------------------------------------------------------------------------------------
 
-    def fit(self, X: Matrix, y: Any, sample_domain: Any = None) -> OnlineTransferClassifier:
+    def fit(self, X: Matrix, y: Any, sample_domain: Any = None, sample_weight: Any = None) -> OnlineTransferClassifier:
         """Start from labelled sources (sample_domain >= 0: the source's number) and unlabelled target rows (< 0).
 
         Without `sample_domain` all rows are one source. The labels of target rows are never looked at. Rows of a source
         are presented to its classifier in the order given, and so are those of all sources to a pooled one.
+        `sample_weight` says how much each source row counts for the classifiers and the means of its source (not for
+        the scaling and the alignment, which have no labels); a row of weight 0 is left out. See `partial_fit`.
         """
         if y is None:
             raise InputError(
@@ -171,9 +160,12 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             X = self._matrix(X, reset=True)
             labels = door.labels(y, X.shape[0])
             domain = door.sample_domains(sample_domain, X.shape[0])
-            ids = np.unique(domain[domain >= 0])
-            rows = [np.flatnonzero(domain == i) for i in ids]
-            self._start([(str(i), X[at], labels[at], at) for i, at in zip(ids, rows, strict=True)], X[domain < 0])
+            weight = door.weights(sample_weight, X.shape[0], domain >= 0)
+            sources = [
+                (name, X[at], labels[at], at, None if weight is None else weight[at])
+                for name, at in door.source_rows(domain, weight)
+            ]
+            self._start(sources, X[domain < 0])
         return self
 
     def fit_domains(
@@ -189,29 +181,23 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         `together` is the order in which a pooled classifier sees the rows of all sources (a permutation of them; None:
         source after source). `align(aligner, source, codes, warmup)` may return a remembered alignment.
         """
+        sources, warmup, names = rows.domains_alike(sources, warmup)
         domains = [*sources, *([warmup] if warmup is not None else [])]
-        widths = [(d.name, d.X.shape[1]) for d in domains]
-        if len({width for _, width in widths}) > 1:
-            raise InputError(f"domains of different width: {widths}; homogeneous transfer needs the same features")
-        if not widths:
-            raise InputError("no domain given; fit_domains needs at least one source or some warm-up rows")
-        for d in sources:
-            if d.y is None:
-                raise InputError(f"source {d.name!r} has no labels; pass it as warm-up, or give its labels")
-        names = next((d.feature_names for d in domains if d.feature_names is not None), None)
         dtype = door.given_dtype(self.dtype) or np.result_type(*(d.X.dtype for d in domains))
         matrices = [cast(d.X, dtype) for d in domains]
         for d, X in zip(domains, matrices, strict=True):
-            check_finite(X, f"domain {d.name!r}")
+            check_finite(X, f"domain {d.name!r}", d.feature_names)
         ends = np.cumsum([len(d) for d in sources])
         rank = np.arange(ends[-1]) if together is None and len(ends) else np.argsort(np.asarray(together, dtype=int))
         places = np.split(rank, ends[:-1])
-        parts = [(d.name, X, d.y, at) for d, X, at in zip(sources, matrices, places, strict=False) if d.y is not None]
+        parts = [
+            (d.name, X, d.y, at, None) for d, X, at in zip(sources, matrices, places, strict=False) if d.y is not None
+        ]
         with self._restored_on_error():
-            self.n_features_in_ = widths[0][1]
+            self.n_features_in_ = domains[0].X.shape[1]
             self.__dict__.pop("feature_names_in_", None)
             if names is not None:
-                self.feature_names_in_ = np.asarray(names, dtype=object)
+                self.feature_names_in_ = names
                 self._names_of_domains = True
             self._start(parts, matrices[0][:0] if warmup is None else matrices[-1], align)
         return self
@@ -228,11 +214,14 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             raise
 
     def _start(
-        self, sources: list[tuple[str, Matrix, Array, Array]], warmup: Matrix, align: AlignFit = fit_aligner
+        self,
+        sources: Sequence[tuple[str, Matrix, Array, Array, Array | None]],
+        warmup: Matrix,
+        align: AlignFit = fit_aligner,
     ) -> None:
-        recipe, options = self._composition()
-        labels = [y for _, _, y, _ in sources]
-        for name, X, y, _ in sources:
+        method, options = composition(self.get_params(deep=False))
+        labels = [y for _, _, y, _, _ in sources]
+        for name, X, y, _, _ in sources:
             if is_missing(y).any():
                 row = int(np.flatnonzero(is_missing(y))[0])
                 raise InputError(
@@ -241,19 +230,32 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             if X.dtype.kind == "f" and y.dtype.kind == "f":
                 check_classification_targets(y)
         codes = Codes(door.all_classes(labels) if self.classes is None else door.given_classes(self.classes))
-        parts = [Source(name, X, self._known(codes, y, f"source {name!r}"), at) for name, X, y, at in sources]
-        built = build(recipe, options, parts, warmup, len(codes.classes), align)
-        self.info_: list[Info] = [a.info for a in built.alignments]
-        self.source_names_ = [part.name for part in parts]
-        self._install(built.learner, codes)
+        door.check_classes(self.max_classes, codes.classes, self.classes is not None)
+        parts = [Source(name, X, self._known(codes, y, f"source {name!r}"), at, w) for name, X, y, at, w in sources]
+        built = build(method, options, parts, warmup, len(codes.classes), align)
+        self._install(built.learner, codes, [part.name for part in parts], built.infos)
 
-    def _install(self, learner: OnlineLearner, codes: Codes) -> None:
-        self.learner_, self._codes, self.classes_ = learner, codes, codes.classes
-        self.expert_names_ = learner.expert_names
-        self.dim_ = learner.dim
+    def _install(self, learner: OnlineLearner, codes: Codes, sources: list[str], infos: list[Info]) -> None:
+        with self.__dict__.setdefault("_lock", threading.RLock()):
+            self.learner_, self._codes, self.classes_ = learner, codes, codes.classes
+            self.source_names_, self.info_ = sources, infos
+            self.expert_names_ = learner.expert_names
+            self.dim_ = learner.dim
 
-    def _composition(self) -> tuple[Recipe, Options]:
-        return door.composition(self.get_params(deep=False))
+    @property
+    def _fitted(self) -> threading.RLock:
+        """The lock of a fitted model that can be used."""
+        lock = self.__dict__.get("_lock")
+        if lock is None:
+            raise NotFittedError(
+                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments before "
+                "using this estimator."
+            )
+        if self.learner_.damaged:
+            raise InputError(
+                f"an error cut a step of learning in two ({self.learner_.damaged}); load the model as it was saved last"
+            )
+        return lock  # type: ignore[no-any-return]
 
     def _known(self, codes: Codes, labels: Array, where: str) -> Array:
         new = codes.unseen(labels)
@@ -268,37 +270,52 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
 
     def decision_function(self, X: Matrix) -> Array:
         """Combined scores: a column a class, or for two classes one number, positive for `classes_[1]`."""
-        scores = self._scores(X)
+        with self._fitted:
+            scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def predict(self, X: Matrix) -> Array:
         """The most likely class of each row by the model as it is; nothing is learned."""
-        best = self._scores(X).argmax(axis=1)
-        return np.asarray(self.classes_[best])
+        with self._fitted:
+            return np.asarray(self.classes_[self._scores(X).argmax(axis=1)])
 
     def predict_proba(self, X: Matrix) -> Array:
         """A probability a class: the softmax of the scores, or the shares where they are on the simplex already."""
-        scores = self._scores(X)
-        return self.learner_.probabilities(scores)
+        with self._fitted:
+            return self.learner_.probabilities(self._scores(X))
 
     def predict_one(self, x: Any) -> Any:
         """The most likely class of one instance: a 1-d array, or a mapping from feature names to values."""
-        best = self.learner_.quick_predict(x) if hasattr(self, "learner_") else -1
-        if best < 0:
-            row = self._row(x)
-            self._need_a_class()
-            best = self.learner_.predict_row(row) if row.ndim == 1 else int(self.learner_.scores(row)[0].argmax())
-        return plain(self.classes_[best])
+        with self._fitted:
+            return plain(self.classes_[self._predict_row(x).code])
 
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
         """Class -> probability for one instance."""
+        with self._fitted:
+            return self._shares(self._predict_row(x))
+
+    def explain_one(self, x: Any) -> Explanation:
+        """The prediction for one instance, its probabilities, and what each expert says and weighs."""
+        with self._fitted:
+            found = self._predict_row(x)
+            names, labels = self.expert_names_, self.classes_[found.votes]
+            return Explanation(
+                plain(self.classes_[found.code]),
+                self._shares(found),
+                {name: plain(label) for name, label in zip(names, labels, strict=True)},
+                dict(zip(names, found.weights.tolist(), strict=True)),
+            )
+
+    def _predict_row(self, x: Any) -> Prediction:
         row = self._row(x)
         self._need_a_class()
-        p = self.learner_.probabilities(self.learner_.scores(row if row.ndim == 2 else row[None]))[0]
+        return self.learner_.predict_row(row) if row.ndim == 1 else self.learner_.predict_sparse_row(row)
+
+    def _shares(self, found: Prediction) -> dict[Any, float]:
+        p = self.learner_.probabilities(found.scores[None])[0]
         return {plain(label): float(v) for label, v in zip(self.classes_, p, strict=True)}
 
     def _scores(self, X: Matrix) -> Array:
-        check_is_fitted(self)
         X = self._matrix(X, reset=False)
         self._need_a_class()
         return self.learner_.scores(X)
@@ -319,7 +336,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         label. Mistakes and bounds count every label as one.
         """
         cold = not hasattr(self, "learner_")
-        with self._restored_on_error() if cold else nullcontext():
+        with self._restored_on_error() if cold else self._fitted:
             X = self._matrix(X, reset=cold)
             labels, weight = door.weighted_labels(y, sample_weight, X.shape[0])
             if cold:
@@ -334,20 +351,16 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         the label counts; see `partial_fit`.
         """
         if not hasattr(self, "learner_"):
-            if isinstance(x, Mapping):
-                raise InputError("x is a mapping, but no feature names are known yet; fit first, or give a 1-d array")
-            rows = x if is_sparse(x) else np.atleast_2d(np.asarray(x))
-            return self.partial_fit(rows, as_labels([y], "y"), sample_weight=weight)
-        code = self._codes.code(y)
-        if weight == 1 and code >= 0 and self.learner_.quick_learn(x, code):
-            return self
-        row, weight = self._row(x), door.weight(weight)
-        if code >= 0 and row.ndim == 1:
-            self.learner_.learn_row(row, code, weight)
-        elif code != MISSING:
-            label = np.empty(1, dtype=object)
-            label[0] = y
-            self._learn(row if row.ndim == 2 else row[None], *door.weighted_labels(label, weight, 1))
+            return self.partial_fit(rows.first_row(x), as_labels([y], "y"), sample_weight=weight)
+        with self._fitted:
+            code, row = self._codes.code(y), self._row(x)
+            weight = 1.0 if type(weight) is float and weight == 1.0 else door.weight(weight)
+            if code >= 0 and row.ndim == 1:
+                self.learner_.learn_row(row, code, weight)
+            elif code != MISSING:
+                label = np.empty(1, dtype=object)
+                label[0] = y
+                self._learn(row if row.ndim == 2 else row[None], *door.weighted_labels(label, weight, 1))
         return self
 
     def predict_then_learn(self, X: Matrix, y: Any, sample_weight: Any = None) -> Array:
@@ -355,11 +368,11 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
 
         `sample_weight` as in `partial_fit`.
         """
-        check_is_fitted(self)
-        X = self._matrix(X, reset=False)
-        labels, weight = door.weighted_labels(y, sample_weight, X.shape[0])
-        self._need_a_class()
-        return self._learn(X, labels, weight)
+        with self._fitted:
+            X = self._matrix(X, reset=False)
+            labels, weight = door.weighted_labels(y, sample_weight, X.shape[0])
+            self._need_a_class()
+            return self._learn(X, labels, weight)
 
     def _learn(self, X: Matrix, labels: Array, weight: Array | None) -> Array:
         """Rows in order, in blocks; a class met for the first time gets a block of its own, predicted without it."""
@@ -367,7 +380,10 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         if (codes == Codes.NEW).any():
             if self.classes is not None:
                 self._known(table, labels, "the stream")
-            table = table.grow(table.unseen(labels))
+            new = table.unseen(labels)
+            moments = [self.learner_.source(i) for i in range(len(self.source_names_))]
+            door.check_new_classes(self.max_classes, door.classes_met(moments), len(table.classes), new)
+            table = table.grow(new)
             codes = table.of(labels)
         if not len(table.classes):  # no label yet, and none here
             return codes
@@ -376,38 +392,43 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         known = self.learner_.n_classes
         edges = sorted({0, X.shape[0], *first, *(i + 1 for i in first)})
         for a, b in itertools.pairwise(edges):
-            if a in first:  # one class at a time, so that an interrupt leaves learner and classes together
-                self.learner_.grow(known + 1)
-                self._codes, self.classes_ = Codes(table.classes[: known + 1]), table.classes[: known + 1]
+            if a in first:  # one class at a time, and not torn from its row by an interrupt
+                with uninterrupted():
+                    self.learner_.grow(known + 1)
+                    self._codes, self.classes_ = Codes(table.classes[: known + 1]), table.classes[: known + 1]
             part = None if weight is None else weight[a:b]
             trace = self.learner_.run(rows_from(X, a, b), codes[a:b], known or None if a in first else None, part)
             predictions[a:b] = trace.predictions
             known = self.learner_.n_classes
-        self._codes, self.classes_ = table, table.classes
         return np.asarray(table.classes[predictions])
 
     def _cold_start(self, X: Matrix, labels: Array, classes: Any) -> None:
-        recipe, options = self._composition()
+        method, options = composition(self.get_params(deep=False))
         given = self.classes if self.classes is not None else classes
         if given is None and labels.dtype.kind == "f":
             check_classification_targets(labels[~is_missing(labels)])
         found = classes_of(labels[~is_missing(labels)], "y") if given is None else door.given_classes(given)
+        if given is None:
+            door.check_new_classes(self.max_classes, 0, 0, found)
+        else:
+            door.check_classes(self.max_classes, found, True)
         codes = Codes(found)
-        built = build(recipe, options, [], X[:0], len(codes.classes))
-        self.info_, self.source_names_ = [], []
-        self._install(built.learner, codes)
+        built = build(method, options, [], X[:0], len(codes.classes))
+        self._install(built.learner, codes, [], [])
 
     # -- what is known so far -----------------------------------------------------------------------------------
 
     @property
     def weights_(self) -> Array:
         """Who is trusted: one weight an expert, in the order of `expert_names_`."""
-        return self.learner_.weights
+        with self._fitted:
+            return self.learner_.weights
 
     @property
     def discrepancy_(self) -> Array:
         """How far apart each source and the target are, in its space: sum_k |A^T g_k|^2 over the classes both have."""
-        return self.learner_.discrepancies()
+        with self._fitted:
+            return self.learner_.discrepancies()
 
     @property
     def mistakes_(self) -> int:
@@ -427,70 +448,101 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     @property
     def bound_(self) -> float:
         """The guarantee for what was observed so far; `guarantee_` says in words what it bounds."""
-        return self.learner_.bound
+        with self._fitted:
+            return self.learner_.bound
 
     @property
     def guarantee_(self) -> str:
         """What `bound_` bounds."""
         return self.learner_.guarantee
 
+    @property
+    def constants_(self) -> Constants:
+        """What never changes after `fit`; models of one fit share it (`save(constants=False)`)."""
+        return self.learner_.constants
+
     # -- files --------------------------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model and its place in the stream (safetensors; no pickle)."""
-        check_is_fitted(self)
-        params = self.get_params(deep=False)
-        params["aligner"] = store.aligner_to_json(self.aligner)
-        params["classes"] = (
-            None if self.classes is None else store.labels_to_json(as_labels(list(self.classes), "classes"))
-        )
-        names = getattr(self, "feature_names_in_", None)
-        store.save(
-            path,
-            self.learner_,
-            self.classes_,
-            {
-                "params": params,
+    def to_bytes(self, *, constants: bool = True) -> bytes:
+        """The model and its place in the stream as the content of a file (safetensors; no pickle).
+
+        Without `constants` only what the labels changed is kept; `from_bytes(.., constants=clf.constants_)` reads it.
+        """
+        with self._fitted:
+            names = getattr(self, "feature_names_in_", None)
+            extra = {
+                "params": parameters.to_json(self.get_params(deep=False)),
+                "requests": parameters.requests_to_json(self),
                 "sources": self.source_names_,
                 "features": None if names is None else [str(name) for name in names],
                 "n_features": int(self.n_features_in_),
-            },
-        )
+            }
+            return model_file.to_bytes(self.learner_, self.classes_, extra, constants)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> OnlineTransferClassifier:
-        """Read a model; it resumes the stream exactly where it was saved (`info_` is not kept)."""
-        learner, classes, header = store.load(path)
-        params = dict(header["params"])
-        params["aligner"] = store.aligner_from_json(params["aligner"])
-        if params["classes"] is not None:
-            params["classes"] = store.labels_from_json(params["classes"]).tolist()
-        clf = cls(**params)
-        clf.n_features_in_ = header["n_features"]
-        if header["features"] is not None:
-            clf.feature_names_in_ = np.asarray(header["features"], dtype=object)
-            clf._names_of_domains = True
-        clf.info_, clf.source_names_ = [], list(header["sources"])
-        clf._install(learner, Codes(classes))
+    def from_bytes(cls, data: bytes, *, constants: Constants | None = None, name: str = "the model") -> Any:
+        """The inverse of `to_bytes`; `name` stands for the data in errors."""
+        learner, classes, header = model_file.from_bytes(data, name, constants)
+        try:
+            clf = cls(**parameters.from_json(header["params"]))
+            parameters.set_requests(clf, header.get("requests"))
+            clf.n_features_in_ = int(header["n_features"])
+            features, sources = header["features"], header["sources"]
+            if len(sources) != learner.n_sources or not all(isinstance(source, str) for source in sources):
+                raise ValueError(f"{len(sources)} names for {learner.n_sources} sources")
+            if features is not None:
+                if len(features) != clf.n_features_in_ or not all(isinstance(feature, str) for feature in features):
+                    raise ValueError(f"{len(features)} names for {clf.n_features_in_} features")
+                clf.feature_names_in_ = np.asarray(features, dtype=object)
+                clf._names_of_domains = True
+            clf._install(learner, Codes(classes), list(sources), [])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InputError(f"{name} is damaged ({error})") from error
         return clf
+
+    def save(self, file: str | os.PathLike[str] | BinaryIO, *, constants: bool = True) -> None:
+        """Write the model to a path, where it appears whole or not at all, or to a file opened for bytes."""
+        data = self.to_bytes(constants=constants)
+        if isinstance(file, str | os.PathLike):
+            write_whole(file, data)
+        else:
+            file.write(data)
+
+    @classmethod
+    def load(cls, file: str | os.PathLike[str] | BinaryIO, *, constants: Constants | None = None) -> Any:
+        """Read a model; it resumes the stream exactly where it was saved (`info_` is not kept)."""
+        if not isinstance(file, str | os.PathLike):
+            return cls.from_bytes(file.read(), constants=constants, name=str(getattr(file, "name", "the file")))
+        try:
+            data = Path(file).read_bytes()
+        except FileNotFoundError:
+            raise InputError(f"no model file at {file}") from None
+        except OSError as error:
+            raise InputError(f"cannot read {file}: {error.strerror}") from error
+        return cls.from_bytes(data, constants=constants, name=str(file))
+
+    def __getstate__(self) -> Any:
+        """For copies: a lock of their own, and the learner as it is between two steps."""
+        with self.__dict__.get("_lock") or nullcontext():
+            state = dict(super().__getstate__())
+            if state.pop("_lock", None) is not None:
+                state["learner_"] = self.learner_.copy()
+        return state
+
+    def __setstate__(self, state: Any) -> None:
+        super().__setstate__(state)
+        if "learner_" in state:
+            self._lock = threading.RLock()
 
     # -- the door -----------------------------------------------------------------------------------------------
 
     def _matrix(self, X: Matrix, reset: bool) -> Matrix:
-        with warnings.catch_warnings():
-            if getattr(self, "_names_of_domains", False) and not reset:
-                # a Domain keeps its names beside its matrix, so a bare matrix of it is no oversight
-                warnings.filterwarnings("ignore", message="X does not have valid feature names")
-            X = validate_data(
-                self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False,
-                ensure_min_samples=1 if reset else 0,
-            )  # fmt: skip
-        X = canonical(cast(X, door.given_dtype(self.dtype) if reset else self.learner_.dtype))
-        check_finite(X, "X")
-        return X
+        return rows.matrix(self, X, reset, door.given_dtype(self.dtype) if reset else self.learner_.dtype)
 
     def _row(self, x: Any) -> Matrix:
         """One instance, a 1-d array or a sparse 1 x m matrix, checked without scikit-learn's overhead."""
-        check_is_fitted(self)
-        names = getattr(self, "feature_names_in_", None)
-        return door.one_row(x, self.n_features_in_, names, self.learner_.dtype)
+        dtype = self.learner_.dtype
+        if type(x) is np.ndarray and x.shape == (self.n_features_in_,) and x.dtype == dtype and x.flags.c_contiguous:
+            if x @ x <= LARGEST[dtype] ** 2:
+                return x  # nothing about it is to be checked or changed
+        return rows.one_row(x, self.n_features_in_, getattr(self, "feature_names_in_", None), dtype)

@@ -2,58 +2,22 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from numbers import Real
+import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import column_or_1d
+from sklearn.exceptions import DataConversionWarning
 
-from hedgerow.core.arrays import Array, Matrix, canonical, cast, check_finite, is_sparse
+from hedgerow.core.arrays import Array, as_array, check_mask
 from hedgerow.core.errors import InputError
-from hedgerow.core.labels import as_labels, classes_of, is_missing
-from hedgerow.core.preprocess import parse
-from hedgerow.methods import METHODS, Recipe
-from hedgerow.methods.build import Options
-from hedgerow.learners.readings import Reading, resolve
+from hedgerow.core.labels import as_labels, classes_of, is_missing, plain
+from hedgerow.core.moments import Moments
 
-NUMBERS = ("dim", "rank", "rounds", "C", "mu", "eta", "lam", "refresh_every", "beta", "horizon")
-WHOLE = ("dim", "rank", "rounds", "refresh_every")
-ALWAYS = ("dim", "rounds", "C", "mu", "eta")  # None is no value for these; for the others the reading decides
-
-
-def composition(given: Mapping[str, Any]) -> tuple[Recipe, Options]:
-    """The recipe and its options from an estimator's parameters, every name and number checked."""
-    recipe = METHODS[given["method"]]
-    for name in NUMBERS:
-        check_number(name, given[name])
-    if not given["mu"] >= 0:
-        raise InputError(f"mu={given['mu']!r}: the strength of the refresh cannot be negative")
-    own = recipe.steps if given["reading"] == "general" else None
-    steps = own if given["preprocess"] is None else parse(given["preprocess"])
-    chosen = {name: given[name] for name in Reading.__dataclass_fields__ if name in given and name != "preprocess"}
-    reading = resolve(given["reading"], given["method"], preprocess=steps, **chosen)
-    return recipe, Options(
-        reading,
-        dim=int(given["dim"]),
-        rounds=int(given["rounds"]),
-        seed=int(given["random_state"] or 0),
-        **{
-            name: given[name]
-            for name in ("aligner", "C", "mu", "beta", "horizon", "head", "mixer", "loss", "eta", "rank")
-        },
-    )
-
-
-def check_number(name: str, value: Any) -> None:
-    """A finite number, whole where it counts something; its range is checked where it is used."""
-    if value is None and name not in ALWAYS:
-        return
-    if not isinstance(value, Real) or isinstance(value, bool) or not math.isfinite(value):
-        raise InputError(f"{name}={value!r}: must be a finite number")
-    if name in WHOLE and (value != math.floor(value) or value < 1):
-        raise InputError(f"{name}={value!r}: must be a whole number, at least 1")
+LIGHTEST, HEAVIEST = 1e-6, 1e6  # weights beyond lose all digits beside others, or leave the others none
+DOMAIN_NUMBERS = "whole numbers (>= 0: the number of a source, < 0: unlabelled target)"
+NEW_CLASSES = 1_000  # that a stream may bring unasked, beside those of the sources
+SOURCE_CLASSES = 10_000  # that sources may have unasked
 
 
 def given_dtype(dtype: Any) -> str | None:
@@ -61,33 +25,6 @@ def given_dtype(dtype: Any) -> str | None:
     if dtype not in (None, "float32", "float64"):
         raise InputError(f"dtype={dtype!r}: use 'float32', 'float64' or None")
     return dtype  # type: ignore[no-any-return]
-
-
-def one_row(x: Any, m: int, names: Array | None, dtype: np.dtype[Any]) -> Matrix:
-    """One instance, a 1-d array, a sparse row or a mapping from feature names: a 1-d array or a sparse 1 x m matrix."""
-    if isinstance(x, Mapping):
-        x = _from_names(x, names)
-    if is_sparse(x):
-        row = canonical(cast(x.reshape((1, -1)) if x.ndim == 1 else x, dtype).tocsr())
-    else:
-        try:
-            row = cast(np.asarray(x), dtype)
-        except (TypeError, ValueError) as error:
-            raise InputError(f"x: not a row of numbers ({error})") from error
-        row = row[None] if row.ndim == 1 else row
-    if row.shape != (1, m):
-        raise InputError(f"x: expected one instance of {m} features, got shape {np.shape(x)}")
-    check_finite(row, "x")
-    return row if is_sparse(row) else np.ascontiguousarray(row[0])
-
-
-def _from_names(x: Mapping[Any, Any], names: Array | None) -> list[Any]:
-    if names is None:
-        raise InputError("x is a mapping, but the model was fitted without feature names; give a 1-d array")
-    missing = [name for name in names if name not in x]
-    if missing:
-        raise InputError(f"x: feature {missing[0]!r} is missing ({len(missing)} in all)")
-    return [x[name] for name in names]
 
 
 def weighted_labels(y: Any, given_weights: Any, length: int) -> tuple[Array, Array | None]:
@@ -103,12 +40,17 @@ def labels(y: Any, length: int) -> Array:
     """One label a row; a column of them is taken with a warning."""
     shape: tuple[int, ...] = getattr(y, "shape", ())
     if len(shape) == 2 and shape[1] == 1:
-        y = column_or_1d(y, warn=True)
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected. Please change the shape of y to "
+            "(n_samples,), for example using ravel().", DataConversionWarning, stacklevel=3,
+        )  # fmt: skip
     return as_labels(y, "y", length)
 
 
-def weights(given_weights: Any, length: int) -> Array | None:
-    """How much each label counts: one finite number >= 0 a row; None is one for all.
+def weights(given_weights: Any, length: int, looked_at: Array | None = None) -> Array | None:
+    """How much each label counts: 0 (not at all), or LIGHTEST to HEAVIEST, a row; None is one for all.
+
+    Weights that are not `looked_at` (those of unlabelled rows) may be anything.
 
     >>> weights([1, 0.5], 2)
     array([1. , 0.5])
@@ -116,15 +58,22 @@ def weights(given_weights: Any, length: int) -> Array | None:
     if given_weights is None:
         return None
     try:
-        given = np.ascontiguousarray(given_weights, dtype=np.float64)
+        check_mask(given_weights, "sample_weight")
+        given = np.array(as_array(given_weights), dtype=np.float64, order="C")
     except (TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(f"sample_weight: not numbers ({error}); give one number >= 0 a row") from error
     given = np.full(length, float(given)) if given.ndim == 0 else given
     if given.shape != (length,):
         raise InputError(f"sample_weight: shape {given.shape} for {length} rows; give one number a row")
-    bad = np.flatnonzero(~((given >= 0) & np.isfinite(given)))
+    good = (given == 0) | ((given >= LIGHTEST) & (given <= HEAVIEST))
+    bad = np.flatnonzero(~good if looked_at is None else ~good & looked_at)
     if len(bad):
-        raise InputError(f"sample_weight: {given[bad[0]]} at row {bad[0]}; a weight is a finite number, not below 0")
+        raise InputError(
+            f"sample_weight: {given[bad[0]]} at row {bad[0]}; a weight is 0 or between {LIGHTEST:g} and {HEAVIEST:g}: "
+            "divide all weights by their mean, or give 0 for a label that does not count"
+        )
     return given
 
 
@@ -157,9 +106,57 @@ def sample_domains(sample_domain: Any, n: int) -> Array:
     """A whole number a row; without any, all rows are one source."""
     if sample_domain is None:
         return np.zeros(n, dtype=np.int64)
-    domain = np.asarray(sample_domain)
+    check_mask(sample_domain, "sample_domain")
+    domain = as_array(sample_domain)
     if domain.shape != (n,):
         raise InputError(f"sample_domain: shape {domain.shape} for {n} rows; give one number a row")
-    if domain.dtype.kind not in "iuf" or not np.isfinite(domain).all() or (domain != np.floor(domain)).any():
-        raise InputError("sample_domain: expected whole numbers (>= 0: source, < 0: unlabelled target)")
+    if domain.dtype.kind not in "iuf":
+        raise InputError(f"sample_domain: of type {domain.dtype}; give {DOMAIN_NUMBERS}")
+    largest = 2**53 if domain.dtype.kind == "f" else 2**63 - 1  # beyond, floats skip whole numbers
+    bad = np.flatnonzero(~((domain == np.floor(domain)) & (domain <= largest) & (domain >= -largest)))
+    if len(bad):
+        raise InputError(f"sample_domain: {domain[bad[0]]} at row {bad[0]}; give {DOMAIN_NUMBERS}")
     return domain.astype(np.int64)
+
+
+def check_new_classes(max_classes: int | None, of_sources: int, known: int, new: Sequence[Any] | Array) -> None:
+    """Refuse the label that is one class too many, before the model makes room for it.
+
+    `of_sources` is the number of classes that the sources have; without `max_classes` a stream may add NEW_CLASSES.
+    """
+    limit = of_sources + NEW_CLASSES if max_classes is None else max_classes
+    if known + len(new) > limit:
+        whose = f"{limit} without max_classes" if max_classes is None else f"max_classes={max_classes}"
+        first = max(limit, known)  # the number of classes before the one too many
+        raise InputError(
+            f"y: label {plain(new[first - known])!r} would be class {first + 1}, and the limit is {whose}; "
+            f"is this the column of labels? If it is, set_params(max_classes={2 * first}) allows more"
+        )
+
+
+def check_classes(max_classes: int | None, classes: Array, listed: bool) -> None:
+    """Refuse more classes than `max_classes` at the start; without it more than SOURCE_CLASSES, unless listed."""
+    limit = max_classes if max_classes is not None else len(classes) if listed else SOURCE_CLASSES
+    if len(classes) > limit:
+        whose = f"{limit} without max_classes" if max_classes is None else f"max_classes={max_classes}"
+        raise InputError(
+            f"y: {len(classes)} classes (the last is {plain(classes[-1])!r}), and the limit is {whose}; "
+            f"is this the column of labels? If it is, max_classes={len(classes)} allows them"
+        )
+
+
+def classes_met(sources: Sequence[Moments]) -> int:
+    """How many classes any of the sources has."""
+    return int(np.any([source.class_counts > 0 for source in sources], axis=0).sum()) if sources else 0
+
+
+def source_rows(domain: Array, weight: Array | None) -> list[tuple[str, Array]]:
+    """The rows of each source by its number, without those of weight 0."""
+    found = []
+    for i in np.unique(domain[domain >= 0]):
+        at = np.flatnonzero(domain == i)
+        kept = at if weight is None else at[weight[at] > 0]
+        if not len(kept):
+            raise InputError(f"sample_weight: every weight of source '{i}' is zero; leave its rows out, or weigh one")
+        found.append((str(i), kept))
+    return found

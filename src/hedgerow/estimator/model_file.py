@@ -1,157 +1,162 @@
-"""Model files: arrays in safetensors, everything else in its JSON header. Never pickle, so a file cannot run code."""
+"""Model files: arrays in safetensors, everything else in its JSON header. Never pickle, so a file cannot run code.
+
+A file is believed only as far as it is checked: its digest covers every byte, the plan is read value by value, and every
+array's name, shape, type and range follows from the plan before a learner sees it. Anything else "is damaged".
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
-from dataclasses import asdict, fields, is_dataclass
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 
-from hedgerow.align import ALIGNERS
 from hedgerow.core.arrays import Array
+from hedgerow.core.constants import Constants, array_digest
 from hedgerow.core.errors import InputError
-from hedgerow.learners.base import OnlineLearner, State
-from hedgerow.learners.experts.block_refresh import Refresh
-from hedgerow.learners.experts.learner import Expert, Learner, Plan
-from hedgerow.learners.ridge.learner import RidgeLearner, RidgePlan
-from hedgerow.learners.ridge.space import Settings
-from hedgerow.mix import AdaHedge, FixedShare, FixedShareLogLoss, Hedge, LogLoss, LossBased, Mixer, Single, Squint
+from hedgerow.core.label_json import labels_from_json, labels_to_json
+from hedgerow.learners.base import LEARNERS, OnlineLearner, State
 
-SCHEMA = 2
-RIDGE_SCHEMA = 2  # since when our own learner's arrays are what they are
-MIXERS: dict[str, type[Mixer]] = {
-    mixer.__name__: mixer
-    for mixer in (Hedge, LossBased, LogLoss, AdaHedge, Squint, FixedShare, FixedShareLogLoss, Single)
-}
+SCHEMA = 3
+FORMAT = "hedgerow"
+CONSTANT, STATE = "constants/", "state/"
+NO_DIGEST = "0" * 64  # stands where the digest goes while it is computed
+DIGEST = b'"digest":"'
 
 
-def save(path: str | os.PathLike[str], learner: OnlineLearner, classes: Array, extra: dict[str, Any]) -> None:
-    """Write a model; the file appears whole or not at all."""
-    from safetensors.numpy import save as serialised
+def to_bytes(learner: OnlineLearner, classes: Array, extra: Mapping[str, Any], constants: bool = True) -> bytes:
+    """A flushed learner as the content of a file; without its constants only their digest is kept.
 
+    Constants that the state has taken the place of (a prior, once there is something learned) are left out.
+    """
+    from safetensors.numpy import save
+
+    learner.flush()
+    kept = _needed(learner) if constants else {}
     header = {
-        "format": "hedgerow",
+        "format": FORMAT,
         "schema": SCHEMA,
-        "plan": plan_to_json(learner.plan),
+        "learner": learner.kind,
+        "plan": learner.plan_to_json(),
         "classes": labels_to_json(classes),
+        "constants": learner.constants.digests,
+        "constants_inside": constants,
         **extra,
     }
-    text = json.dumps(header, default=_plain)
-    target = Path(path)
-    if not target.parent.is_dir():
-        raise InputError(f"cannot save to {target}: the folder {target.parent} does not exist")
-    arrays = {name: np.ascontiguousarray(array) for name, array in learner.state.items()}
-    temporary = target.with_name(f".{target.name}.{uuid4().hex}")
+    arrays = {CONSTANT + name: array for name, array in kept.items()}
+    arrays |= {STATE + name: np.ascontiguousarray(array) for name, array in learner.state.items()}
+    text = json.dumps(header, default=_plain, allow_nan=False)
+    data = bytearray(save(arrays, metadata={"digest": NO_DIGEST, "hedgerow": text}))
+    at = data.index(DIGEST + NO_DIGEST.encode()) + len(DIGEST)
+    data[at : at + 64] = hashlib.sha256(data).hexdigest().encode()
+    return bytes(data)
+
+
+def _needed(learner: OnlineLearner) -> dict[str, Array]:
+    specs = learner.layout(learner.plan).constants
+    return {
+        name: learner.constants.for_kernels(name)
+        for name in learner.constants
+        if specs[name].needed or name.replace("prior.", "") not in learner.state
+    }
+
+
+def from_bytes(data: bytes, where: str, constants: Constants | None = None) -> tuple[OnlineLearner, Array, Any]:
+    """What `to_bytes` made: learner, classes, and the header. `where` names the file in errors."""
+    header, arrays = read(data, where)
     try:
-        with open(temporary, "wb") as file:
-            file.write(serialised(arrays, metadata={"hedgerow": text}))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+        if header["schema"] < SCHEMA:
+            from hedgerow.estimator.schema_2 import upgraded
+
+            header, arrays = upgraded(header, arrays)
+        return _learner(header, arrays, constants)
+    except _Unusable as error:
+        raise InputError(f"{where}: {error}") from error
+    except InputError as error:
+        raise InputError(f"{where} is damaged, or not a model that this hedgerow can read: {error}") from error
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError) as error:
+        raise InputError(f"{where} is damaged ({type(error).__name__}: {error})") from error
 
 
-def load(path: str | os.PathLike[str]) -> tuple[OnlineLearner, Array, dict[str, Any]]:
-    """Read what `save` wrote: learner, classes, and the header."""
-    from safetensors import SafetensorError, safe_open
+class _Unusable(InputError):
+    """Nothing is wrong with the file itself."""
 
-    if not Path(path).is_file():
-        raise InputError(f"no model file at {path}")
+
+def read(data: bytes, where: str) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Header and arrays of a file, if its digest is right."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
     try:
-        with safe_open(str(path), framework="numpy") as file:
-            header = json.loads((file.metadata() or {}).get("hedgerow", "null"))
-            if not isinstance(header, dict) or header.get("format") != "hedgerow":
-                raise InputError(f"{path} is a safetensors file, but not one that hedgerow wrote")
-            if header["schema"] > SCHEMA:
-                raise InputError(f"{path} has schema {header['schema']}, this hedgerow reads up to {SCHEMA}: upgrade")
-            if "ridge" in header["plan"] and header["schema"] < RIDGE_SCHEMA:
-                raise InputError(
-                    f"{path} has schema {header['schema']}; of this method, schemas from {RIDGE_SCHEMA} on are read: "
-                    "fit it again"
-                )
-            state = {name: np.array(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118 (not a mapping)
-    except SafetensorError as error:
-        raise InputError(f"{path} is not a model file, or is damaged ({error})") from error
-    return learner_of(plan_from_json(header["plan"]), state), labels_from_json(header["classes"]), header
+        length = int.from_bytes(data[:8], "little")
+        outer = json.loads(data[8 : 8 + length]) if length <= len(data) else {}
+        metadata = outer.get("__metadata__") or {}
+        header = json.loads(metadata.get("hedgerow", "null"))
+        arrays = load(data)
+    except (SafetensorError, ValueError, AttributeError, TypeError, KeyError, RecursionError) as error:
+        raise InputError(f"{where} is not a model file, or is damaged ({error})") from error
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise InputError(f"{where} is a safetensors file, but not one that hedgerow wrote")
+    schema = header.get("schema")
+    if not isinstance(schema, int) or not 2 <= schema:
+        raise InputError(f"{where} is damaged, or of an old hedgerow: schema {schema!r}; fit the model again")
+    if schema > SCHEMA:
+        raise InputError(f"{where} has schema {schema}, this hedgerow reads up to {SCHEMA}: upgrade")
+    if schema >= 3 and not _digest_is_right(data, str(metadata.get("digest"))):
+        raise InputError(f"{where} is damaged: its content is not what was written; use a copy that is whole")
+    return header, arrays
 
 
-def learner_of(plan: Plan | RidgePlan, state: State) -> OnlineLearner:
-    """The learner that a plan is for."""
-    return RidgeLearner(plan, state) if isinstance(plan, RidgePlan) else Learner(plan, state)
+def _digest_is_right(data: bytes, digest: str) -> bool:
+    at = data.find(DIGEST + digest.encode())
+    if at < 0 or len(digest) != 64:
+        return False
+    at += len(DIGEST)
+    found = hashlib.sha256(data[:at] + NO_DIGEST.encode() + data[at + 64 :])
+    return found.hexdigest() == digest
 
 
-def plan_to_json(plan: Plan | RidgePlan) -> dict[str, Any]:
-    """A plan as plain lists and numbers."""
-    out = asdict(plan)
-    if isinstance(plan, RidgePlan):
-        return {"ridge": out}
-    out["mixer"] = {"kind": type(plan.mixer).__name__, **_options(plan.mixer)}
-    return out
+def _learner(header: dict[str, Any], arrays: dict[str, Array], constants: Constants | None) -> Any:
+    name = header["learner"]
+    if name not in LEARNERS:
+        raise _Unusable(f"the model is of the kind {name!r}, which is not registered here: import its package first")
+    kind = LEARNERS[name]
+    plan = kind.plan_from_json(header["plan"])
+    classes = labels_from_json(header["classes"])
+    state = {name[len(STATE) :]: array for name, array in arrays.items() if name.startswith(STATE)}
+    inside = {name[len(CONSTANT) :]: array for name, array in arrays.items() if name.startswith(CONSTANT)}
+    if len(state) + len(inside) != len(arrays):
+        raise InputError("it has arrays that are neither constants nor state")
+    given = _constants(header, inside, constants)
+    sizes = {"K": len(classes), "m": int(header["n_features"])}
+    kind.layout(plan).check({name: given.for_kernels(name) for name in given}, state, sizes)
+    return kind(plan, given, {name: np.array(array) for name, array in state.items()}), classes, header
 
 
-def plan_from_json(data: dict[str, Any]) -> Plan | RidgePlan:
-    """The inverse of `plan_to_json`."""
-    if "ridge" in data:
-        ridge = data["ridge"]
-        spaces = tuple(Settings(**settings) for settings in ridge["spaces"])
-        return RidgePlan(tuple(ridge["steps"]), spaces, tuple(ridge["heads"]))
-    mixer = dict(data["mixer"])
-    kind = mixer.pop("kind")
-    if kind not in MIXERS:
-        raise InputError(
-            f"the model uses the mixer {kind!r}, which is not registered here: hedgerow.estimator.model_file.MIXERS"
-        )
-    return Plan(
-        steps=tuple(data["steps"]),
-        experts=tuple(Expert(**expert) for expert in data["experts"]),
-        mixer=MIXERS[kind](**mixer),
-        rule=data["rule"],
-        C=data["C"],
-        unit_projection=data["unit_projection"],
-        gammas=tuple(data["gammas"]),
-        refresh=Refresh(**data["refresh"]) if data["refresh"] else None,
-    )
-
-
-def aligner_to_json(aligner: Any) -> Any:
-    """A name stays a name; an object becomes its name and options."""
-    if aligner is None or isinstance(aligner, str):
-        return aligner
-    for name in ALIGNERS:
-        if type(aligner) is ALIGNERS[name]:
-            return {"name": name, "options": _options(aligner)}
-    raise InputError(f"{aligner!r} cannot be saved: register its class with register_aligner(name, cls)")
-
-
-def aligner_from_json(data: Any) -> Any:
-    """The inverse of `aligner_to_json`."""
-    if not isinstance(data, dict):
-        return data
-    cls: Any = ALIGNERS[data["name"]]
-    return cls(**data["options"])
-
-
-def labels_to_json(labels: Array) -> dict[str, Any]:
-    """Labels with what is needed to give them back as they were."""
-    return {"dtype": labels.dtype.str if labels.dtype.kind != "O" else "O", "values": labels.tolist()}
-
-
-def labels_from_json(data: dict[str, Any]) -> Array:
-    """The inverse of `labels_to_json`."""
-    labels = np.empty(len(data["values"]), dtype=object)
-    labels[:] = [_tuples(label) for label in data["values"]]
-    return labels if data["dtype"] == "O" else labels.astype(np.dtype(data["dtype"]))
-
-
-def _tuples(value: Any) -> Any:
-    """JSON's lists as the tuples they were: a label must be hashable."""
-    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
+def _constants(header: dict[str, Any], inside: dict[str, Array], given: Constants | None) -> Constants:
+    """Those of the file, or those given; they must be the ones that the model was fitted with."""
+    expected = dict(header["constants"])
+    if not header["constants_inside"]:
+        if given is None:
+            raise _Unusable(
+                "it has a state and no constants; pass constants=, those of the model it was fitted with "
+                f"(digest {Constants({}, expected).digest[:12]}..)"
+            )
+        if given.digests != expected:
+            raise _Unusable(
+                f"it belongs to other constants (digest {Constants({}, expected).digest[:12]}.., given "
+                f"{given.digest[:12]}..)"
+            )
+        return given
+    if given is not None and given.digests == expected and given.complete:
+        return given  # one copy in memory for all models
+    left_out = {name: digest for name, digest in expected.items() if name not in inside}
+    for name, array in inside.items():
+        if expected.get(name) != array_digest(array):
+            raise InputError(f"the constant {name!r} is not the one it was fitted with")
+    return Constants({name: np.array(array) for name, array in inside.items()}, left_out)
 
 
 def _plain(value: Any) -> Any:
@@ -164,7 +169,4 @@ def _plain(value: Any) -> Any:
     )
 
 
-def _options(part: Any) -> dict[str, Any]:
-    if not is_dataclass(part):
-        raise InputError(f"{part!r} cannot be saved: make it a dataclass of its options")
-    return {f.name: getattr(part, f.name) for f in fields(part)}
+__all__ = ["SCHEMA", "State", "from_bytes", "read", "to_bytes"]

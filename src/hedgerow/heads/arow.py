@@ -68,11 +68,11 @@ class AROW(Head):
         S = self.memory(W.shape[1], W.dtype) if memory is None else memory
         return kernels.run_pass(W, S, Z, y, self.C, weight)[0]
 
-    def averaged(self, W: Array, Z: Array, y: Array) -> Array:
+    def averaged(self, W: Array, Z: Array, y: Array, weight: Array | None = None) -> Array:
         """Mean of the weights after each row of a pass of its own."""
         from hedgerow.kernels import arow as kernels
 
-        return kernels.run_pass(W, self.memory(W.shape[1], W.dtype), Z, y, self.C, average=True)[1]
+        return kernels.run_pass(W, self.memory(W.shape[1], W.dtype), Z, y, self.C, weight, average=True)[1]
 
 
 def step(W: Array, S: Array, z: Array, y: int, C: float = 5.0) -> Array:

@@ -50,8 +50,11 @@ class Head(ABC):
             F[:, e] = self.block(W[e], np.ascontiguousarray(Z[:, space[e]]), y, weight, **kept)
 
     @abstractmethod
-    def averaged(self, W: Array, Z: Array, y: Array) -> Array:
-        """The mean of the weights after each row of the pass; W ends at the last ones."""
+    def averaged(self, W: Array, Z: Array, y: Array, weight: Array | None = None) -> Array:
+        """The mean of the weights after each row of the pass; W ends at the last ones.
+
+        `weight` says how much each label counts, as in `block`; in the mean every row counts as one.
+        """
 
 
 class StepwiseHead(Head):
@@ -77,18 +80,25 @@ class StepwiseHead(Head):
                 self.weighted_step(W, z, int(label), F[t], 1.0 if weight is None else float(weight[t]))
         return F
 
-    def averaged(self, W: Array, Z: Array, y: Array) -> Array:
+    def averaged(self, W: Array, Z: Array, y: Array, weight: Array | None = None) -> Array:
         """Row by row."""
         total = np.zeros_like(W)
-        for z, label in zip(Z, y, strict=True):
+        for t, (z, label) in enumerate(zip(Z, y, strict=True)):
             if label >= 0:
-                self.step(W, z, int(label), W @ z)
+                self.weighted_step(W, z, int(label), W @ z, 1.0 if weight is None else float(weight[t]))
             total += W
         return total / max(len(Z), 1)
 
 
-def train(head: Head, Z: Array, y: Array, K: int, source_pass: str = "last") -> Array:
+def counted(weight: Array | None) -> dict[str, Array]:
+    """The weights of labels as a keyword, left out where there are none: a head of one's own may not know it."""
+    return {} if weight is None else {"weight": weight}
+
+
+def train(head: Head, Z: Array, y: Array, K: int, source_pass: str = "last", weight: Array | None = None) -> Array:
     """One pass from zero over a source, rows in the order given: the last weights, or the mean over the pass.
+
+    `weight` says how much each label counts; None is one for all.
 
     >>> from hedgerow.heads import make_head
     >>> train(make_head("pa1", 5.0), np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0, 1]), 2)
@@ -97,8 +107,8 @@ def train(head: Head, Z: Array, y: Array, K: int, source_pass: str = "last") -> 
     """
     W = np.zeros((K, Z.shape[1]), dtype=Z.dtype)
     if source_pass == "average":
-        return head.averaged(W, Z, y)
+        return head.averaged(W, Z, y, **counted(weight))
     if source_pass != "last":
         raise unknown("source_pass", source_pass, SOURCE_PASSES)
-    head.block(W, Z, y)
+    head.block(W, Z, y, **counted(weight))
     return W

@@ -78,11 +78,11 @@ class PassiveAggressive(Head):
         even = EVEN if weight is None else weight
         kernels.passes(W, which, space, Z, y, even, RULES[self.rule], float(self.C), F)
 
-    def averaged(self, W: Array, Z: Array, y: Array) -> Array:
+    def averaged(self, W: Array, Z: Array, y: Array, weight: Array | None = None) -> Array:
         """Mean of the weights after each row."""
         from hedgerow.kernels import heads as kernels
 
-        return kernels.run_pass(W, Z, y, RULES[self.rule], self.C, average=True)[1]
+        return kernels.run_pass(W, Z, y, RULES[self.rule], self.C, weight, average=True)[1]
 
 
 def step(W: Array, z: Array, y: int, rule: str = "pa1", C: float = 5.0) -> Array:

@@ -14,7 +14,7 @@ import numpy as np
 
 from hedgerow.core.arrays import Array, Matrix
 from hedgerow.core.errors import unknown
-from hedgerow.heads.base import SOURCE_PASSES, Head
+from hedgerow.heads.base import SOURCE_PASSES, Head, counted
 
 ROWS = 16  # more share no columns in text, and each would carry the columns of all others
 
@@ -33,7 +33,9 @@ def compact(X: Matrix) -> tuple[Array, Array]:
     return columns, Z
 
 
-def train_sparse(head: Head, X: Matrix, y: Array, K: int, source_pass: str = "last") -> Array:
+def train_sparse(
+    head: Head, X: Matrix, y: Array, K: int, source_pass: str = "last", weight: Array | None = None
+) -> Array:
     """`heads.train` for CSR rows: one pass from zero, the last weights or the mean over the pass.
 
     >>> import scipy.sparse as sp
@@ -53,10 +55,11 @@ def train_sparse(head: Head, X: Matrix, y: Array, K: int, source_pass: str = "la
         columns, Z = compact(X[first:last])
         before = W[:, columns]
         after = before.copy()
+        count = counted(None if weight is None else weight[first:last])
         if averaging:
-            mean = head.averaged(after, Z, y[first:last])
+            mean = head.averaged(after, Z, y[first:last], **count)
             total[:, columns] += (last - first) * (mean - before) + (N - last) * (after - before)
         else:
-            head.block(after, Z, y[first:last])
+            head.block(after, Z, y[first:last], **count)
         W[:, columns] = after
     return total / max(N, 1) if averaging else W

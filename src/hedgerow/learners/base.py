@@ -154,6 +154,11 @@ class OnlineLearner(ABC):
     def predict_row(self, x: Array) -> Prediction:
         """One dense row by what was learned so far."""
 
+    def predict_sparse_row(self, X: Matrix) -> Prediction:
+        """One sparse row (1 x m)."""
+        F, scores = self.expert_scores(X)[0], self.scores(X)[0]
+        return Prediction(int(scores.argmax()), scores, self.weights, F)
+
     # -- what is known ------------------------------------------------------------------------------------------
 
     @property

@@ -43,7 +43,7 @@ def build(recipe: Recipe, offline: Offline) -> Built:
     experts, weights = _experts(recipe, offline, Z, head)
     dtype = weights[0].dtype
 
-    moments = [Moments.of(X, source.codes, offline.K) for X, source in zip(mapped, sources, strict=True)]
+    moments = [Moments.of(X, s.codes, offline.K, weight=s.weight) for X, s in zip(mapped, sources, strict=True)]
     kept = offline.warmup if reading.target_mean == "warmup" else offline.warmup[:0]
     constants, state = bookkeeping(moments, kept, offline.K, len(experts))
     mixer = _mixer(recipe, options, len(experts))
@@ -129,16 +129,16 @@ def _experts(recipe: Recipe, offline: Offline, Z: list[Matrix], head: Head) -> t
     width, dtype = max((z.shape[1] for z in Z), default=offline.warmup.shape[1]), (Z or [offline.warmup])[0].dtype
     zero = np.zeros((K, width), dtype=dtype)
 
-    def trained(rows: Matrix, y: Array) -> Array:
+    def trained(rows: Matrix, y: Array, weight: Array | None) -> Array:
         W = zero.copy()
         fit = train_sparse if is_sparse(rows) else train
-        W[:, : rows.shape[1]] = fit(head, rows, y, K, offline.options.reading.source_pass)
+        W[:, : rows.shape[1]] = fit(head, rows, y, K, offline.options.reading.source_pass, weight)
         return W
 
     pooled = zero
     if names and "pooled" in (recipe.frozen, recipe.online):
         together = np.argsort(np.concatenate([source.positions for source in offline.sources]), kind="stable")
-        pooled = trained(stack_rows(Z)[together], np.concatenate(codes)[together])
+        pooled = trained(stack_rows(Z)[together], np.concatenate(codes)[together], _joined(offline.sources, together))
     experts: list[Expert] = []
     weights: list[Array] = []
     if recipe.frozen == "pooled" and names:
@@ -146,7 +146,7 @@ def _experts(recipe: Recipe, offline: Offline, Z: list[Matrix], head: Head) -> t
         weights.append(pooled)
     elif recipe.frozen == "each":
         experts += [Expert(f"source {name}", 0 if shared else i, False) for i, name in enumerate(names)]
-        weights += [trained(z, y) for z, y in zip(Z, codes, strict=True)]
+        weights += [trained(z, s.codes, s.weight) for z, s in zip(Z, offline.sources, strict=True)]
     start = pooled if recipe.online == "pooled" else zero
     if shared or not names:
         experts.append(Expert("target", 0, True))
@@ -155,6 +155,14 @@ def _experts(recipe: Recipe, offline: Offline, Z: list[Matrix], head: Head) -> t
         experts += [Expert(f"target via {name}", i, True) for i, name in enumerate(names)]
         weights += [start.copy() for _ in names]
     return experts, weights
+
+
+def _joined(sources: list[Source], together: Array) -> Array | None:
+    """The weights of all sources' rows, in the order of a pooled pass; None if no source has any."""
+    if all(source.weight is None for source in sources):
+        return None
+    parts = [np.ones(len(source.codes)) if source.weight is None else source.weight for source in sources]
+    return np.asarray(np.concatenate(parts)[together])
 
 
 def _add_projections(

@@ -145,12 +145,16 @@ class Space:
         codes: Sequence[Array],
         pool: Array,
         K: int,
+        weights: Sequence[Array | None],
     ) -> tuple[dict[str, Array], dict[str, Array]]:
-        """Constants and state: the prior from the sources (Gram matrices and class sums only), the pool's first labels."""
+        """Constants and state: the prior from the sources (Gram matrices and class sums only), the pool's first labels.
+
+        `weights` say how much each row of each source counts; None is one for all.
+        """
         Z = [mapping(X) for X in sources]
         d = mapping(pool[:0]).shape[1]
-        G = [z.T @ z for z in Z]
-        both = [class_sums(z, y, K) for z, y in zip(Z, codes, strict=True)]
+        G = [z.T @ (z if w is None else w[:, None] * z) for z, w in zip(Z, weights, strict=True)]
+        both = [class_sums(z, y, K, w) for z, y, w in zip(Z, codes, weights, strict=True)]
         counts, sums = [c for c, _ in both], [s for _, s in both]
         tables, priors = [], []
         for w in weightings(len(Z)):

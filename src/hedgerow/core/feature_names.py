@@ -1,0 +1,122 @@
+"""Names of features are law: what carries names is read by name, or refused with the names that differ.
+
+| what is given                                     | what its names do                                               |
+|---------------------------------------------------|-----------------------------------------------------------------|
+| one instance: a Series, a table of one row        | brought into the model's order; a missing or unexpected name is |
+| (`predict_one`, `predict_proba_one`, `learn_one`) | refused                                                         |
+| one instance: a mapping                           | the same, but it may have more keys (an event has other fields) |
+| domains (`fit_domains`, files, `pool`)            | brought into the order of the first domain that has names       |
+| a table for a fitted model (`predict`,            | refused unless they are the model's, in the model's order:      |
+| `partial_fit`, `predict_then_learn` and so on)    | scikit-learn demands this of every estimator                    |
+| an array, or a table whose columns have no text   | none: read by position, and the width must be right             |
+
+Tables are those of pandas, polars and pyarrow, or whatever has `column_names` or `columns`; none of these packages is
+imported. A name is text; two columns of one name are refused.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from hedgerow.core.arrays import FeatureNames
+from hedgerow.core.errors import SHOWN, InputError
+
+Names = tuple[str, ...]
+
+
+def listed(names: Iterable[object]) -> str:
+    """Names for an error, the first few of many.
+
+    >>> listed(["a", "b"]), listed([])
+    ("['a', 'b']", 'none')
+    """
+    every = list(names)
+    more = f" and {len(every) - SHOWN} more" if len(every) > SHOWN else ""
+    return f"{[str(name) for name in every[:SHOWN]]}{more}" if every else "none"
+
+
+def checked_names(names: Iterable[Any], what: str) -> Names | None:
+    """Names as text, each once; None where none is text.
+
+    >>> checked_names(["a", "b"], "here")
+    ('a', 'b')
+    >>> checked_names(range(2), "here") is None
+    True
+    """
+    given = list(names)
+    text = [isinstance(name, str) for name in given]
+    if not any(text):
+        return None
+    if not all(text):
+        other = given[text.index(False)]
+        raise InputError(f"{what}: a column is named {other!r}, others have text; make all names text, or none")
+    found = tuple(str(name) for name in given)
+    if len(set(found)) < len(found):
+        twice = [name for name, count in Counter(found).items() if count > 1]
+        raise InputError(f"{what}: more than one column of the name {listed(twice)}; rename them")
+    return found
+
+
+def names_of_table(X: Any, what: str) -> Names | None:
+    """The names of a table's columns; None for what has none.
+
+    >>> import pandas as pd
+    >>> names_of_table(pd.DataFrame({"a": [1], "b": [2]}), "X")
+    ('a', 'b')
+    """
+    columns = getattr(X, "column_names", None)  # pyarrow, whose `columns` are the values
+    columns = getattr(X, "columns", None) if columns is None else columns
+    return None if columns is None or callable(columns) else checked_names(columns, what)
+
+
+def names_of_row(x: Any, what: str = "x") -> Names | None:
+    """The names of one instance: the keys of a mapping, the index of a Series, the columns of a table of one row."""
+    if isinstance(x, Mapping):
+        return checked_names(x, what)
+    index = getattr(x, "index", None)
+    if hasattr(x, "to_numpy") and getattr(x, "ndim", 0) == 1 and index is not None and not callable(index):
+        return checked_names(index, what)
+    return names_of_table(x, what)
+
+
+def order_by_name(given: FeatureNames, wanted: FeatureNames, what: str, whose: str) -> list[int] | None:
+    """Where each wanted name stands among those given (None: where it is wanted); other names are refused.
+
+    >>> order_by_name(["b", "a"], ["a", "b"], "x", "the model's")
+    [1, 0]
+    """
+    if list(given) == list(wanted):
+        return None
+    place = {name: i for i, name in enumerate(given)}
+    known = set(wanted)
+    missing, unexpected = [n for n in wanted if n not in place], [n for n in given if n not in known]
+    if missing or unexpected:
+        raise InputError(
+            f"{what}: other features than {whose}: missing {listed(missing)}, unexpected {listed(unexpected)}; "
+            "rename, add or drop these columns"
+        )
+    return [place[name] for name in wanted]
+
+
+def check_same_order(given: FeatureNames, wanted: FeatureNames) -> None:
+    """Refuse a table whose columns are not the model's in the model's order, in scikit-learn's words."""
+    if list(given) == list(wanted):
+        return
+    mine, theirs = set(wanted), set(given)
+    unexpected, missing = [n for n in given if n not in mine], [n for n in wanted if n not in theirs]
+    message = "The feature names should match those that were passed during fit.\n"
+    for title, names in (
+        ("Feature names unseen at fit time:", unexpected),
+        ("Feature names seen at fit time, yet now missing:", missing),
+    ):
+        if names:
+            more = [f"- and {len(names) - SHOWN} more"] if len(names) > SHOWN else []
+            message += "\n".join([title, *(f"- {name}" for name in names[:SHOWN]), *more]) + "\n"
+    if not unexpected and not missing:
+        message += (
+            "Feature names must be in the same order as they were in fit.\n"
+            f"Given: {listed(given)}\nThe model's: {listed(wanted)}\n"
+        )
+    raise InputError(message + "Select the model's columns: X[list(model.feature_names_in_)]")

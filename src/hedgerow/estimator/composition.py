@@ -1,0 +1,65 @@
+"""From an estimator's parameters to a method and its options: every name and number checked, none ignored."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from numbers import Real
+from typing import Any
+
+from hedgerow.core.errors import InputError
+from hedgerow.core.preprocess import parse
+from hedgerow.learners.method import CHOICES
+from hedgerow.methods import METHODS, Method, Options, Reading, reading_of
+from hedgerow.methods.build import check_options
+
+NUMBERS = ("dim", "rank", "C", "mu", "beta", "horizon", "max_classes", "random_state")
+WHOLE = ("dim", "rank", "max_classes")
+
+
+def composition(given: Mapping[str, Any]) -> tuple[Method, Options]:
+    """The method and its options; one that was set and that the method does not read is refused."""
+    name = given["method"]
+    method = METHODS[name]
+    for number in NUMBERS:
+        check_number(number, given[number])
+    if given["mu"] is not None and not given["mu"] >= 0:
+        raise InputError(f"mu={given['mu']!r}: the strength of the refresh cannot be negative")
+    if given["beta"] is not None and given["horizon"] is not None:
+        raise InputError(f"beta={given['beta']!r}, horizon={given['horizon']!r}: the horizon gives a beta; give one")
+    reading = _reading(given["reading"], name)
+    chosen = {key: given[key] for key in CHOICES}
+    options = Options(reading, seed=int(given["random_state"] or 0), **chosen)
+    check_options(name, method, options)
+    return method, replace(options, reading=_with_steps(reading, method, given["preprocess"]))
+
+
+def _reading(reading: Any, method: str) -> Reading:
+    found = reading_of(reading, method)
+    if "split_rule" in found.changes():
+        raise InputError(
+            f"split_rule={found.split_rule!r}: a classifier does not split; use hedgerow.split(target, seed=None) for "
+            "the published order, or with a seed"
+        )
+    return found
+
+
+def _with_steps(reading: Reading, method: Method, given: Any) -> Reading:
+    """The preprocessing: that of the parameter, of the reading, or the method's own where neither says anything."""
+    if given is not None:
+        if "preprocess" in reading.changes():
+            raise InputError(f"preprocess={given!r}: the reading has {reading.preprocess} already; give one of them")
+        return replace(reading, preprocess=parse(given))
+    own = reading.preset == "general" and "preprocess" not in reading.changes() and method.steps is not None
+    return replace(reading, preprocess=method.steps) if own else reading
+
+
+def check_number(name: str, value: Any) -> None:
+    """None, or a finite number, whole where it counts something; its range is checked where it is used."""
+    if value is None:
+        return
+    if not isinstance(value, Real) or isinstance(value, bool) or not math.isfinite(value):
+        raise InputError(f"{name}={value!r}: must be a finite number")
+    if name in WHOLE and (value != math.floor(value) or value < 1):
+        raise InputError(f"{name}={value!r}: must be a whole number, at least 1")
