@@ -183,7 +183,7 @@ def check_method(name: str, **options: Any) -> None:
     block = _twin(fitted)
     blocks = [block.predict_then_learn(stream[a : a + 17], labels[a : a + 17]) for a in range(0, len(stream), 17)]
     law(predictions == np.concatenate(blocks).tolist(), "a block predicts as its rows one by one")
-    law(_close(one_by_one.learner_.learned(), block.learner_.learned()), "a block learns as its rows one by one")
+    law(_close(one_by_one.learner_.arrays(), block.learner_.arrays()), "a block learns as its rows one by one")
     law(block.seen_ == sum(label is not None for label in labels), "every label is learned, and only labels")
     law("new" in block.classes_, "a class first met in the stream is learned")
 

@@ -77,22 +77,16 @@ def methods(
 ) -> None:
     """The methods and what they are made of."""
     from hedgerow.cli import terminal
-    from hedgerow.methods import METHODS
     from hedgerow.learners.readings import as_table
+    from hedgerow.methods import METHODS
 
     if readings:
         rows = as_table()
         terminal.print_table(list(rows[0]), [[_words(value) for value in row.values()] for row in rows])
     else:
-        header = ["name", "title", "aligner", "frozen experts", "online from", "mixer", "refresh", "reference"]
+        header = ["name", "title", "spaces", "frozen experts", "online from", "mixer", "refresh", "reference"]
         parts = [(name, METHODS[name]) for name in METHODS]
-        terminal.print_table(
-            header,
-            [
-                (name, r.title, r.aligner, r.frozen or "-", r.online, r.mixer, "yes" if r.refresh else "-", r.reference)
-                for name, r in parts
-            ],
-        )
+        terminal.print_table(header, [(name, r.title, *r.row().values(), r.reference) for name, r in parts])
 
 
 @app.command()

@@ -61,7 +61,6 @@ def _restore() -> None:
 
 def _libraries() -> list[tuple[Get, Set]]:
     """How each BLAS is asked for its threads and told: as C functions where it is OpenBLAS, which are called often."""
-    import numpy.linalg
     import scipy.linalg.blas  # noqa: F401 (both have a BLAS of their own, which must be loaded to be found)
     from threadpoolctl import ThreadpoolController
 

@@ -15,7 +15,7 @@ WAITING = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGALRM) if hasattr(_signal,
 _MAIN = threading.main_thread()
 
 
-class uninterrupted:  # noqa: N801 (used like a function)
+class uninterrupted:
     """A context in which Ctrl-C, SIGTERM and SIGALRM wait until it ends.
 
     >>> import signal

@@ -8,14 +8,16 @@ import threading
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
+from sklearn.utils.multiclass import check_classification_targets
 
 from hedgerow.align import Aligner, Info
 from hedgerow.core.arrays import LARGEST, Array, Matrix, cast, check_finite, rows_from
+from hedgerow.core.blas import one_blas_thread
 from hedgerow.core.constants import Constants
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError
@@ -58,16 +60,15 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     reading : "general" (our defaults for any data), "authors" (the released code), "paper" (the text as printed) or
         "table" (what reproduces the published table): an answer to each place where paper and code differ. A `Reading`
         has other answers: `reading=hedgerow.reading_of("authors", lam=1.0)`.
-    aligner, head, mixer : names (of `hedgerow.align.ALIGNERS`, `hedgerow.heads.HEADS`, `hedgerow.mix.MIXERS`) or objects.
-        None is the method's own.
+    aligner, head, mixer : names of `align.ALIGNERS`, `heads.HEADS`, `mix.MIXERS`, or objects. None is the method's own.
     dim : upper limit of the dimension of an aligned space (None: 100); `dim_` says what the data allowed.
     rank : upper limit of the dimension of our own learner's spaces: a leaner, faster model at some price in mistakes.
         None keeps all (at most 1000 landmarks, and as many dimensions as there are features).
     C : aggressiveness of PA-I, PA-II and AROW (None: 5).
     mu : strength of the refresh, A <- (I + mu sum_k g_k g_k^T)^{-1} A (None: 1).
     beta : Hedge's discount in (0, 1).
-    horizon : T, the expected number of labels: beta = sqrt T/(sqrt T + sqrt ln N). With neither, the anytime rule is used:
-        the labels so far in place of T (`hedgerow.mix.Hedge`).
+    horizon : T, the expected number of labels: beta = sqrt T/(sqrt T + sqrt ln N). With neither, the anytime rule is
+        used: the labels so far in place of T (`hedgerow.mix.Hedge`).
     preprocess : names of `hedgerow.core.preprocess` steps, e.g. ("row-minmax", "unit") or "zscore+unit"; () for none.
     classes : the labels that can occur. If given, another label is refused; if None, a class first met in the stream
         is learned, and stands last in `classes_`.
@@ -318,7 +319,8 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     def _scores(self, X: Matrix) -> Array:
         X = self._matrix(X, reset=False)
         self._need_a_class()
-        return self.learner_.scores(X)
+        with one_blas_thread:
+            return self.learner_.scores(X)
 
     def _need_a_class(self) -> None:
         if not len(self.classes_):
@@ -480,7 +482,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             return model_file.to_bytes(self.learner_, self.classes_, extra, constants)
 
     @classmethod
-    def from_bytes(cls, data: bytes, *, constants: Constants | None = None, name: str = "the model") -> Any:
+    def from_bytes(cls, data: bytes, *, constants: Constants | None = None, name: str = "the model") -> Self:
         """The inverse of `to_bytes`; `name` stands for the data in errors."""
         learner, classes, header = model_file.from_bytes(data, name, constants)
         try:
@@ -509,7 +511,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             file.write(data)
 
     @classmethod
-    def load(cls, file: str | os.PathLike[str] | BinaryIO, *, constants: Constants | None = None) -> Any:
+    def load(cls, file: str | os.PathLike[str] | BinaryIO, *, constants: Constants | None = None) -> Self:
         """Read a model; it resumes the stream exactly where it was saved (`info_` is not kept)."""
         if not isinstance(file, str | os.PathLike):
             return cls.from_bytes(file.read(), constants=constants, name=str(getattr(file, "name", "the file")))
@@ -542,7 +544,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     def _row(self, x: Any) -> Matrix:
         """One instance, a 1-d array or a sparse 1 x m matrix, checked without scikit-learn's overhead."""
         dtype = self.learner_.dtype
-        if type(x) is np.ndarray and x.shape == (self.n_features_in_,) and x.dtype == dtype and x.flags.c_contiguous:
-            if x @ x <= LARGEST[dtype] ** 2:
-                return x  # nothing about it is to be checked or changed
+        plain = type(x) is np.ndarray and x.shape == (self.n_features_in_,) and x.dtype == dtype
+        if plain and x.flags.c_contiguous and x @ x <= LARGEST[dtype] ** 2:
+            return x  # nothing about it is to be checked or changed
         return rows.one_row(x, self.n_features_in_, getattr(self, "feature_names_in_", None), dtype)

@@ -51,8 +51,9 @@ def _with_steps(reading: Reading, method: Method, given: Any) -> Reading:
         if "preprocess" in reading.changes():
             raise InputError(f"preprocess={given!r}: the reading has {reading.preprocess} already; give one of them")
         return replace(reading, preprocess=parse(given))
-    own = reading.preset == "general" and "preprocess" not in reading.changes() and method.steps is not None
-    return replace(reading, preprocess=method.steps) if own else reading
+    if method.steps is None or reading.preset != "general" or "preprocess" in reading.changes():
+        return reading
+    return replace(reading, preprocess=method.steps)
 
 
 def check_number(name: str, value: Any) -> None:

@@ -1,7 +1,7 @@
 """Model files: arrays in safetensors, everything else in its JSON header. Never pickle, so a file cannot run code.
 
-A file is believed only as far as it is checked: its digest covers every byte, the plan is read value by value, and every
-array's name, shape, type and range follows from the plan before a learner sees it. Anything else "is damaged".
+A file is believed only as far as it is checked: its digest covers every byte, the plan is read value by value, and
+every array's name, shape, type and range follows from the plan before a learner sees it. Anything else "is damaged".
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hedgerow.core.arrays import Array
 from hedgerow.core.constants import Constants, array_digest
 from hedgerow.core.errors import InputError
 from hedgerow.core.label_json import labels_from_json, labels_to_json
-from hedgerow.learners.base import LEARNERS, OnlineLearner, State
+from hedgerow.learners.base import LEARNERS, OnlineLearner
 
 SCHEMA = 3
 FORMAT = "hedgerow"
@@ -63,7 +63,10 @@ def _needed(learner: OnlineLearner) -> dict[str, Array]:
     }
 
 
-def from_bytes(data: bytes, where: str, constants: Constants | None = None) -> tuple[OnlineLearner, Array, Any]:
+Found = tuple[OnlineLearner, Array, dict[str, Any]]  # learner, classes, header
+
+
+def from_bytes(data: bytes, where: str, constants: Constants | None = None) -> Found:
     """What `to_bytes` made: learner, classes, and the header. `where` names the file in errors."""
     header, arrays = read(data, where)
     try:
@@ -100,7 +103,7 @@ def read(data: bytes, where: str) -> tuple[dict[str, Any], dict[str, Array]]:
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise InputError(f"{where} is a safetensors file, but not one that hedgerow wrote")
     schema = header.get("schema")
-    if not isinstance(schema, int) or not 2 <= schema:
+    if not isinstance(schema, int) or not schema >= 2:
         raise InputError(f"{where} is damaged, or of an old hedgerow: schema {schema!r}; fit the model again")
     if schema > SCHEMA:
         raise InputError(f"{where} has schema {schema}, this hedgerow reads up to {SCHEMA}: upgrade")
@@ -118,7 +121,7 @@ def _digest_is_right(data: bytes, digest: str) -> bool:
     return found.hexdigest() == digest
 
 
-def _learner(header: dict[str, Any], arrays: dict[str, Array], constants: Constants | None) -> Any:
+def _learner(header: dict[str, Any], arrays: dict[str, Array], constants: Constants | None) -> Found:
     name = header["learner"]
     if name not in LEARNERS:
         raise _Unusable(f"the model is of the kind {name!r}, which is not registered here: import its package first")
@@ -169,4 +172,4 @@ def _plain(value: Any) -> Any:
     )
 
 
-__all__ = ["SCHEMA", "State", "from_bytes", "read", "to_bytes"]
+__all__ = ["SCHEMA", "from_bytes", "read", "to_bytes"]

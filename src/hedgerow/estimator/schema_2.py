@@ -93,9 +93,9 @@ def _ridge(old: dict[str, Any], state: Arrays) -> tuple[dict[str, Any], Arrays, 
 
 def _ridge_space(old: Arrays, settings: dict[str, Any], K: int, known: int) -> tuple[Arrays, Arrays]:
     """A space's arrays: what never changes, and the rest. Classes met later were part of its targets from then on."""
-    if K != known:
+    if known != K:
         raise InputError("sources and model differ in their classes")
-    fixed = {name: old.pop(name) for name in ("landmarks", "A", "H", "U") if name in old}
+    fixed: Arrays = {name: old.pop(name) for name in ("landmarks", "A", "H", "U") if name in old}
     fixed |= {"targets": old.pop("codes"), "widths": old.pop("widths")}
     for name in ("P0", "M0"):
         if name in old:

@@ -2,8 +2,8 @@
 
 A learner is a plan (the composition, as JSON), constants (arrays that never change after `fit`, shared by many models)
 and a state (arrays that do). Reading changes neither. What a learner puts off for speed it works off in `flush`; after
-that its arrays alone say what it knows. `run` takes rows in blocks, `predict_row` and `learn_row` one at a time, with the
-same predictions.
+that its arrays alone say what it knows. `run` takes rows in blocks, `predict_row` and `learn_row` one at a time, with
+the same predictions.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from hedgerow.core.arrays import Array, Matrix, rows_from
+from hedgerow.core.blas import one_blas_thread
 from hedgerow.core.constants import Constants
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.moments import Moments, discrepancy, gap
@@ -217,10 +218,12 @@ class OnlineLearner(ABC):
         if weight is not None:
             y = np.where(weight > 0, y, -1)
         traces = []
-        for a in range(0, len(y), self.block):
-            b = min(a + self.block, len(y))
-            with uninterrupted():
-                traces.append(self._whole(rows_from(X, a, b), y[a:b], known, None if weight is None else weight[a:b]))
+        with one_blas_thread:
+            for a in range(0, len(y), self.block):
+                b = min(a + self.block, len(y))
+                part = None if weight is None else weight[a:b]
+                with uninterrupted():
+                    traces.append(self._whole(rows_from(X, a, b), y[a:b], known, part))
         if not traces:
             n = len(self.expert_names)
             return Trace(np.empty((0, self.n_classes)), np.empty((0, n)), np.empty((0, n), dtype=np.int64))

@@ -1,7 +1,8 @@
 """A method: how it is built from sources and unlabelled target rows, and which options it reads.
 
-Every kind of learner is one package with two nouns: a `Method` (frozen dataclass, `build` and `options`) that makes it, and
-an `OnlineLearner` that is registered by `register_learner`, so that its models can be loaded. No other file knows of it.
+Every kind of learner is one package with two nouns: a `Method` (a frozen dataclass with `build` and `options`) that
+makes it, and an `OnlineLearner` that `register_learner` makes known, so that its models can be loaded. No other file
+knows of it.
 """
 
 from __future__ import annotations
@@ -107,5 +108,5 @@ class Method(ABC):
         """The names of options, those of `Reading` among them, that make a difference beside the others given."""
 
     def row(self) -> dict[str, str]:
-        """How it is made, for a table of methods: spaces, frozen experts, where the online ones start, mixer, refresh."""
+        """How it is made, for a table of methods."""
         return {"spaces": "-", "frozen": "-", "online": "-", "mixer": "-", "refresh": "-"}

@@ -33,7 +33,6 @@ from hedgerow.core.errors import InputError, unknown
 from hedgerow.core.preprocess import parse
 from hedgerow.core.rule_numbers import UNSEEN
 
-
 PRESETS = ("general", "authors", "paper", "table", "table-baselines")
 CHOICES: dict[str, tuple[str, ...]] = {
     "tau": ("original", "printed"),

@@ -45,6 +45,4 @@ def check_options(name: str, method: Method, options: Options) -> None:
             continue
         others = [other for other in METHODS if option in METHODS[other].options(options)]
         where = f"methods that do: {', '.join(others)}" if others else "no method does beside the other options given"
-        raise InputError(
-            f"{option}={value!r}: method {name!r} does not read it here ({where}); leave it out, or choose another method"
-        )
+        raise InputError(f"{option}={value!r}: method {name!r} does not read it here ({where}); leave it out")

@@ -62,7 +62,7 @@ def make_mixer(choice: str | Mixer, **given: object) -> Mixer:
     """
     mixer = MIXERS.make(choice, given)
     if not isinstance(mixer, Mixer):
-        raise InputError(f"mixer={choice!r}: give the name of a mixer, or an object of a subclass of hedgerow.mix.Mixer")
+        raise InputError(f"mixer={choice!r}: give the name of a mixer, or an object of a subclass of Mixer")
     return mixer
 
 

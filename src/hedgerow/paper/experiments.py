@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hedgerow.core.errors import unknown
-from hedgerow.methods import METHODS
 from hedgerow.learners.readings import READINGS, resolve
+from hedgerow.methods import METHODS
 from hedgerow.paper.tasks import FAMILY_SETTINGS, Task, settings
 
 # the parts of the report, and the group of runs that each one folds over

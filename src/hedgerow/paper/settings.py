@@ -10,8 +10,8 @@ from typing import Any
 
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.evaluate.report import circumstances
-from hedgerow.methods import RECIPES
 from hedgerow.learners.readings import Reading, resolve
+from hedgerow.methods import RECIPES
 from hedgerow.paper import published
 from hedgerow.paper.book import Book
 from hedgerow.paper.experiments import PARTS

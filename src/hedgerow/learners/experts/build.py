@@ -1,4 +1,4 @@
-"""The offline stage of the paper's methods: align, project the sources, train their classifiers, lay out the experts."""
+"""The offline stage of the paper's methods: align, project and train the sources, lay out the experts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hedgerow.align import ALIGNERS, Aligner, Alignment, Projection
+from hedgerow.align import ALIGNERS, Aligner, Alignment, Identity, Projection
 from hedgerow.core.arrays import Array, Matrix, is_sparse, stack_rows
 from hedgerow.core.constants import Constants
 from hedgerow.core.errors import InputError, unknown
@@ -58,9 +58,7 @@ def build(recipe: Recipe, offline: Offline) -> Built:
     fixed, running = offline.pre.arrays()
     every = Refresh(reading.refresh_every, MU if options.mu is None else options.mu, reading.unseen, reading.inverse)
     spaces = len(projections) if "A" in constants or "A" in state else 0
-    plan = Plan(
-        offline.pre.steps, tuple(experts), head, mixer, to_unit, spaces, gammas, every if refreshes else None
-    )
+    plan = Plan(offline.pre.steps, tuple(experts), head, mixer, to_unit, spaces, gammas, every if refreshes else None)
     plan.check()
     learner = ExpertsLearner(plan, Constants(constants | fixed), state | running)
     return Built(learner, [alignment.info for alignment in alignments])
@@ -110,11 +108,12 @@ def make_aligner(choice: str | Aligner, options: Options) -> Aligner:
 def _align(recipe: Recipe, offline: Offline, group: list[Source]) -> Alignment:
     U = offline.warmup
     if not group:
-        return ALIGNERS["identity"]().fit(U, np.empty(0, dtype=np.int64), U)
+        return Identity().fit(U, np.empty(0, dtype=np.int64), U)
     choice = recipe.aligner if offline.options.aligner is None else offline.options.aligner
     X = group[0].X if len(group) == 1 else stack_rows([source.X for source in group])
     codes = np.concatenate([source.codes for source in group])
-    return offline.align(make_aligner(choice, offline.options), X, codes, U)
+    found: Alignment = offline.align(make_aligner(choice, offline.options), X, codes, U)
+    return found
 
 
 def _project(projection: Projection, X: Matrix, to_unit: bool) -> Matrix:

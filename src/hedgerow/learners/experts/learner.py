@@ -1,10 +1,10 @@
 """Experts in aligned spaces, one instance or one block at a time, with the same predictions.
 
-    z_i = A_i^T x / |A_i^T x|          every space projects the instance (Sec. 3.4)
-    f_e = W_e z_{i(e)}                 every expert scores it (Sec. 3.2)
-    F   = sum_e p_e advice(f_e)        the mixer weighs them (Eq. 6); predict argmax F (Eq. 7)
-    after the label: losses -> weights (Eq. 8, 9), labels -> heads (Eq. 4), x -> moments (Eq. 10, 11),
-    every T_w labels: A_i <- refreshed A_i (Eq. 13)
+z_i = A_i^T x / |A_i^T x|          every space projects the instance (Sec. 3.4)
+f_e = W_e z_{i(e)}                 every expert scores it (Sec. 3.2)
+F   = sum_e p_e advice(f_e)        the mixer weighs them (Eq. 6); predict argmax F (Eq. 7)
+after the label: losses -> weights (Eq. 8, 9), labels -> heads (Eq. 4), x -> moments (Eq. 10, 11),
+every T_w labels: A_i <- refreshed A_i (Eq. 13)
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class ExpertsLearner(OnlineLearner):
     @property
     def dtype(self) -> np.dtype[Any]:
         """That of the heads' weights."""
-        return self.W.dtype
+        return np.dtype(self.W.dtype)
 
     @property
     def can_fail(self) -> bool:

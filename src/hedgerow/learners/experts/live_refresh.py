@@ -20,6 +20,7 @@ from math import ceil
 import numpy as np
 
 from hedgerow.core.arrays import Array
+from hedgerow.core.blas import one_blas_thread
 from hedgerow.core.moments import Moments
 from hedgerow.learners.experts.block_refresh import BlockRefresh, Due
 
@@ -160,7 +161,9 @@ class LiveRefresh:
     def target_now(self) -> Moments:
         """The target's moments with the rows that are pending."""
         target, B = self.moving.target, self.waiting
-        found = Moments(*(array.copy() for array in (target.count, target.total, target.class_counts, target.class_totals)))
+        found = Moments(
+            *(array.copy() for array in (target.count, target.total, target.class_counts, target.class_totals))
+        )
         counted = np.ones(B) if not B else self._weights[:B]
         for x, label, weight in zip(self._rows[:B], self._labels[:B], counted, strict=True):
             found.count[0] += weight
@@ -170,12 +173,14 @@ class LiveRefresh:
         return found
 
     def _finish_pieces(self) -> None:
-        for _ in self._pieces:
-            pass
+        with one_blas_thread:
+            for _ in self._pieces:
+                pass
 
     def _do_pieces(self) -> None:
-        for _ in range(self._at_once):
-            next(self._pieces, None)
+        with one_blas_thread:
+            for _ in range(self._at_once):
+                next(self._pieces, None)
 
     def _take_in(self, most: int = ROOM) -> None:
         """The first waiting rows join T, and the products follow."""

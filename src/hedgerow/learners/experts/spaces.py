@@ -1,10 +1,10 @@
 """The spaces in which the experts live: fixed, or moving with the labels by Eq. 13 in one of two forms.
 
-| spaces          | A_i                                | refresh, every T_w labels                                  |
-|-----------------|------------------------------------|------------------------------------------------------------|
-| `FixedSpaces`   | as the aligner found them, or none | -                                                          |
-| `MovingSpaces`  | follow the labels                  | low-rank, in blocks (`block_refresh`) or live (`live_refresh`) |
-| `PrintedSpaces` | follow the labels                  | pinv(I + mu G^T G) A, as the paper prints it               |
+| spaces          | A_i                                | refresh, every T_w labels                             |
+|-----------------|------------------------------------|-------------------------------------------------------|
+| `FixedSpaces`   | as the aligner found them, or none | -                                                     |
+| `MovingSpaces`  | follow the labels                  | low-rank: `block_refresh`, or row by row `live_refresh` |
+| `PrintedSpaces` | follow the labels                  | pinv(I + mu G^T G) A, as the paper prints it          |
 
 Each also keeps the moments of the target, because the refresh is made of them.
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import reduce
+from itertools import pairwise
 
 import numpy as np
 
@@ -98,7 +99,7 @@ class MovingSpaces(Spaces):
     """Projections that follow the labels; what is known of a refresh is kept from block to block, and row to row."""
 
     def __init__(self, H: Array, sources: list[Moments], target: Moments, refresh: Refresh) -> None:
-        """H is m x nd, all A_i side by side, `sources` has the moments of each space's; H and target change in place."""
+        """H: all A_i side by side (m x nd); `sources`: the moments of each space's. H and target change in place."""
         self.H, self.target, self.refresh = H, target, refresh
         self.sources = sources
         self.block = _whole_windows(refresh.every)
@@ -169,7 +170,7 @@ class PrintedSpaces(FixedSpaces):
         """Cut after every T_w-th label."""
         due = np.flatnonzero(((seen + np.cumsum(y >= 0)) % self.refresh.every == 0) & (y >= 0)) + 1
         edges = sorted({0, len(y), *due.tolist()})
-        for a, b in zip(edges[:-1], edges[1:], strict=True):
+        for a, b in pairwise(edges):
             yield slice(a, b), self.project(X[a:b])
             self.target.add(X[a:b], y[a:b], None if weight is None else weight[a:b])
             if b in due:

@@ -88,5 +88,12 @@ class _Spaces:
 
     def plan(self, steps: tuple[str, ...], axes: bool) -> RidgePlan:
         """What was added, as a plan."""
-        lists = (self.settings, self.maps, self.pooled, self.heads_of, self.heads)
-        return RidgePlan(steps, *map(tuple, lists), axes)  # type: ignore[arg-type]
+        return RidgePlan(
+            steps,
+            tuple(self.settings),
+            tuple(self.maps),
+            tuple(self.pooled),
+            tuple(self.heads_of),
+            tuple(self.heads),
+            axes,
+        )

@@ -1,24 +1,24 @@
 """The arrays of our own learner. Letters: d_i dimensions of space i, q_i weights of all its heads side by side.
 
-| constants                     | shape      | what it is                                                               |
-|-------------------------------|------------|--------------------------------------------------------------------------|
-| `source.*`                    | n x ..     | moments of each source                                                   |
-| `axes`                        | m x r      | leading directions of the input, where a rank was asked for              |
-| `space.i.landmarks`, `A`, `H` | ..         | the map of the space                                                     |
-| `space.i.targets`, `widths`   | K0 x q0, h | class targets of all heads side by side, and how many columns each has   |
-| `space.i.prior.P`, `prior.M`  | d x d, d x q0 | where the regression starts: covariance and weights                   |
-| `space.i.U`, `pool.prior.*`   | u x d      | the pool, and where the regression that carries it starts                |
-| `space.i.counts`              | K0         | rows of each class in the sources                                        |
+| constants                     | shape         | what it is                                                        |
+|-------------------------------|---------------|-------------------------------------------------------------------|
+| `source.*`                    | n x ..        | moments of each source                                            |
+| `axes`                        | m x r         | leading directions of the input, where a rank was asked for       |
+| `space.i.landmarks`, `A`, `H` | ..            | the map of the space                                              |
+| `space.i.targets`, `widths`   | K0 x q0, h    | class targets of all heads side by side, the columns of each      |
+| `space.i.prior.P`, `prior.M`  | d x d, d x q0 | where the regression starts: covariance and weights               |
+| `space.i.U`, `pool.prior.*`   | u x d         | the pool, and where the regression that carries it starts         |
+| `space.i.counts`              | K0            | rows of each class in the sources                                 |
 
-| state                         | shape      | what it is                                                               |
-|-------------------------------|------------|--------------------------------------------------------------------------|
-| `space.i.P`, `M`, `pool.P`, `pool.M` | as the priors | since the first flush                                          |
-| `space.i.G`, `E`, `pool.G`, `pool.E` | rows x d, q | pending rows                                                      |
-| `space.i.UM`, `labels`        | u x q, u x h | what the pool-free weights say of the pool, and its labels             |
-| `space.i.late`, `late.y`, `late.noise` | rows x d | rows that the pool-free weights learn at the next labelling       |
-| `space.i.counts`, `bias`      | K, h x K   | labels of each class so far, and what makes the pool's labels balanced   |
-| `mix.*`                       | ..         | `ridge/mixture.py`                                                       |
-| `target.*`, `pre.i.*`, counters | ..       | as every learner                                                         |
+| state                         | shape         | what it is                                                        |
+|-------------------------------|---------------|-------------------------------------------------------------------|
+| `space.i.P`, `M`, `pool.*`    | as the priors | since the first flush                                             |
+| `space.i.G`, `E`, `pool.*`    | rows x d, q   | pending rows                                                      |
+| `space.i.UM`, `labels`        | u x q, u x h  | what the pool-free weights say of the pool, and its labels        |
+| `space.i.late`, `late.*`      | rows x ..     | rows that the pool-free weights learn at the next labelling       |
+| `space.i.counts`, `bias`      | K, h x K      | labels of each class so far, what makes the pool's labels balanced |
+| `mix.*`                       | ..            | `ridge/mixture.py`                                                |
+| `target.*`, `pre.i.*`, counters | ..          | as every learner                                                  |
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hedgerow.core.arrays import Array, Matrix, blocks, dense
+from hedgerow.core.blas import one_blas_thread
 from hedgerow.core.constants import Constants
 from hedgerow.learners.base import BLOCK, OnlineLearner, Prediction, State, Trace, register_learner
 from hedgerow.learners.ridge import mixture
@@ -125,7 +126,8 @@ class RidgeLearner(OnlineLearner):
 
     def predict_row(self, x: Array) -> Prediction:
         """One dense row; what is computed for it is kept for its label."""
-        self._last = known = self._heads(x[None])
+        with one_blas_thread:
+            self._last = known = self._heads(x[None])
         mixed = mixture.predict(self.state, known.F)
         scores = mixed.probabilities[0]
         return Prediction(int(scores.argmax()), scores, mixed.weights[0], self._with_frequencies(known.F)[0])

@@ -72,9 +72,9 @@ def run(state: dict[str, Array], F: Array, y: Array, known: int | None = None) -
     return Mixed(shipped, by_head, loss)
 
 
-def predict(state: dict[str, Array], F: Array) -> Array:
-    """Probabilities of rows that are only predicted, all by the state as it is."""
-    return run(state, F, np.full(len(F), -1)).probabilities
+def predict(state: dict[str, Array], F: Array) -> Mixed:
+    """Rows that are only predicted, all by the state as it is."""
+    return run(state, F, np.full(len(F), -1))
 
 
 def head_weights(state: dict[str, Array], heads: int) -> Array:

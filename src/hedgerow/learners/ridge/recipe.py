@@ -10,7 +10,7 @@ from hedgerow.learners.method import Built, Method, Offline, Options
 
 @dataclass(frozen=True)
 class RidgeRecipe(Method):
-    """Ridge regressions with a source prior in these spaces (`hedgerow.learners.ridge.plan.SPACES`), mixed with a bound."""
+    """Ridge regressions with a source prior in these spaces (`ridge.plan.SPACES`), mixed with a bound."""
 
     spaces: tuple[str, ...] = ("input", "free")
 

@@ -27,7 +27,7 @@ NEVER = 1e30  # r of a row that is predicted and not learned
 
 
 class Regression:
-    """P, M and pending rows, at most `room` from call to call; a `shared` P and M are a prior's until the first flush."""
+    """P, M and at most `room` pending rows between calls; a `shared` P and M are a prior's until the first flush."""
 
     def __init__(self, P: Array, M: Array, room: int, *, shared: bool = False) -> None:
         self.P, self.M, self.shared = P, M, shared

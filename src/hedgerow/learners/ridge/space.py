@@ -64,9 +64,9 @@ class Space:
         self.map = Map(constants.get("A"), constants.get("landmarks"), constants.get("H"))
         base = constants["targets"], constants["widths"].tolist()
         self.targets, self.widths = grown(*base, classes)
-        self.M0 = grown_columns(constants["prior.M"], base[1], classes - len(base[0])) if settings.keep < 1 else None
-        self.U = constants.get("U")
-        pooled = self.U is not None
+        if settings.keep < 1:
+            self.M0 = grown_columns(constants["prior.M"], base[1], classes - len(base[0]))
+        pooled = "U" in constants
         self.alone = self._regression("", state, 0 if pooled else RELABEL)
         self.pooled = self._regression("pool.", state, RELABEL) if pooled else None
         self._read_state(state)
@@ -88,9 +88,10 @@ class Space:
         return regression
 
     def _read_state(self, state: Mapping[str, Array]) -> None:
-        """What the pool needs: fits of the pool-free weights, labels, biases, and rows that these weights are to learn."""
-        if self.pooled is None or self.U is None:
+        """What the pool needs: fits of the pool-free weights, labels, biases, rows that these weights are to learn."""
+        if self.pooled is None:
             return
+        self.U = self.constants["U"]
         d = self.U.shape[1]
         self.late, self.late_y = np.zeros((RELABEL, d)), np.zeros(RELABEL, np.int64)
         self.late_noise, self.late_count = np.zeros(RELABEL), len(state["late"])
@@ -235,7 +236,6 @@ class Space:
         """The labels of the pool before and after each turn are known already; P is read once for all."""
         fits, turn = np.empty_like(Y), 0
         moved = np.any([(old != new).any(axis=1) for old, new in pairwise(labels)], axis=0)
-        assert self.U is not None
         U = self.U[moved]
         stored = symmetric_product(np.concatenate([Z, U]), pooled.P)
         for begin, end in _parts(turns, len(Z)):
