@@ -12,7 +12,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-Get, Set = Callable[[], int], Callable[[int], Any]
+Get = Callable[[], int]
+Set = Callable[[int], Any]
 
 _lock = threading.Lock()
 _inside = 0

@@ -81,8 +81,8 @@ class Space:
         if f"{prefix}M" in state:
             regression = Regression(state[f"{prefix}P"], state[f"{prefix}M"], room)
         else:
-            prior = (self.constants[f"{prefix}prior.{name}"] for name in "PM")
-            regression = Regression(*prior, room, shared=True)
+            P, M = self.constants[f"{prefix}prior.P"], self.constants[f"{prefix}prior.M"]
+            regression = Regression(P, M, room, shared=True)
         if f"{prefix}G" in state:
             regression.take(state[f"{prefix}G"], state[f"{prefix}E"])
         return regression
