@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from hedgerow.core.arrays import Array
+from hedgerow.core.errors import InputError
+
+SHOWN = 40  # characters of a cell in an error
+WHOLE = np.iinfo(np.int64)
 
 
 def plain_labels(y: Array) -> Array:
@@ -43,3 +48,123 @@ def _as(kind: type[int] | type[float], cells: list[str]) -> list[Any] | None:
         return [kind(cell) for cell in cells]
     except ValueError:
         return None
+
+
+def label_reader(classes: Sequence[Any] | Array) -> Callable[[Any], Any]:
+    """A function from a cell or JSON value to a label of the classes' own type; empty and null are None.
+
+    >>> read = label_reader(np.array([0, 1]))
+    >>> read("1"), read(1.0), read(" "), read(None)
+    (1, 1, None, None)
+    """
+    plain = [label.item() if isinstance(label, np.generic) else label for label in classes]
+    kind: type = object
+    for kind in (bool, int, float, str):
+        if plain and all(type(label) is kind for label in plain):
+            break
+    else:
+        kind = str if not plain else object  # no class yet: text; tuples and mixtures: by their printed form
+    printed = {str(label): label for label in plain}
+
+    def read(value: Any) -> Any:
+        if isinstance(value, list | dict):
+            raise InputError(f"the label is {_container(value)}; it must be text or a number")
+        if value is None or value != value or (isinstance(value, str) and not value.strip()):
+            return None
+        text = utf8(str(value).strip(), "the label")
+        if kind is int:
+            return _whole(text)
+        if kind is float:
+            return _finite(text)
+        if kind is str:
+            return text
+        if text in printed or text.title() in printed:
+            return printed.get(text, printed.get(text.title()))
+        raise InputError(f"label {shown(text)} is not one of {listed(list(printed))}")
+
+    return read
+
+
+def _finite(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise InputError(f"label {shown(text)} is not a number, as the model's classes are") from None
+    if not math.isfinite(value):
+        raise InputError(f"label {shown(text)} is not a finite number, as the model's classes are")
+    return value
+
+
+def _whole(text: str) -> int:
+    try:
+        value = int(text)  # not by way of a float, which would round a large one
+    except ValueError:
+        number = _finite(text)
+        value = int(number)
+        if value != number:
+            raise InputError(f"label {shown(text)} is not a whole number, as the model's classes are") from None
+    if not WHOLE.min <= value <= WHOLE.max:
+        raise InputError(f"label {shown(text)} is too large: a class is a whole number of at most 64 bits")
+    return value
+
+
+def number(value: Any, name: object) -> float:
+    """A cell or JSON value of the column `name` as a finite number.
+
+    >>> number(" 2.5", "a")
+    2.5
+    """
+    if value is None or (isinstance(value, str) and not value.strip()):
+        raise InputError(f"column {name!r}: missing value")
+    if isinstance(value, list | dict):
+        raise InputError(f"column {name!r}: {_container(value)} is not a number")
+    try:
+        result = float(value)
+    except OverflowError:  # a whole number of JSON beyond all floats
+        result = math.inf
+    except ValueError:
+        raise InputError(f"column {name!r}: {shown(utf8(value, f'column {name!r}'))} is not a number") from None
+    if not math.isfinite(result):
+        raise InputError(f"column {name!r}: {shown(value)} is not a finite number")
+    return result
+
+
+def is_number(cell: str) -> bool:
+    """Whether a cell can be read as a number at all, be it infinite or NaN."""
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def utf8(text: str, what: str) -> str:
+    """The text itself; refused if it came from bytes that are not UTF-8 (readers turn those into surrogates)."""
+    if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise InputError(f"{what} is not UTF-8 text")
+    return text
+
+
+def shown(value: object) -> str:
+    """A value for an error: as Python writes it, cut where it is long.
+
+    >>> shown("x" * 401)
+    "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx.. (401 characters)"
+    """
+    text = repr(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}.. ({len(str(value))} characters)"
+
+
+def listed(names: Sequence[object], most: int = 8) -> str:
+    """Names joined by commas, the rest counted.
+
+    >>> listed(["a", "b", "c"], most=2)
+    'a, b and 1 more'
+    """
+    text = ", ".join(map(str, names[:most]))
+    return text if len(names) <= most else f"{text} and {len(names) - most} more"
+
+
+def _container(value: list[Any] | dict[str, Any]) -> str:
+    """Never its content, which may be nested deeper than can be printed."""
+    return "a list" if isinstance(value, list) else "an object"
