@@ -8,8 +8,8 @@ import pytest
 
 from hedgerow.core.errors import InputError
 from hedgerow.data.columns import label_reader
-from hedgerow.data.csv_records import MOST_LINES
-from hedgerow.data.stream_rows import BadRow, Instance, Rows, Wanted
+from hedgerow.data.csv_records import MOST_LINES, BadRow
+from hedgerow.data.stream_rows import Instance, Rows, Wanted
 
 NAMED = Wanted(2, ["a", "b"], "y", np.array([0, 1]))
 
@@ -118,10 +118,10 @@ LESS_DEEP = "[" * 900 + "]" * 900  # deep enough that Python can read it and not
 @pytest.mark.parametrize(
     ("bad", "words"),
     [
-        ('{"a": %s, "b": 2, "y": 1}' % DEEP, "nested too deeply"),
+        (f'{{"a": {DEEP}, "b": 2, "y": 1}}', "nested too deeply"),
         (DEEP, "nested too deeply"),
-        ('{"a": %s, "b": 2, "y": 1}' % LESS_DEEP, "column 'a': a list is not a number"),
-        ('{"a": 1, "b": 2, "y": %s}' % LESS_DEEP, "the label is a list"),
+        (f'{{"a": {LESS_DEEP}, "b": 2, "y": 1}}', "column 'a': a list is not a number"),
+        (f'{{"a": 1, "b": 2, "y": {LESS_DEEP}}}', "the label is a list"),
         ('{"a": 1, "b": 2, "y": {"kind": 1}}', "the label is an object"),
         ('{"a": 1, "b": %s, "y": 1}' % ("9" * 401), "(401 characters) is not a finite number"),
         ('{"a": 1, "b": %s, "y": 1}' % ("9" * 5000), "not JSON"),
@@ -195,6 +195,22 @@ def test_tabs_and_a_header_of_numbers() -> None:
     assert row.x.tolist() == [1, 2]
     with pytest.raises(InputError, match="add a header line"):
         Rows(["1,2", "3,4"], Wanted(2), "csv")
+
+
+@pytest.mark.parametrize(
+    ("classes", "label", "unknown"), [([0, 1], "1", "7"), (["a", "b"], "b", "c"), ([0.5, 1.5], "0.5", "2"),
+                                      ([True, False], "true", "maybe"), ([("a", 1)], "('a', 1)", "a")],
+)  # fmt: skip
+def test_an_unknown_label_can_be_refused(classes: list[object], label: str, unknown: str) -> None:
+    wanted = Wanted(1, ["x"], "y", classes, new_classes=False)
+    lines = [f'{{"x": 1, "y": "{text}"}}' for text in (label, unknown, "", label)]
+    first, bad, unlabelled, last = Rows(lines, wanted, "jsonl")
+    assert isinstance(bad, BadRow)
+    assert f"label {unknown!r} is not one of the model's classes" in bad.reason
+    assert isinstance(first, Instance)
+    assert isinstance(unlabelled, Instance)
+    assert isinstance(last, Instance)
+    assert (first.label, unlabelled.label, last.row) == (last.label, None, 3)
 
 
 def test_a_large_whole_label_is_not_rounded() -> None:

@@ -50,21 +50,26 @@ def _as(kind: type[int] | type[float], cells: list[str]) -> list[Any] | None:
         return None
 
 
-def label_reader(classes: Sequence[Any] | Array) -> Callable[[Any], Any]:
+def label_reader(classes: Sequence[Any] | Array, new: bool = True) -> Callable[[Any], Any]:
     """A function from a cell or JSON value to a label of the classes' own type; empty and null are None.
 
+    Without `new`, a label that is none of the classes is refused.
+
     >>> read = label_reader(np.array([0, 1]))
-    >>> read("1"), read(1.0), read(" "), read(None)
-    (1, 1, None, None)
+    >>> read("1"), read(1.0), read(" "), read(None), read("7")
+    (1, 1, None, None, 7)
+    >>> label_reader(np.array([0, 1]), new=False)("7")
+    Traceback (most recent call last):
+    hedgerow.core.errors.InputError: label '7' is not one of the model's classes: 0, 1
     """
-    plain = [label.item() if isinstance(label, np.generic) else label for label in classes]
-    kind: type = object
-    for kind in (bool, int, float, str):
-        if plain and all(type(label) is kind for label in plain):
-            break
-    else:
-        kind = str if not plain else object  # no class yet: text; tuples and mixtures: by their printed form
-    printed = {str(label): label for label in plain}
+    known = [label.item() if isinstance(label, np.generic) else label for label in classes]
+    kind = next((kind for kind in _READ_AS if known and all(type(label) is kind for label in known)), None)
+    of_text: Callable[[str], Any]
+    if kind is not None:
+        of_text = _READ_AS[kind]
+    else:  # no class yet: text; bools, tuples and mixtures: by their printed form
+        of_text = _among(known) if known else str
+    all_known = None if new else {None, *known}
 
     def read(value: Any) -> Any:
         if isinstance(value, list | dict):
@@ -72,17 +77,28 @@ def label_reader(classes: Sequence[Any] | Array) -> Callable[[Any], Any]:
         if value is None or value != value or (isinstance(value, str) and not value.strip()):
             return None
         text = utf8(str(value).strip(), "the label")
-        if kind is int:
-            return _whole(text)
-        if kind is float:
-            return _finite(text)
-        if kind is str:
-            return text
-        if text in printed or text.title() in printed:
-            return printed.get(text, printed.get(text.title()))
-        raise InputError(f"label {shown(text)} is not one of {listed(list(printed))}")
+        label = of_text(text)
+        if all_known is not None and label not in all_known:
+            raise _no_class(text, known)
+        return label
 
     return read
+
+
+def _among(known: list[Any]) -> Callable[[str], Any]:
+    """Labels by their printed form: no other can be made from text."""
+    printed = {str(label): label for label in known}
+
+    def find(text: str) -> Any:
+        if text not in printed and text.title() not in printed:
+            raise _no_class(text, known)
+        return printed.get(text, printed.get(text.title()))
+
+    return find
+
+
+def _no_class(text: str, known: list[Any]) -> InputError:
+    return InputError(f"label {shown(text)} is not one of the model's classes: {listed(known)}")
 
 
 def _finite(text: str) -> float:
@@ -106,6 +122,9 @@ def _whole(text: str) -> int:
     if not WHOLE.min <= value <= WHOLE.max:
         raise InputError(f"label {shown(text)} is too large: a class is a whole number of at most 64 bits")
     return value
+
+
+_READ_AS: dict[type, Callable[[str], Any]] = {int: _whole, float: _finite, str: str}
 
 
 def number(value: Any, name: object) -> float:

@@ -36,12 +36,16 @@ class Instance:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a model expects of a row. Without names, columns are taken in their order."""
+    """What a model expects of a row. Without names, columns are taken in their order.
+
+    `new_classes` says whether a label that is none of the classes can be used.
+    """
 
     width: int
     names: Sequence[str] | None = None
     label: str | None = None
     classes: Sequence[Any] | Array = ()
+    new_classes: bool = True
 
 
 class Rows:
@@ -59,7 +63,7 @@ class Rows:
     def __init__(self, lines: Iterable[str], wanted: Wanted, format: str | None = None) -> None:
         self.wanted = wanted
         self.ignored: tuple[str, ...] = ()
-        self._label = label_reader(wanted.classes)
+        self._label = label_reader(wanted.classes, wanted.new_classes)
         source = iter(lines)
         first = next(source, "")
         self.format = format or ("jsonl" if first.lstrip("\ufeff \t")[:1] in ("{", "[") else "csv")
