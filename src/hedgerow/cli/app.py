@@ -122,12 +122,9 @@ def fit(
 ) -> None:
     """Fit a model on labelled source files and, better, some unlabelled rows of the target."""
     from hedgerow.cli import terminal
-    from hedgerow.cli.fit_files import fit_files, parse_options, summary
+    from hedgerow.cli.fit_files import check_output, fit_files, parse_options, summary
 
-    if not output.resolve().parent.is_dir():
-        from hedgerow.core.errors import InputError
-
-        raise InputError(f"cannot save to {output}: the folder {output.parent} does not exist")
+    check_output(output, [*source, *([unlabelled] if unlabelled else [])])
     given = {"method": method, "reading": reading, **parse_options(option or [])}
     fitted = fit_files(source, label, unlabelled, given)
     fitted.clf.save(output)

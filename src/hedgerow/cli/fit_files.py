@@ -13,6 +13,7 @@ import numpy as np
 
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError, unknown
+from hedgerow.core.files import check_writable, same_file
 from hedgerow.data import read
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.evaluate.separation import Separation, separations
@@ -27,6 +28,14 @@ class Fitted:
     unlabelled: Domain | None
     separations: list[Separation]
     seconds: float
+
+
+def check_output(output: Path, inputs: Sequence[Path]) -> None:
+    """Refuse a place for the model that cannot be written, or is one of the files to read, before any work is done."""
+    for path in inputs:
+        if same_file(output, path):
+            raise InputError(f"--output {output} would overwrite {path}, which is to be read; choose another name")
+    check_writable(output)
 
 
 def fit_files(sources: Sequence[Path], label: str, unlabelled: Path | None, options: Mapping[str, Any]) -> Fitted:
@@ -81,7 +90,7 @@ def _like(domain: Domain, names: list[str], first: str) -> Domain:
     own = domain.feature_names
     if own is None or list(own) == names:
         return domain
-    for here, there, whose in ((names, own, first), (own, names, domain.name)):
+    for here, there, whose in ((names, set(own), first), (own, set(names), domain.name)):
         lone = [name for name in here if name not in there]
         if lone:
             raise InputError(
