@@ -59,8 +59,8 @@ def test_a_new_class_is_announced_once_with_its_line(counting: Path, hedgerow: R
     text = "a,b,y\n1,2,0\n1,2,7\n1,2,7\n1,2,\n1,2,8\n"
     done = hedgerow(*run, stdin=text)
     assert done.returncode == 0, done.stderr
-    said = [line for line in done.stderr.splitlines() if "is new to the model" in line]
-    assert [line.split(" is new")[0] for line in said] == ["line 3: label 7", "line 6: label 8"]
+    said = [line for line in done.stderr.splitlines() if "is a new class" in line]
+    assert [line.split(" is a new")[0] for line in said] == ["line 3: label 7", "line 6: label 8"]
     assert "--new-classes refuse" in said[0]
     assert "2 new classes" in done.stderr
     assert OnlineTransferClassifier.load(saved).classes_.tolist() == [0, 1, 7, 8]
@@ -83,7 +83,7 @@ def test_a_new_class_can_be_refused(counting: Path, hedgerow: Run, tmp_path: Pat
 def test_many_new_classes_are_counted(counting: Path, hedgerow: Run) -> None:
     text = "a,b,y\n" + "".join(f"1,2,{i}\n" for i in range(100, 130))
     done = hedgerow("run", "-m", counting, "-i", "-", "-o", "-", "--label", "y", stdin=text)
-    assert done.stderr.count("is new to the model") == 20
+    assert done.stderr.count("is a new class") == 20
     assert "30 new classes" in done.stderr
 
 

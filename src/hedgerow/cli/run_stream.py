@@ -139,8 +139,8 @@ class _Run:
             tally.mistakes += not record["correct"]
         if len(self.clf.classes_) > known:
             tally.new_classes += 1
-            remedy = "; if it is a mistake, --new-classes refuse skips such rows" if tally.new_classes == 1 else ""
-            text = f"line {item.line}: label {shown(item.label)} is new to the model and a class from now on{remedy}"
+            remedy = "; --new-classes refuse skips such rows" if tally.new_classes == 1 else ""
+            text = f"line {item.line}: label {shown(item.label)} is a new class{remedy}"
             self._mention(tally.new_classes, text, "new classes are learned")
         return record
 
