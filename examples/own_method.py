@@ -32,7 +32,7 @@ if __name__ == "__main__":
     from hedgerow import OnlineTransferClassifier, load, split
 
     domains = load("digits")
-    warmup, stream = split(domains["thin"], seed=0)
+    warmup, stream = split(domains["thin"], seed=0)  # shuffles; seed=None keeps an order in time
     sources = [domain for name, domain in domains.items() if name != "thin"]
     for method in ("pca", "oddm"):
         clf = OnlineTransferClassifier(method).fit_domains(sources, warmup)

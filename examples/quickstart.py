@@ -3,7 +3,7 @@
 from hedgerow import OnlineTransferClassifier, load, split
 
 domains = load("digits")
-warmup, stream = split(domains["shifted"], warmup=0.3, seed=0)
+warmup, stream = split(domains["shifted"], warmup=0.3, seed=0)  # shuffles; seed=None keeps an order in time
 sources = [domain for name, domain in domains.items() if name != "shifted"]
 clf = OnlineTransferClassifier().fit_domains(sources, warmup)
 

@@ -34,3 +34,14 @@ def test_every_method_is_in_the_table():
 @pytest.mark.parametrize("link", re.findall(r"\]\(([^)#]+)\)", README))
 def test_links_lead_somewhere(link):
     assert (ROOT / link).is_file()
+
+
+SHOWING_SPLIT = ["README.md", "docs/streams.md", "docs/paper.md", "examples/quickstart.py", "examples/own_method.py"]
+
+
+@pytest.mark.parametrize("name", SHOWING_SPLIT)
+def test_wherever_split_is_shown_it_is_said_that_it_shuffles(name):
+    text = (ROOT / name).read_text(encoding="utf-8")
+    assert "split" in text
+    assert "shuffle" in text
+    assert "seed=None" in text

@@ -60,7 +60,7 @@ def model(files: Path, hedgerow: Run) -> Path:
     path = files / "model.safetensors"
     done = hedgerow(
         "fit", "--source", files / "shop.csv", "--source", files / "web.csv", "--label", "kind",
-        "--unlabelled", files / "new.csv", "--option", "dim=4", "-o", path,
+        "--unlabelled", files / "new.csv", "--option", "rank=4", "-o", path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return path

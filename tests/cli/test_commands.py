@@ -74,6 +74,34 @@ def test_fit_says_what_it_found_and_keeps_names(files: Path, hedgerow: Run, tmp_
     assert clf.source_names_ == ["shop", "web"]
 
 
+@pytest.mark.parametrize(
+    ("options", "aligned", "where"),
+    [
+        (
+            ["--method", "oddm", "--option", "preprocess=zscore+unit"],
+            True,
+            "after the preprocessing of this method (zscore + unit)",
+        ),
+        (["--method", "oddm", "--option", "preprocess=()"], True, "as it is, without preprocessing"),
+        ([], False, "after the preprocessing of this method ("),
+    ],
+)
+def test_fit_shows_what_has_values_and_says_what_it_measures(
+    files: Path, hedgerow: Run, tmp_path: Path, options: list[str], aligned: bool, where: str
+) -> None:
+    fit = ("fit", "--source", files / "shop.csv", "--label", "kind", "-o", tmp_path / "m.safetensors", *options)
+    done = hedgerow(*fit, "--unlabelled", files / "new.csv")
+    assert done.returncode == 0, done.stderr
+    header, source, *_ = done.stdout.splitlines()
+    assert ("after alignment" in header) is aligned
+    assert "discrepancy" in header
+    assert "-" not in source.split()
+    assert f"measured on the input {where}" in done.stdout
+    alone = hedgerow(*fit).stdout
+    assert "discrepancy" not in alone
+    assert "no unlabelled target rows" in alone
+
+
 def test_columns_in_another_order_are_the_same_columns(files: Path, hedgerow: Run, tmp_path: Path) -> None:
     from hedgerow.cli.fit_files import matched
     from hedgerow.data import read

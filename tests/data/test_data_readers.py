@@ -1,3 +1,5 @@
+import time
+
 import h5py
 import numpy as np
 import pyarrow as pa
@@ -54,13 +56,14 @@ BAD_TEXT = {
     "only gaps": ("a,b\n1,2\n,\n", r"line 3, column 'a': missing value"),
     "nan": ("a,b\n1,nan\n", r"line 2, column 'b': missing value \(NaN\)"),
     "inf": ("a,b\n1,2\n-inf,2\n", r"line 3, column 'a': infinite"),
-    "ragged": ("a,b\n1,2\n1,2,3\n", r"line 3 has 3 fields, the header has 2"),
+    "ragged": ("a,b\n1,2\n1,2,3\n", r"line 3: 3 fields, the header has 2"),
     "no header": ("1,2\n3,4\n", r"must name the columns"),
     "blank": ("\n\n", r"no header"),
     "header only": ("a,b\n", r"no rows"),
-    "twice": ("a,a\n1,2\n", r"'a' stands there twice"),
+    "twice": ("a,a\n1,2\n", r"'a' stands in the header twice"),
     "semicolons": ("a;b\n1;2\n", r"separated by ';'"),
-    "open quote": ('a,b\n1,"2\n', r"not a text table"),
+    "quote closed in a later number": ('a,b\n1,"2\n3,4"\n', r"line 2, column 'b': a line break within"),
+    "open quote": ('a,b\n1,"2\n3,4\n', r"line 2: a quote is opened and not closed"),
 }
 
 
@@ -72,6 +75,25 @@ def test_bad_text_is_named_by_line_and_column(write, text, message):
     assert str(path) in str(caught.value)
 
 
+def test_an_open_quote_in_a_long_file_is_named_where_it_is(write):
+    rows = ["1,2\n"] * 500
+    rows[300] = '1,"2\n'
+    with pytest.raises(InputError, match="line 302: a quote is opened and not closed within 50 lines"):
+        read(write("t.csv", "a,b\n" + "".join(rows)))
+
+
+def test_a_file_of_many_columns_is_read_in_linear_time(write):
+    def seconds(width):
+        names = ",".join(f"column {i}" for i in range(width))
+        path = write("wide.csv", f"{names}\n{','.join(['1'] * width)}\n")
+        began = time.perf_counter()
+        assert read(path).X.shape == (1, width)
+        return time.perf_counter() - began
+
+    small, large = (min(seconds(width) for _ in range(3)) for width in (1_000, 20_000))
+    assert large < 60 * small  # about 20 times; 400 if every name looks at every other
+
+
 def test_unknown_label_column(write):
     path = write("t.csv", "weight,kind\n1,a\n")
     with pytest.raises(InputError, match=r"label column of t.csv 'kinds'; did you mean 'kind'\? Known: kind, weight"):
@@ -80,10 +102,18 @@ def test_unknown_label_column(write):
         read(write("u.csv", "kind\na\n"), label="kind")
 
 
-def test_not_utf8(tmp_path):
-    (tmp_path / "t.csv").write_bytes(b"a,b\n1,\xff\n")
-    with pytest.raises(InputError, match="UTF-8"):
-        read(tmp_path / "t.csv")
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"a,b\n1,mug\n1,\xff\n", "line 3: the label is not UTF-8"),
+        (b"a,b\n1,mug\n\xff,pan\n", "line 3, column 'a' is not UTF-8"),
+        (b"a,\xff\n1,mug\n", "the header is not UTF-8"),
+    ],
+)
+def test_not_utf8(tmp_path, content, words):
+    (tmp_path / "t.csv").write_bytes(content)
+    with pytest.raises(InputError, match=words):
+        read(tmp_path / "t.csv", label="b" if b"b" in content else None)
 
 
 @given(hnp.arrays(np.float64, hnp.array_shapes(min_dims=2, max_dims=2), elements=st.floats(-1e100, 1e100)))

@@ -116,12 +116,9 @@ def fit(
 ) -> None:
     """Fit a model on labelled source files and, better, some unlabelled rows of the target."""
     from hedgerow.cli import terminal
-    from hedgerow.cli.fit_files import fit_files, parse_options, summary
+    from hedgerow.cli.fit_files import check_output, fit_files, parse_options, summary
 
-    if not output.resolve().parent.is_dir():
-        from hedgerow.core.errors import InputError
-
-        raise InputError(f"cannot save to {output}: the folder {output.parent} does not exist")
+    check_output(output, [*source, *([unlabelled] if unlabelled else [])])
     given = {"method": method, "reading": reading, **parse_options(option or [])}
     fitted = fit_files(source, label, unlabelled, given)
     fitted.clf.save(output)
@@ -136,17 +133,31 @@ def fit(
 @app.command()
 def run(
     model: Annotated[Path, typer.Option("--model", "-m", help="A model made by `hedgerow fit` or `save`.")],
-    input: Annotated[str, typer.Option("--input", "-i", help="Rows: a .csv or .jsonl file, or - for standard input.")],
+    input: Annotated[
+        str, typer.Option("--input", "-i", help="Rows: a .csv, .tsv or .jsonl file, or - for standard input.")
+    ],
     output: Annotated[
         str, typer.Option("--output", "-o", help="Predictions as JSON lines: a file, or - for standard output.")
     ],
     label: Annotated[
         str | None, typer.Option(help="The label column, to learn from; empty cells are only predicted.")
     ] = None,
-    save: Annotated[Path | None, typer.Option(help="Where the model goes at the end, also after Ctrl-C.")] = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where the model goes at the end, also after Ctrl-C; without it what was learned is not kept."
+        ),
+    ] = None,
+    append: Annotated[bool, typer.Option("--append", help="Add to an output file that has content already.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an output file that has content already.")
+    ] = False,
     on_error: Annotated[str, typer.Option(help="What to do with a bad row: skip or stop.")] = "skip",
+    new_classes: Annotated[
+        str, typer.Option(help="What to do with a label unknown to the model: learn it, or refuse it as a bad row.")
+    ] = "learn",
     format: Annotated[
-        str | None, typer.Option(help="csv or jsonl; else by the suffix, else by the first line.")
+        str | None, typer.Option(help="csv, tsv or jsonl; else by the suffix, else by the first line.")
     ] = None,
     proba: Annotated[
         bool, typer.Option("--proba", help="The probability of every class, not only of the prediction.")
@@ -154,10 +165,13 @@ def run(
 ) -> None:
     """Predict each row of a stream before learning its label."""
     from hedgerow.cli import terminal
-    from hedgerow.cli.run_stream import Job
+    from hedgerow.cli.run_job import Job
     from hedgerow.cli.run_stream import run as run_job
 
-    job = Job(model, input, output, label, save, on_error, format, proba)
+    job = Job(
+        model=model, input=input, output=output, label=label, save=save, on_error=on_error, format=format, proba=proba,
+        new_classes=new_classes, append=append, overwrite=overwrite,
+    )  # fmt: skip
     with terminal.status(live=output != "-" or not sys.stdout.isatty()) as tell:
         code = run_job(job, terminal.note, tell)
     raise typer.Exit(code)

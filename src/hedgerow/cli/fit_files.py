@@ -13,6 +13,7 @@ import numpy as np
 
 from hedgerow.core.domains import Domain, same_columns
 from hedgerow.core.errors import InputError, unknown
+from hedgerow.core.files import check_writable, same_file
 from hedgerow.data import read
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.evaluate.separation import Separation, separations
@@ -27,6 +28,14 @@ class Fitted:
     unlabelled: Domain | None
     separations: list[Separation]
     seconds: float
+
+
+def check_output(output: Path, inputs: Sequence[Path]) -> None:
+    """Refuse a place for the model that cannot be written, or is one of the files to read, before any work is done."""
+    for path in inputs:
+        if same_file(output, path):
+            raise InputError(f"--output {output} would overwrite {path}, which is to be read; choose another name")
+    check_writable(output)
 
 
 def fit_files(sources: Sequence[Path], label: str, unlabelled: Path | None, options: Mapping[str, Any]) -> Fitted:
@@ -105,15 +114,19 @@ class FitSummary:
 
 
 def summary(fitted: Fitted) -> FitSummary:
-    """What a person wants to know after a fit."""
-    clf = fitted.clf
-    header = ["domain", "role", "rows", "classes", "discrepancy before", "after alignment"]
-    rows = [
-        [d.name, "source", str(len(d)), str(len(set(np.asarray(d.y).tolist()))), _digits(s.before), _digits(s.after)]
-        for d, s in zip(fitted.sources, fitted.separations, strict=True)
-    ]
+    """What a person wants to know after a fit: a column only where there is something to put into it."""
+    clf, found = fitted.clf, fitted.separations
+    header = ["domain", "role", "rows", "classes"]
+    rows = [[d.name, "source", str(len(d)), str(len(set(np.asarray(d.y).tolist())))] for d in fitted.sources]
+    measures = {"discrepancy": [s.before for s in found], "after alignment": [s.after for s in found]}
+    measured = {name: values for name, values in measures.items() if not np.isnan(values).all()}
+    for name, values in measured.items():
+        header.append(name)
+        for row, value in zip(rows, values, strict=True):
+            row.append(_digits(value))
     if fitted.unlabelled is not None:
-        rows.append([fitted.unlabelled.name, "unlabelled target", str(len(fitted.unlabelled)), "-", "-", "-"])
+        target = [fitted.unlabelled.name, "unlabelled target", str(len(fitted.unlabelled))]
+        rows.append(target + ["-"] * (len(header) - len(target)))
     lines = [
         f"{clf.method} ({clf.reading}): {clf.n_features_in_} features, spaces of {clf.dim_} dimensions, "
         f"{len(clf.classes_)} classes, {len(clf.expert_names_)} experts, {fitted.seconds:.2f} s",
@@ -122,10 +135,24 @@ def summary(fitted: Fitted) -> FitSummary:
         lines.append(
             "no unlabelled target rows: nothing could be aligned yet; --unlabelled gives the stream a better start"
         )
-    else:
-        lines.append("discrepancy: squared gaps between the means of source and target, overall and by (pseudo-)class,")
-        lines.append("relative to the target's variance; the smaller, the more alike")
+    if measured:
+        lines += _about_discrepancy(clf)
     return FitSummary(header, rows, lines)
+
+
+def _about_discrepancy(clf: OnlineTransferClassifier) -> list[str]:
+    steps = clf.learner_.plan.steps
+    if steps:
+        where = (
+            f"after the preprocessing of this method ({' + '.join(steps)}); compare it only with methods that share it"
+        )
+    else:
+        where = "as it is, without preprocessing"
+    return [
+        "discrepancy: squared gaps between the means of source and target, overall and by (pseudo-)class,",
+        "relative to the target's variance; the smaller, the more alike",
+        f"it is measured on the input {where}",
+    ]
 
 
 def _digits(value: float) -> str:

@@ -101,12 +101,17 @@ class Domain:
 def split(target: Domain, warmup: float = 0.3, seed: int | None = 0) -> tuple[Domain, Domain]:
     """The target as an unlabelled warm-up part and a labelled stream.
 
-    With a seed the rows are drawn at random, as the paper says; with `seed=None` the first rows of the published
-    order are taken, as the authors' code does (one split for all trials). The warm-up has floor(warmup n + 1/2) rows.
+    With a seed, the default, the rows are drawn at random, as the paper says: **both parts are shuffled**. Where the
+    order of the rows is their order in time, that lets rows of the future into the warm-up and makes a stream look
+    easier than it is: use `seed=None` there. It takes the first rows for the warm-up and leaves the rest in its order,
+    that of the file or, if there is one, the published order, as the authors' code does (one split for all trials).
+    The warm-up has floor(warmup n + 1/2) rows.
 
     >>> a, b = split(Domain("t", np.eye(10), list("abcdefghij")), warmup=0.25, seed=1)
     >>> len(a), len(b), a.y is None
     (3, 7, True)
+    >>> split(Domain("t", np.eye(10), list("abcdefghij")), warmup=0.25, seed=None)[1].y.tolist()
+    ['d', 'e', 'f', 'g', 'h', 'i', 'j']
     """
     if not 0 <= warmup < 1:
         raise InputError(f"warmup={warmup}: the unlabelled share of the target must be in [0, 1)")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from hedgerow.core.arrays import Array
+from hedgerow.core.errors import InputError
+
+SHOWN = 40  # characters of a cell in an error
+WHOLE = np.iinfo(np.int64)
 
 
 def plain_labels(y: Array) -> Array:
@@ -43,3 +48,142 @@ def _as(kind: type[int] | type[float], cells: list[str]) -> list[Any] | None:
         return [kind(cell) for cell in cells]
     except ValueError:
         return None
+
+
+def label_reader(classes: Sequence[Any] | Array, new: bool = True) -> Callable[[Any], Any]:
+    """A function from a cell or JSON value to a label of the classes' own type; empty and null are None.
+
+    Without `new`, a label that is none of the classes is refused.
+
+    >>> read = label_reader(np.array([0, 1]))
+    >>> read("1"), read(1.0), read(" "), read(None), read("7")
+    (1, 1, None, None, 7)
+    >>> label_reader(np.array([0, 1]), new=False)("7")
+    Traceback (most recent call last):
+    hedgerow.core.errors.InputError: label '7' is not one of the model's classes: 0, 1
+    """
+    known = [label.item() if isinstance(label, np.generic) else label for label in classes]
+    kind = next((kind for kind in _READ_AS if known and all(type(label) is kind for label in known)), None)
+    of_text: Callable[[str], Any]
+    if kind is not None:
+        of_text = _READ_AS[kind]
+    else:  # no class yet: text; bools, tuples and mixtures: by their printed form
+        of_text = _among(known) if known else str
+    all_known = None if new else {None, *known}
+
+    def read(value: Any) -> Any:
+        if isinstance(value, list | dict):
+            raise InputError(f"the label is {_container(value)}; it must be text or a number")
+        if value is None or value != value or (isinstance(value, str) and not value.strip()):
+            return None
+        text = utf8(str(value).strip(), "the label")
+        label = of_text(text)
+        if all_known is not None and label not in all_known:
+            raise _no_class(text, known)
+        return label
+
+    return read
+
+
+def _among(known: list[Any]) -> Callable[[str], Any]:
+    """Labels by their printed form: no other can be made from text."""
+    printed = {str(label): label for label in known}
+
+    def find(text: str) -> Any:
+        if text not in printed and text.title() not in printed:
+            raise _no_class(text, known)
+        return printed.get(text, printed.get(text.title()))
+
+    return find
+
+
+def _no_class(text: str, known: list[Any]) -> InputError:
+    return InputError(f"label {shown(text)} is not one of the model's classes: {listed(known)}")
+
+
+def _finite(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise InputError(f"label {shown(text)} is not a number, as the model's classes are") from None
+    if not math.isfinite(value):
+        raise InputError(f"label {shown(text)} is not a finite number, as the model's classes are")
+    return value
+
+
+def _whole(text: str) -> int:
+    try:
+        value = int(text)  # not by way of a float, which would round a large one
+    except ValueError:
+        number = _finite(text)
+        value = int(number)
+        if value != number:
+            raise InputError(f"label {shown(text)} is not a whole number, as the model's classes are") from None
+    if not WHOLE.min <= value <= WHOLE.max:
+        raise InputError(f"label {shown(text)} is too large: a class is a whole number of at most 64 bits")
+    return value
+
+
+_READ_AS: dict[type, Callable[[str], Any]] = {int: _whole, float: _finite, str: str}
+
+
+def number(value: Any, name: object) -> float:
+    """A cell or JSON value of the column `name` as a finite number.
+
+    >>> number(" 2.5", "a")
+    2.5
+    """
+    if value is None or (isinstance(value, str) and not value.strip()):
+        raise InputError(f"column {name!r}: missing value")
+    if isinstance(value, list | dict):
+        raise InputError(f"column {name!r}: {_container(value)} is not a number")
+    try:
+        result = float(value)
+    except OverflowError:  # a whole number of JSON beyond all floats
+        result = math.inf
+    except ValueError:
+        raise InputError(f"column {name!r}: {shown(utf8(value, f'column {name!r}'))} is not a number") from None
+    if not math.isfinite(result):
+        raise InputError(f"column {name!r}: {shown(value)} is not a finite number")
+    return result
+
+
+def is_number(cell: str) -> bool:
+    """Whether a cell can be read as a number at all, be it infinite or NaN."""
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def utf8(text: str, what: str) -> str:
+    """The text itself; refused if it came from bytes that are not UTF-8 (readers turn those into surrogates)."""
+    if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise InputError(f"{what} is not UTF-8 text")
+    return text
+
+
+def shown(value: object) -> str:
+    """A value for an error: as Python writes it, cut where it is long.
+
+    >>> shown("x" * 401)
+    "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx.. (401 characters)"
+    """
+    text = repr(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}.. ({len(str(value))} characters)"
+
+
+def listed(names: Sequence[object], most: int = 8) -> str:
+    """Names joined by commas, the rest counted.
+
+    >>> listed(["a", "b", "c"], most=2)
+    'a, b and 1 more'
+    """
+    text = ", ".join(map(str, names[:most]))
+    return text if len(names) <= most else f"{text} and {len(names) - most} more"
+
+
+def _container(value: list[Any] | dict[str, Any]) -> str:
+    """Never its content, which may be nested deeper than can be printed."""
+    return "a list" if isinstance(value, list) else "an object"

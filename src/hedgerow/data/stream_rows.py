@@ -1,4 +1,4 @@
-"""Streams of rows from CSV and JSON lines: columns matched with a model's features, labels with its classes.
+"""Streams of rows from CSV, TSV and JSON lines: columns matched with a model's features, labels with its classes.
 
 Rows come one at a time and nothing is kept, so a stream may be longer than memory and may never end. A row that cannot
 be used becomes a `BadRow` that says which line and why; the reader goes on with the next one.
@@ -6,9 +6,7 @@ be used becomes a `BadRow` that says which line and why; the reader goes on with
 
 from __future__ import annotations
 
-import csv
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,9 +17,11 @@ import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError, unknown
+from hedgerow.data.columns import label_reader, listed, number
+from hedgerow.data.csv_records import BROKEN, DELIMITERS, BadRow, Records, broken, refuse_numbers_as_names
 
-SUFFIXES = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}
-FORMATS = ("csv", "jsonl")
+SUFFIXES = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}
+FORMATS = (*DELIMITERS, "jsonl")
 
 
 @dataclass(frozen=True)
@@ -35,21 +35,17 @@ class Instance:
 
 
 @dataclass(frozen=True)
-class BadRow:
-    """A row that cannot be used."""
-
-    line: int
-    reason: str
-
-
-@dataclass(frozen=True)
 class Wanted:
-    """What a model expects of a row. Without names, columns are taken in their order."""
+    """What a model expects of a row. Without names, columns are taken in their order.
+
+    `new_classes` says whether a label that is none of the classes can be used.
+    """
 
     width: int
     names: Sequence[str] | None = None
     label: str | None = None
     classes: Sequence[Any] | Array = ()
+    new_classes: bool = True
 
 
 class Rows:
@@ -67,7 +63,7 @@ class Rows:
     def __init__(self, lines: Iterable[str], wanted: Wanted, format: str | None = None) -> None:
         self.wanted = wanted
         self.ignored: tuple[str, ...] = ()
-        self._label = label_reader(wanted.classes)
+        self._label = label_reader(wanted.classes, wanted.new_classes)
         source = iter(lines)
         first = next(source, "")
         self.format = format or ("jsonl" if first.lstrip("\ufeff \t")[:1] in ("{", "[") else "csv")
@@ -75,7 +71,11 @@ class Rows:
             raise unknown("format", self.format, FORMATS)
         everything = chain([first], source) if first else source
         self._count = 0
-        self._rows = self._of_csv(everything) if self.format == "csv" else self._of_json(everything)
+        if self.format == "jsonl":
+            self._rows = self._of_json(everything)
+        else:
+            records = Records(everything, DELIMITERS[self.format])
+            self._rows = self._of_records(records, *self._places(records.names))
 
     def __iter__(self) -> Iterator[Instance | BadRow]:
         return self._rows
@@ -88,74 +88,59 @@ class Rows:
         self._count += 1
         return Instance(self._count, line, x, label)
 
-    # -- CSV ----------------------------------------------------------------------------------------------------
+    # -- CSV and TSV --------------------------------------------------------------------------------------------
 
-    def _of_csv(self, lines: Iterable[str]) -> Iterator[Instance | BadRow]:
-        reader = csv.reader(lines, strict=True)
-        try:
-            header = next((row for row in reader if row), None)
-        except csv.Error as error:
-            raise InputError(f"line {reader.line_num}: not a CSV header ({error})") from error
-        if header is None:
-            raise InputError("the input is empty: a CSV begins with a line of column names")
-        header = [name.strip() for name in header]
-        return self._csv_rows(reader, header, *self._places(header))
+    def _of_records(self, records: Records, places: list[int], label: int | None) -> Iterator[Instance | BadRow]:
+        features = [(i, records.names[i]) for i in places]
+        used = places if label is None else [*places, label]
+        for found in records:
+            if isinstance(found, BadRow):
+                yield found
+            elif any(broken(found.cells[i]) for i in used):
+                records.go_back()
+                yield BadRow(found.line, BROKEN)
+            else:
+                yield self._made(found.line, partial(self._cells, found.cells, features, label))
 
-    def _csv_rows(
-        self, reader: Any, header: list[str], places: list[int], label: int | None
-    ) -> Iterator[Instance | BadRow]:
-        while True:
-            line = reader.line_num + 1
-            try:
-                cells = next(reader)
-            except StopIteration:
-                return
-            except csv.Error as error:
-                yield BadRow(line, f"not CSV ({error})")
-                continue
-            if cells:
-                yield self._made(line, partial(self._cells, cells, header, places, label))
-
-    def _cells(self, cells: list[str], header: list[str], places: list[int], label: int | None) -> tuple[Array, Any]:
-        if len(cells) != len(header):
-            raise InputError(f"{len(cells)} fields, the header has {len(header)}")
-        x = np.array([_number(cells[i], header[i]) for i in places])
+    def _cells(self, cells: list[str], features: list[tuple[int, str]], label: int | None) -> tuple[Array, Any]:
+        x = np.array([number(cells[i], name) for i, name in features])
         return x, None if label is None else self._label(cells[label])
 
     def _places(self, header: list[str]) -> tuple[list[int], int | None]:
         """Where the features stand, in the model's order, and where the label stands."""
-        doubled = sorted({name for name in header if header.count(name) > 1})
-        if doubled:
-            raise InputError(f"the column name {doubled[0]!r} stands in the header twice; rename one of them")
-        wanted, names = self.wanted, list(self.wanted.names or ())
-        if wanted.label is not None and wanted.label not in header:
+        wanted, place = self.wanted, {name: i for i, name in enumerate(header)}
+        if wanted.label is not None and wanted.label not in place:
             raise unknown("label column", wanted.label, header)
-        label = None if wanted.label is None else header.index(wanted.label)
+        label = None if wanted.label is None else place[wanted.label]
         if wanted.names is None:
+            refuse_numbers_as_names(header)
             places = [i for i in range(len(header)) if i != label]
             if len(places) != wanted.width:
                 raise InputError(
                     f"{len(places)} feature columns, but the model was fitted on {wanted.width} (without names)"
                 )
             return places, label
-        missing = [name for name in names if name not in header]
+        missing = [name for name in wanted.names if name not in place]
         if missing:
-            raise InputError(f"{_these('column', missing)} missing; the input has {_list(header)}")
-        self.ignored = tuple(name for name in header if name not in names and name != wanted.label)
-        return [header.index(name) for name in names], label
+            raise InputError(f"{_these('column', missing)} missing; the input has {listed(header)}")
+        known = {*wanted.names, wanted.label}
+        self.ignored = tuple(name for name in header if name not in known)
+        return [place[name] for name in wanted.names], label
 
     # -- JSON lines ---------------------------------------------------------------------------------------------
 
     def _of_json(self, lines: Iterable[str]) -> Iterator[Instance | BadRow]:
-        for number, line in enumerate(lines, start=1):
-            if line.strip():
-                yield self._made(number, partial(self._object, line))
+        for line, text in enumerate(lines, start=1):
+            if text.strip():
+                yield self._made(line, partial(self._object, text))
 
-    def _object(self, line: str) -> tuple[Array, Any]:
+    def _object(self, text: str) -> tuple[Array, Any]:
         try:
-            found = json.loads(line.lstrip("\ufeff"))
+            found = json.loads(text.lstrip("\ufeff"))
         except ValueError as error:
             raise InputError(f"not JSON ({error})") from error
+        except RecursionError:
+            raise InputError("JSON that is nested too deeply to be read") from None
         if isinstance(found, list) and self.wanted.names is None:
             found = dict(enumerate(found))
         if not isinstance(found, dict):
@@ -168,67 +153,10 @@ class Rows:
         if missing:
             raise InputError(f"{_these('column', missing)} missing")
         if not self.ignored and len(found) > len(names):
-            self.ignored = tuple(name for name in found if name not in set(names))
-        return np.array([_number(found[name], name) for name in names]), label
-
-
-def label_reader(classes: Sequence[Any] | Array) -> Callable[[Any], Any]:
-    """A function from a cell or JSON value to a label of the classes' own type; empty and null are None.
-
-    >>> read = label_reader(np.array([0, 1]))
-    >>> read("1"), read(1.0), read(" "), read(None)
-    (1, 1, None, None)
-    """
-    plain = [label.item() if isinstance(label, np.generic) else label for label in classes]
-    kind: type = object
-    for kind in (bool, int, float, str):
-        if plain and all(type(label) is kind for label in plain):
-            break
-    else:
-        kind = str if not plain else object  # no class yet: text; tuples and mixtures: by their printed form
-    printed = {str(label): label for label in plain}
-
-    def read(value: Any) -> Any:
-        if value is None or (isinstance(value, str) and not value.strip()) or value != value:
-            return None
-        text = str(value).strip()
-        if any("\ud800" <= letter <= "\udfff" for letter in text):  # bytes that were not UTF-8 come as surrogates
-            raise InputError("the label is not UTF-8 text")
-        if kind is str:
-            return text
-        if kind in (bool, object):
-            if text in printed or text.title() in printed:
-                return printed.get(text, printed.get(text.title()))
-            raise InputError(f"label {text!r} is not one of {_list(list(printed))}")
-        try:
-            number = float(text)
-        except ValueError:
-            raise InputError(f"label {text!r} is not a number, as the model's classes are") from None
-        if kind is int and number != math.floor(number):
-            raise InputError(f"label {text!r} is not a whole number, as the model's classes are")
-        return int(number) if kind is int else number
-
-    return read
-
-
-def _number(value: Any, name: Any) -> float:
-    if value is None or (isinstance(value, str) and not value.strip()):
-        raise InputError(f"column {name!r}: missing value")
-    try:
-        if isinstance(value, list | dict):
-            raise ValueError
-        number = float(value)
-    except ValueError:
-        raise InputError(f"column {name!r}: {value!r} is not a number") from None
-    if not math.isfinite(number):
-        raise InputError(f"column {name!r}: {value} is not a finite number")
-    return number
-
-
-def _list(names: Sequence[str], most: int = 8) -> str:
-    shown = ", ".join(map(str, names[:most]))
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+            known = set(names)
+            self.ignored = tuple(name for name in found if name not in known)
+        return np.array([number(found[name], name) for name in names]), label
 
 
 def _these(noun: str, names: Sequence[Any]) -> str:
-    return f"{noun} {names[0]!r} is" if len(names) == 1 else f"{noun}s {_list([repr(n) for n in names])} are"
+    return f"{noun} {names[0]!r} is" if len(names) == 1 else f"{noun}s {listed([repr(n) for n in names])} are"

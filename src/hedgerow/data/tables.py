@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -13,37 +12,35 @@ import numpy as np
 from hedgerow.core.arrays import Array
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError, require, unknown
-from hedgerow.data.columns import labels_of_text, plain_labels
-
-DELIMITERS = {".csv": ",", ".tsv": "\t"}
+from hedgerow.data.columns import is_number, labels_of_text, plain_labels, shown, utf8
+from hedgerow.data.csv_records import BROKEN, DELIMITERS, BadRow, Record, Records, broken, refuse_numbers_as_names
 
 
 def read_text(path: Path, label: str | None, name: str) -> Domain:
     """A CSV or TSV file with a header line; all columns but the label are numbers.
 
-    The csv module is used, not pandas: it keeps true line numbers across quoted line breaks and blank lines, and it
-    does not take the labels "NA" or "None" for missing.
+    The reader is that of streams, not pandas': it keeps true line numbers across quoted line breaks and blank lines,
+    and it does not take the labels "NA" or "None" for missing.
     """
     values, labels, lines = array("d"), [], array("q")
-    with path.open(encoding="utf-8-sig", newline="") as stream:
+    # Bytes that are not UTF-8 become surrogates, so that the line they stand on can be named.
+    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as stream:
         try:
-            rows = _rows(path, csv.reader(stream, delimiter=DELIMITERS[path.suffix.lower()], strict=True))
-            _, header = next(rows, (0, []))
-            features, target = _columns(path, header, label)
-            for line, row in rows:
-                if len(row) != len(header):
-                    raise InputError(f"{path}: line {line} has {len(row)} fields, the header has {len(header)}")
-                if target is not None:
-                    labels.append(row.pop(target))
-                try:
-                    values.extend(map(float, row))
-                except ValueError:
-                    _refuse(path, line, features, row)
-                lines.append(line)
-        except (UnicodeDecodeError, csv.Error) as error:
-            raise InputError(
-                f"{path}: not a text table in UTF-8 ({error}); save it as CSV with UTF-8 encoding"
-            ) from error
+            records = Records(stream, DELIMITERS[path.suffix.lower().lstrip(".")])
+            refuse_numbers_as_names(records.names)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
+        features, target = _columns(path, records.names, label)
+        for found in records:
+            if isinstance(found, BadRow):
+                raise InputError(f"{path}: line {found.line}: {found.reason}")
+            if target is not None:
+                labels.append(_label(path, found, target))
+            try:
+                values.extend(map(float, found.cells))
+            except ValueError:
+                _refuse(path, found.line, features, found.cells)
+            lines.append(found.line)
     if not len(lines):
         raise InputError(f"{path}: a header and no rows; a domain needs at least one instance")
     X = np.array(values).reshape(len(lines), len(features))
@@ -51,32 +48,8 @@ def read_text(path: Path, label: str | None, name: str) -> Domain:
     return Domain(name, X, None if target is None else labels_of_text(labels), feature_names=tuple(features))
 
 
-def _rows(path: Path, reader: Any) -> Iterator[tuple[int, list[str]]]:
-    """The rows with the number of the line each begins on; blank lines are left out."""
-    line = 1
-    for row in reader:
-        if len(row) > 1 or "".join(row).strip():  # a line of nothing but commas is a row of missing values
-            yield line, row
-        line = reader.line_num + 1
-
-
-def _columns(path: Path, header: list[str], label: str | None) -> tuple[list[str], int | None]:
+def _columns(path: Path, names: list[str], label: str | None) -> tuple[list[str], int | None]:
     """Names of the feature columns, and the place of the label column."""
-    names = [cell.strip() for cell in header]
-    if not names:
-        raise InputError(f"{path}: no header; the first line must name the columns")
-    if all(_is_number(cell) for cell in names):
-        raise InputError(
-            f"{path}: the first line is {','.join(names[:4])}..: it must name the columns; add a header line"
-        )
-    doubled = sorted({cell for cell in names if names.count(cell) > 1})
-    if doubled:
-        raise InputError(f"{path}: the column name {doubled[0]!r} stands there twice; rename one of them")
-    if len(names) == 1 and (other := next((mark for mark in ";\t|" if mark in names[0]), None)):
-        raise InputError(
-            f"{path}: one column, {names[0]!r}: the fields seem to be separated by {other!r}; "
-            "save it with commas as .csv or with tabs as .tsv"
-        )
     if label is None:
         return names, None
     if label not in names:
@@ -87,24 +60,26 @@ def _columns(path: Path, header: list[str], label: str | None) -> tuple[list[str
     return names[:target] + names[target + 1 :], target
 
 
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+def _label(path: Path, record: Record, target: int) -> str:
+    """The label, taken out of the cells."""
+    cell = record.cells.pop(target)
+    if broken(cell):
+        raise InputError(f"{path}: line {record.line}: {BROKEN}")
+    return utf8(cell, f"{path}: line {record.line}: the label")
 
 
 def _refuse(path: Path, line: int, features: list[str], row: list[str]) -> NoReturn:
-    column, cell = next((name, cell) for name, cell in zip(features, row, strict=True) if not _is_number(cell))
+    column, cell = next((name, cell) for name, cell in zip(features, row, strict=True) if not is_number(cell))
+    if broken(cell):
+        raise InputError(f"{path}: line {line}, column {column!r}: {BROKEN}")
     if not cell.strip():
         raise InputError(f"{path}: line {line}, column {column!r}: missing value; drop the row or fill the gap first")
-    raise _not_a_number(f"{path}: line {line}", column, cell)
+    raise _not_a_number(f"{path}: line {line}", column, utf8(cell, f"{path}: line {line}, column {column!r}"))
 
 
 def _not_a_number(where: str, column: str, value: object) -> InputError:
     return InputError(
-        f"{where}, column {column!r}: {value!r} is not a number; drop the column, encode it as numbers, "
+        f"{where}, column {column!r}: {shown(value)} is not a number; drop the column, encode it as numbers, "
         f"or make it the label with label={column!r}"
     )
 
