@@ -67,14 +67,28 @@ def folders() -> tuple[Folder, ...]:
     """All of them, in the order in which they are tried."""
     found = []
     root = frozenset({0})
-    if config.CACHE_DIR:
-        found.append(Folder(Path(config.CACHE_DIR).absolute() / _subfolder(), root))
+    chosen = getattr(config, "CACHE_DIR", "")  # numba's name for NUMBA_CACHE_DIR
+    if chosen:
+        found.append(Folder(Path(chosen).absolute() / _subfolder(), root))
     found.append(_beside(root))
     base = _user_caches()
     if base is not None:
         own = base / "hedgerow" / "compiled" / _subfolder()
         found.append(Folder(own, frozenset(), stat.S_IWGRP | stat.S_IWOTH))
     return tuple(found)
+
+
+def usable() -> tuple[Folder | None, dict[str, str]]:
+    """The first that can be written, if any, and why those before it cannot be."""
+    reasons = {}
+    for folder in folders():
+        try:
+            folder.make()
+        except OSError as error:
+            reasons[str(folder.path)] = error.strerror or str(error)
+        else:
+            return folder, reasons
+    return None, reasons
 
 
 def _beside(root: frozenset[int]) -> Folder:

@@ -10,12 +10,13 @@ from typing import Any
 
 from numba.core import event
 
-from hedgerow.kernels.cache_folders import folders
+from hedgerow.kernels.cache_folders import usable
 
 log = logging.getLogger("hedgerow")
+CANNOT_KEEP = "compiling, in every process: no folder to keep it in; `python -m hedgerow warm` tells the remedy"
 
 
-class Note(event.Listener):  # type: ignore[misc]
+class Note(event.Listener):
     """Hears of every compilation in this process, one at a time (numba holds a lock), and minds those of our loops.
 
     A loop that was found in a folder is not compiled, and gives no event.
@@ -31,7 +32,7 @@ class Note(event.Listener):  # type: ignore[misc]
         if found.data["dispatcher"].py_func not in self.loops:
             return
         if self.compiled == self._depth == 0:
-            _say("compiling, once per installation" if _can_keep() else CANNOT_KEEP)
+            _say("compiling, once per installation" if usable()[0] else CANNOT_KEEP)
         if self._depth == 0:
             self._began = time.perf_counter()
         self._depth += 1
@@ -49,24 +50,12 @@ class Note(event.Listener):  # type: ignore[misc]
             log.info("compiled %s in %.1f s, %.1f s so far", loop.__name__, taken, self.seconds)
 
 
-CANNOT_KEEP = "compiling, in every process: no folder to keep it in; `python -m hedgerow warm` tells the remedy"
-
-
 def _say(what: str) -> None:
     log.info(what)
     if sys.stderr is not None and sys.stderr.isatty():
         print(f"hedgerow: {what}", file=sys.stderr, flush=True)
 
 
-def _can_keep() -> bool:
-    for folder in folders():
-        try:
-            folder.make()
-        except OSError:
-            continue
-        return True
-    return False
-
-
 NOTE = Note()
-event.register("numba:compile", NOTE)
+register: Any = event.register
+register("numba:compile", NOTE)

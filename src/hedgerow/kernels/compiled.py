@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, overload
@@ -17,7 +19,7 @@ from numba import njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _Cache, _CacheLocator
 
 from hedgerow.core import rule_numbers
-from hedgerow.kernels.cache_folders import HERE, Folder, folders
+from hedgerow.kernels.cache_folders import HERE, Folder, folders, usable
 from hedgerow.kernels.compile_note import NOTE
 
 Loop = TypeVar("Loop", bound=Callable[..., Any])
@@ -37,8 +39,9 @@ def compiled(fn: Loop | None = None, *, fastmath: set[str] | bool = False) -> Lo
 
 
 def _compiled(fn: Loop, fastmath: set[str] | bool) -> Loop:
-    # no_cfunc_wrapper: an entry for calls through a C pointer, which nobody makes, costs a sixth of the compile time
-    loop = njit(fastmath=fastmath, error_model="numpy", no_cfunc_wrapper=True)(fn)
+    # no_cfunc_wrapper: an entry for calls through a C pointer, which nobody makes, takes a tenth of the time
+    decorator: Any = njit
+    loop = decorator(fastmath=fastmath, no_cfunc_wrapper=True)(fn)
     # Relies on numba (0.60 to 0.68, `numba.core.dispatcher`): `_cache` of a dispatcher is asked before and told after
     # each compilation; `enable_caching`, which cache=True calls, puts a FunctionCache there.
     loop._cache = Kept(fn)
@@ -47,12 +50,13 @@ def _compiled(fn: Loop, fastmath: set[str] | bool) -> Loop:
     return loop  # type: ignore[no-any-return]
 
 
-class Kept(_Cache):  # type: ignore[misc]
+class Kept(_Cache):
     """The compiled forms of one loop: looked for in every folder that is trusted, written to the first that can be."""
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         self._places = []
-        self.kept, self.lost = 0, 0  # how many were written, how many could not be
+        self.used: set[str] = set()  # folders that something was read from or written to
+        self.lost = 0  # how many compiled forms could not be written
         for folder in folders():
             try:
                 self._places.append(_cache_in(folder)(fn))
@@ -71,10 +75,13 @@ class Kept(_Cache):  # type: ignore[misc]
                 continue
             try:
                 found = place.load_overload(sig, target_context)
-            except Exception as error:  # cut short, or of another version: as good as none
+            except Exception as error:  # whatever a damaged file leads to: as good as none, and to be written anew
                 log.info("cannot read what was compiled, in %s: %s", place.folder.path, error)
+                with suppress(OSError):
+                    place.flush()
                 continue
             if found is not None:
+                self.used.add(place.cache_path)
                 return found
         return None
 
@@ -85,7 +92,7 @@ class Kept(_Cache):  # type: ignore[misc]
                 place.save_overload(sig, data)
             except OSError:
                 continue
-            self.kept += 1
+            self.used.add(place.cache_path)
             return
         self.lost += 1
 
@@ -105,7 +112,7 @@ class Kept(_Cache):  # type: ignore[misc]
 def _cache_in(folder: Folder) -> type:
     """numba's cache of one function, in this folder."""
 
-    class Here(_CacheLocator):  # type: ignore[misc]
+    class Here(_CacheLocator):
         def __init__(self, py_func: Callable[..., Any], py_file: str) -> None:
             self._py_file, self._lineno = py_file, py_func.__code__.co_firstlineno
 
@@ -127,6 +134,32 @@ def _cache_in(folder: Folder) -> type:
 
     implementation = type("Implementation", (CompileResultCacheImpl,), {"_locator_classes": [Here]})
     return type("CacheIn", (FunctionCache,), {"_impl_class": implementation, "folder": folder})
+
+
+@dataclass(frozen=True)
+class Report:
+    """How many loops this process compiled and found compiled, in which folders they are, how many are in none.
+
+    unused: the folders that come first and cannot be written, and why.
+    """
+
+    compiled: int
+    found: int
+    folders: tuple[str, ...]
+    unused: dict[str, str]
+    lost: int
+
+
+def report() -> Report:
+    """Of all loops so far; a loop counts once for each kind of arguments."""
+    caches = [loop._cache for loop in LOOPS]
+    return Report(
+        compiled=NOTE.compiled,
+        found=sum(sum(loop.stats.cache_hits.values()) for loop in LOOPS),
+        folders=tuple(sorted(set().union(*(kept.used for kept in caches)))),
+        unused=usable()[1],
+        lost=sum(kept.lost for kept in caches),
+    )
 
 
 @cache
