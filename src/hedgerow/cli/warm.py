@@ -15,7 +15,7 @@ REMEDY = (
     "package's folder (in an image: before the user changes), or set NUMBA_CACHE_DIR or XDG_CACHE_HOME to a folder of "
     "your own that others cannot write."
 )
-PROCESSOR = "They serve this kind of processor. Set NUMBA_CPU_NAME=generic, now and at run time, to serve any, more slowly."
+PROCESSOR = "They serve this kind of processor. For any other, set NUMBA_CPU_NAME=generic now and at run time."
 
 
 def warm(progress: Callable[[int, int, str], None]) -> tuple[list[str], int]:
