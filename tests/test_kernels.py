@@ -12,7 +12,7 @@ from hedgerow.core.moments import gap_weights, or_one
 from hedgerow.core.preprocess import unit
 from hedgerow.core.rule_numbers import RULES, UNSEEN
 from hedgerow.heads import StepwiseHead, make_head, pa
-from hedgerow.kernels import heads, live, moving, refresh, rows
+from hedgerow.kernels import heads, live, refresh, rows, windows
 from hedgerow.kernels.common import EVEN
 
 DTYPES = [np.float64, np.float32]
@@ -78,7 +78,7 @@ def test_group_sums(dtype, seed, B, R, weighted):
     X = rng.normal(size=(B, 3)).astype(dtype)
     group, weight = labels_and_weights(rng, B, R, weighted)
     out = np.ones((R, 3), dtype=dtype)
-    moving.group_sums(X, group, weight, out)
+    windows.group_sums(X, group, weight, out)
     times = weight if weighted else np.ones(B)
     expected = 1 + (group == np.arange(R)[:, None]) * times @ X
     np.testing.assert_allclose(out, expected, **close(dtype))
@@ -98,7 +98,7 @@ def test_add_labels(dtype, seed, B, weighted):
     expected[:, 1:] += (indicator @ Z).reshape(K, n, d).transpose(1, 0, 2)
     expected[:, 0] += (times @ Z).reshape(n, d)
     count, class_counts = np.array([2.0]), np.arange(K, dtype=float)
-    moving.add_labels(Z, y, weight, TA, count, class_counts)
+    windows.add_labels(Z, y, weight, TA, count, class_counts)
     np.testing.assert_allclose(TA, expected, **close(dtype))
     np.testing.assert_allclose(class_counts, np.arange(K) + indicator.sum(axis=1))
     np.testing.assert_allclose(count, 2 + times.sum())
@@ -108,22 +108,22 @@ def test_add_labels(dtype, seed, B, weighted):
 @law(30)
 def test_a_block_is_cut_into_windows(seed, B, seen, every):
     K, y = 3, np.random.default_rng(seed).integers(-1, 3, size=B)
-    group, classes, windows = np.empty(B, dtype=np.int64), np.empty(B, dtype=np.int64), np.empty((B, 5), dtype=np.int64)
-    count, R = moving.cut(y, seen, every, K, group, classes, windows)
+    group, classes, cuts = np.empty(B, dtype=np.int64), np.empty(B, dtype=np.int64), np.empty((B, 5), dtype=np.int64)
+    count, R = windows.cut(y, seen, every, K, group, classes, cuts)
     labels = seen + np.cumsum(y >= 0)
     lasts = np.flatnonzero((y >= 0) & (labels % every == 0)) + 1
     firsts = np.append(0, lasts)
     edges = np.unique(np.concatenate([[0], lasts, [B]]))
-    np.testing.assert_array_equal(windows[:count, :2], np.stack([edges[:-1], edges[1:]], axis=1))
-    np.testing.assert_array_equal(windows[:count, 4], np.isin(edges[1:], lasts))
-    for first, last, start, stop, _ in windows[:count]:
+    np.testing.assert_array_equal(cuts[:count, :2], np.stack([edges[:-1], edges[1:]], axis=1))
+    np.testing.assert_array_equal(cuts[:count, 4], np.isin(edges[1:], lasts))
+    for first, last, start, stop, _ in cuts[:count]:
         assert sorted(classes[start:stop]) == sorted(set(y[first:last].tolist()) - {-1})
-    assert (windows[count - 1, 3] if count else 0) == R
+    assert (cuts[count - 1, 3] if count else 0) == R
     window = np.searchsorted(firsts, np.arange(B), side="right") - 1
     np.testing.assert_array_equal(group < 0, y < 0)
     for t in np.flatnonzero(y >= 0):
         assert classes[group[t]] == y[t]
-        assert windows[window[t], 2] <= group[t] < windows[window[t], 3]
+        assert cuts[window[t], 2] <= group[t] < cuts[window[t], 3]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -133,7 +133,7 @@ def test_parts_of_a_projection(dtype, seed):
     rng = np.random.default_rng(seed)
     Z, shared, own = (rng.normal(size=shape).astype(dtype) for shape in ((5, 6), (5, 6), (2, 5, 3)))
     expected = Z + shared + own.transpose(1, 0, 2).reshape(5, 6)
-    moving.add_parts(Z, shared, own)
+    windows.add_parts(Z, shared, own)
     np.testing.assert_allclose(Z, expected, **close(dtype))
 
 
@@ -152,12 +152,12 @@ def test_products_with_rows_that_join(seed, K, n, weighted):
     after[1 + classes] += S
     after[0] += S.sum(axis=0)
     TS, TT = (T @ M.T).reshape(K + 1, n, K + 1).transpose(1, 0, 2).copy(), T @ T.T
-    moving.add_products(y, weight, X @ M.T, X @ T.T, TS, TT)
-    moving.add_gram(classes, S @ S.T, TT)
+    windows.add_products(y, weight, X @ M.T, X @ T.T, TS, TT)
+    windows.add_gram(classes, S @ S.T, TT)
     np.testing.assert_allclose(TS, (after @ M.T).reshape(K + 1, n, K + 1).transpose(1, 0, 2), atol=1e-10)
     np.testing.assert_allclose(TT, after @ after.T, atol=1e-10)
     XTS, UL = later @ np.vstack([T, S]).T, np.vstack([U, np.full((len(S), nd), np.nan)])
-    moving.move_on(0, len(S), classes, K + 1, XTS, UL)
+    windows.move_on(0, len(S), classes, K + 1, XTS, UL)
     np.testing.assert_allclose(XTS[:, : K + 1], later @ after.T, atol=1e-10)
     np.testing.assert_array_equal(UL, np.vstack([U, -U[0] - U[1 + classes]]))
 
@@ -294,7 +294,7 @@ def test_few_products(dtype, seed, B, R):
     rng = np.random.default_rng(seed)
     X, M = rng.normal(size=(B, 13)).astype(dtype), rng.normal(size=(R, 13)).astype(dtype)
     out = np.full((B, R + 2), 7, dtype=dtype)
-    moving.few_products(X, M, out)
+    windows.few_products(X, M, out)
     np.testing.assert_allclose(out[:, :R], X @ M.T, rtol=1e-4, atol=1e-5)
     assert (out[:, R:] == 7).all()
 
@@ -330,7 +330,7 @@ def test_waiting_rows_are_taken_in(seed, B):
     Z = np.concatenate([rows / weight[:, None] @ a for a in s.A], axis=1)
     products = np.hstack([rows @ np.vstack([*s.M, s.T]).T, np.full((6, 6), np.nan)])
     T, moments = s.T.copy(), [np.zeros(1), np.zeros(K1 - 1), np.zeros(m), np.zeros((K1 - 1, m))]
-    moving.take_in(B, rows, Z, y, weight, products, s.TS, s.TT, s.TA, T, *moments)
+    windows.take_in(B, rows, Z, y, weight, products, s.TS, s.TT, s.TA, T, *moments)
     sums = (y[:B] == np.arange(K1 - 1)[:, None]) @ rows[:B]
     np.testing.assert_allclose(T, s.T + np.vstack([sums.sum(axis=0), sums]), atol=1e-10)
     np.testing.assert_allclose(s.TT, T @ T.T, atol=1e-9)
@@ -349,11 +349,11 @@ def test_the_gaps_of_some_features(dtype, seed, first, w):
     s = Setting(seed, dtype, 1.0)
     here = slice(first, first + w)
     G, H, moves = np.full((len(s.A), len(s.T), w), np.nan), s.A.transpose(1, 0, 2).copy(), s.A[:, :w].copy()
-    moving.gaps(first, s.M, s.T, s.shares, G)
+    windows.gaps(first, s.M, s.T, s.shares, G)
     np.testing.assert_allclose(G, (s.M - s.shares[:, None] * s.T)[:, :, here], atol=1e-12)
     expected = s.A.copy()
     expected[:, here] -= moves
-    moving.subtract(first, moves, H)
+    windows.subtract(first, moves, H)
     np.testing.assert_array_equal(H, expected.transpose(1, 0, 2))
 
 
@@ -365,6 +365,6 @@ def test_rows_join_their_class_sums(seed):
     T, total, class_totals = rng.normal(size=(3, 3)), rng.normal(size=3), rng.normal(size=(2, 3))
     sums = (labels == np.arange(2)[:, None]) @ rows
     expected = [T + np.vstack([sums.sum(axis=0), sums]), total + rows.sum(axis=0), class_totals + sums]
-    moving.join(rows, labels, T, total, class_totals)
+    windows.join(rows, labels, T, total, class_totals)
     for got, wanted in zip((T, total, class_totals), expected, strict=True):
         np.testing.assert_allclose(got, wanted, atol=1e-12)

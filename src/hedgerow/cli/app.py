@@ -177,6 +177,19 @@ def run(
     raise typer.Exit(code)
 
 
+@app.command()
+def warm() -> None:
+    """Compile every loop now, for all processes to come; in an image, while it is built."""
+    from hedgerow.cli import terminal
+    from hedgerow.cli.warm import warm as run_warm
+
+    with terminal.progress() as progress:
+        lines, code = run_warm(progress)
+    for line in lines:
+        print(line, file=sys.stderr if line.startswith("error:") else sys.stdout)
+    raise typer.Exit(code)
+
+
 paper_app = typer.Typer(help="The paper's experiments, run again: its numbers beside ours.")
 app.add_typer(paper_app, name="paper")
 

@@ -3,6 +3,10 @@
 Each loop has a NumPy twin that is its specification, and tests hold the two together. Sums may be taken in any order
 (`SUMS`), so that they run in vector registers; one instance and a block go through the same loop, and so get the same
 numbers. No loop starts a thread.
+
+Plain loops only, no whole-array assignment, sum or product: each of those compiles part of numba's own library, an
+assignment alone three seconds of it (the error message that it could give). And one kind of array for each argument:
+every other memory layout, and every constant passed as an argument, is compiled again.
 """
 
 from __future__ import annotations

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from hedgerow.core.arrays import Array
 from hedgerow.kernels.common import EVEN, SUMS
-from hedgerow.kernels.heads import _rival
+from hedgerow.kernels.compiled import compiled
+from hedgerow.kernels.heads import _rival, copy
 from hedgerow.kernels.rows import product_row
 
 
-@njit(cache=True, fastmath=SUMS)
+@compiled(fastmath=SUMS)
 def _spread(S: Array, z: Array, u: Array) -> float:
     """u = S z, and z . u. S is d x d and symmetric, or its diagonal (1 x d)."""
     if len(S) < len(z):
         for j in range(len(z)):
             u[j] = S[0, j] * z[j]
     else:
-        u[:] = 0
+        for j in range(len(z)):
+            u[j] = 0.0
         for i in range(len(z)):
             for j in range(len(z)):
                 u[j] += S[i, j] * z[i]
@@ -28,7 +29,7 @@ def _spread(S: Array, z: Array, u: Array) -> float:
     return max(float(total), 0.0)
 
 
-@njit(cache=True)
+@compiled
 def _sharpen(S: Array, u: Array, b: float) -> None:
     """S -= b u u^T, or its diagonal."""
     if len(S) < len(u):
@@ -41,14 +42,14 @@ def _sharpen(S: Array, u: Array, b: float) -> None:
             S[i, j] -= size * u[j]
 
 
-@njit(cache=True)
+@compiled
 def online_pass(W: Array, S: Array, Z: Array, y: Array, weight: Array, C: float, F: Array, mean: Array) -> None:
     """Scores before each label into F (B x K), updates into W (K x d) and S; `mean` (or empty) gets the mean of W_t."""
     B, K = len(Z), len(W)
     u = np.empty(Z.shape[1], dtype=Z.dtype)
     averaging = len(mean) == K
     if averaging:
-        mean[:] = W
+        copy(W, mean)
     for t in range(B):
         f, label = F[t], y[t]
         product_row(W, Z[t], f)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.rule_numbers import PA1, PA1_PRINTED, PA2, PERCEPTRON
 from hedgerow.kernels.common import EVEN, SUMS
+from hedgerow.kernels.compiled import compiled
 from hedgerow.kernels.rows import product_row
 
 
-@njit(cache=True)
+@compiled
 def _step_size(rule: int, loss: float, margin: float, square: float, C: float) -> float:
     if rule == PERCEPTRON:
         return 1.0 if margin <= 0.0 else 0.0
@@ -24,7 +24,7 @@ def _step_size(rule: int, loss: float, margin: float, square: float, C: float) -
     return C if rule == PA1 and tau > C else tau
 
 
-@njit(cache=True, fastmath=SUMS)
+@compiled(fastmath=SUMS)
 def squared(z: Array) -> float:
     """|z|^2."""
     total = z.dtype.type(0)
@@ -33,7 +33,7 @@ def squared(z: Array) -> float:
     return float(total)
 
 
-@njit(cache=True)
+@compiled
 def best(f: Array) -> int:
     """argmax f, the lowest of equals."""
     found, top = 0, f[0]
@@ -43,7 +43,7 @@ def best(f: Array) -> int:
     return found
 
 
-@njit(cache=True)
+@compiled
 def _rival(f: Array, label: int) -> int:
     """The best class but one: argmax_{k != label} f_k, the lowest of equals."""
     found = 1 if label == 0 else 0
@@ -53,7 +53,7 @@ def _rival(f: Array, label: int) -> int:
     return found
 
 
-@njit(cache=True)
+@compiled
 def learn_row(W: Array, z: Array, f: Array, label: int, rule: int, C: float) -> tuple[float, int]:
     """One labelled row into W: the size of the step and the rival. A step of 0 is none."""
     if label < 0 or W.shape[0] < 2:
@@ -72,7 +72,7 @@ def learn_row(W: Array, z: Array, f: Array, label: int, rule: int, C: float) -> 
     return tau, rival
 
 
-@njit(cache=True)
+@compiled
 def _add(W: Array, z: Array, tau: float, label: int, rival: int) -> None:
     """W_label += tau z, W_rival -= tau z."""
     size = W.dtype.type(tau)
@@ -82,13 +82,21 @@ def _add(W: Array, z: Array, tau: float, label: int, rival: int) -> None:
         W[rival, j] -= step
 
 
-@njit(cache=True)
+@compiled
+def copy(A: Array, out: Array) -> None:
+    """out = A, both of two dimensions."""
+    for i in range(A.shape[0]):
+        for j in range(A.shape[1]):
+            out[i, j] = A[i, j]
+
+
+@compiled
 def online_pass(W: Array, Z: Array, y: Array, weight: Array, rule: int, C: float, F: Array, mean: Array) -> None:
     """Scores before each label into F (B x K), updates into W (K x d); `mean` (K x d or empty) gets the mean of W_t."""
     B = len(Z)
     averaging = len(mean) == len(W)
     if averaging:
-        mean[:] = W
+        copy(W, mean)
     for t in range(B):
         product_row(W, Z[t], F[t])
         tau, rival = learn_row(W, Z[t], F[t], y[t], rule, C * weight[t] if len(weight) else C)
@@ -96,7 +104,7 @@ def online_pass(W: Array, Z: Array, y: Array, weight: Array, rule: int, C: float
             _add(mean, Z[t], tau * (B - t) / B, y[t], rival)
 
 
-@njit(cache=True)
+@compiled
 def passes(
     W: Array, which: Array, space: Array, Z: Array, y: Array, weight: Array, rule: int, C: float, F: Array
 ) -> None:
@@ -108,7 +116,7 @@ def passes(
             learn_row(W[e], z, f, y[t], rule, C * weight[t] if len(weight) else C)
 
 
-@njit(cache=True)
+@compiled
 def unit_rows(Z: Array, out: Array) -> None:
     """z/|z| for each row of each space (B x n x d); a zero row stays zero."""
     for t in range(Z.shape[0]):

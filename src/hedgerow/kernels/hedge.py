@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from hedgerow.core.arrays import Array
+from hedgerow.kernels.compiled import compiled
 from hedgerow.kernels.heads import best
 
 
-@njit(cache=True)
+@compiled
 def rate(beta: float, seen: int, experts: int) -> float:
     """ln(1/beta), or with beta = 0 the anytime rule, `seen` labels having been learned before."""
     return float(np.log(1 / beta) if beta > 0.0 else np.log1p(np.sqrt(np.log(experts) / (seen + 1.0))))
 
 
-@njit(cache=True)
+@compiled
 def weigh(loss: Array, eta: float, p: Array) -> None:
     """p_e = exp(-eta L_e) / sum."""
-    least, total = loss.min(), 0.0
+    least, total = loss[0], 0.0
+    for e in range(1, len(p)):
+        least = min(least, loss[e])
     for e in range(len(p)):
         p[e] = np.exp(-eta * (loss[e] - least))
         total += p[e]
@@ -26,7 +28,7 @@ def weigh(loss: Array, eta: float, p: Array) -> None:
         p[e] /= total
 
 
-@njit(cache=True)
+@compiled
 def run(
     F: Array, y: Array, seen: int, beta: float, loss: Array, weights: Array, losses: Array, votes: Array, scores: Array
 ) -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from hedgerow.core.arrays import Array
+from hedgerow.kernels.compiled import compiled
 from hedgerow.kernels.heads import best, learn_row, squared
 from hedgerow.kernels.hedge import rate, weigh
 from hedgerow.kernels.rows import product_row, row_product
 
 
-@njit(cache=True)
+@compiled
 def predict(
     x: Array,
     H: Array,
@@ -56,7 +56,7 @@ def predict(
     return best(f)
 
 
-@njit(cache=True)
+@compiled
 def same(x: Array, last: Array) -> bool:
     """Whether x is the row that `predict` scored last."""
     different = 0
@@ -65,7 +65,7 @@ def same(x: Array, last: Array) -> bool:
     return different == 0
 
 
-@njit(cache=True)
+@compiled
 def learn(
     label: int,
     weight: float,
@@ -104,7 +104,7 @@ def learn(
         learn_row(W[e], z[space[e] * d : (space[e] + 1) * d], F[e], label, rule, C * weight)
 
 
-@njit(cache=True)
+@compiled
 def keep(
     x: Array, z: Array, label: int, weight: float, at: int, rows: Array, Z: Array, labels: Array, weights: Array
 ) -> None:
@@ -117,7 +117,7 @@ def keep(
         Z[at, j] = z[j]
 
 
-@njit(cache=True)
+@compiled
 def count(x: Array, label: int, weight: float, n: Array, total: Array, class_n: Array, class_totals: Array) -> None:
     """A row joins the target's moments."""
     n[0] += weight

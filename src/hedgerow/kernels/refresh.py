@@ -6,14 +6,15 @@ Letters as in `align.moving`: n sources, K1 = K + 1 means or sums of each side, 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.rule_numbers import SHRINK, ZERO
 from hedgerow.kernels.common import SUMS
+from hedgerow.kernels.compiled import compiled
+from hedgerow.kernels.heads import copy
 
 
-@njit(cache=True)
+@compiled
 def gap_weights(
     source: Array, count: Array, class_counts: Array, rule: int, kappa: float, D: Array, shares: Array
 ) -> None:
@@ -30,7 +31,7 @@ def gap_weights(
             D[i, a] = weight if source[i, a] > 0.0 else 0.0
 
 
-@njit(cache=True, fastmath=SUMS)
+@compiled(fastmath=SUMS)
 def _less_four(
     L: Array, i: int, k: int, a: Array, b: Array, c: Array, e: Array, u: Array, v: Array, w: Array, x: Array
 ) -> None:
@@ -47,7 +48,7 @@ def _less_four(
         e[j] -= e0 * p + e1 * q + e2 * r + e3 * s
 
 
-@njit(cache=True)
+@compiled
 def cholesky(gram: Array, L: Array) -> None:
     """L lower triangular with L L^T = gram, of which only the upper half is read, and used up: it becomes L^{-1} gram.
 
@@ -73,12 +74,21 @@ def cholesky(gram: Array, L: Array) -> None:
                 L[j, t], L[t, j] = gram[t, j], 0.0
 
 
-@njit(cache=True)
+@compiled
+def transpose(A: Array, out: Array) -> None:
+    """out = A^T, for loops that then read it in the order of memory."""
+    for i in range(A.shape[0]):
+        for j in range(A.shape[1]):
+            out[j, i] = A[i, j]
+
+
+@compiled
 def grams(SS: Array, TS: Array, TT: Array, mu: float, D: Array, shares: Array, R: Array) -> None:
     """The upper half of I + mu G_i G_i^T to R_i, from the kept products."""
     n, K1 = len(SS), len(TT)
+    ST = np.empty((K1, K1), TS.dtype)
     for i in range(n):
-        ST = TS[i].T.copy()
+        transpose(TS[i], ST)
         for a in range(K1):
             scale, share = mu * D[i, a], shares[a]
             for b in range(a, K1):
@@ -87,7 +97,7 @@ def grams(SS: Array, TS: Array, TT: Array, mu: float, D: Array, shares: Array, R
             R[i, a, a] += 1.0
 
 
-@njit(cache=True)
+@compiled
 def regram(k: int, SS: Array, TS: Array, TT: Array, mu: float, D: Array, shares: Array, R: Array) -> None:
     """The same where only the mean k has changed since."""
     n, K1 = len(SS), len(TT)
@@ -99,16 +109,16 @@ def regram(k: int, SS: Array, TS: Array, TT: Array, mu: float, D: Array, shares:
         R[i, k, k] += 1.0
 
 
-@njit(cache=True)
+@compiled
 def factor(R: Array) -> None:
     """R_i, lower triangular, with R_i R_i^T = the matrix whose upper half R_i holds."""
     gram = np.empty(R.shape[1:])
     for i in range(len(R)):
-        gram[:] = R[i]
+        copy(R[i], gram)
         cholesky(gram, R[i])
 
 
-@njit(cache=True)
+@compiled
 def substitute(L: Array, C: Array, upwards: bool) -> None:
     """C <- L^{-1} C in place, L lower triangular; upwards: with the rows of C from the last to the first."""
     n, d = C.shape
@@ -136,20 +146,20 @@ def substitute(L: Array, C: Array, upwards: bool) -> None:
                 row[j] *= scale
 
 
-@njit(cache=True)
+@compiled
 def gaps(SS: Array, TS: Array, MA: Array, TA: Array, mu: float, D: Array, shares: Array, C: Array, MG: Array) -> None:
     """C = G_i A_i and MG = mu M_i G_i^T of one source, from the kept products."""
     K1, d = C.shape
-    ST, number = TS.T.copy(), C.dtype.type
+    number = C.dtype.type
     for a in range(K1):
         weight, share = number(D[a]), number(shares[a])
         for b in range(K1):
-            MG[a, b] = mu * D[b] * (SS[a, b] - shares[b] * ST[a, b])
+            MG[a, b] = mu * D[b] * (SS[a, b] - shares[b] * TS[b, a])
         for j in range(d):
             C[a, j] = weight * (MA[a, j] - share * TA[a, j])
 
 
-@njit(cache=True)
+@compiled
 def follow(lost: Array, C: Array, D: Array, shares: Array, mu: float, MA: Array, TA: Array) -> None:
     """M_i A_i -= lost; T A_i from the new gaps' products C = D_i (M_i A_i - L T A_i); then C <- mu D_i C.
 
@@ -168,7 +178,7 @@ def follow(lost: Array, C: Array, D: Array, shares: Array, mu: float, MA: Array,
             C[a, j] *= scale
 
 
-@njit(cache=True)
+@compiled
 def solve(
     first: int, last: int, SS: Array, TS: Array, mu: float, D: Array, shares: Array, R: Array, C: Array, MA: Array,
     TA: Array,
@@ -181,15 +191,16 @@ def solve(
     MG, lost, L = np.empty((K1, K1), C.dtype), np.empty((K1, d), C.dtype), np.empty((K1, K1), C.dtype)
     for i in range(first, last):
         gaps(SS[i], TS[i], MA[i], TA[i], mu, D[i], shares, C[i], MG)
-        L[:] = R[i]
-        substitute(L, C[i], False)
-        L[:] = R[i, ::-1, ::-1].T
-        substitute(L, C[i], True)
+        for upwards in (False, True):
+            for a in range(K1):
+                for b in range(a + 1):
+                    L[a, b] = R[i, K1 - 1 - b, K1 - 1 - a] if upwards else R[i, a, b]
+            substitute(L, C[i], upwards)
         np.dot(MG, C[i], lost)
         follow(lost, C[i], D[i], shares, mu, MA[i], TA[i])
 
 
-@njit(cache=True)
+@compiled
 def move(C: Array, shares: Array, P: Array, U: Array) -> None:
     """P_i -= C_i and U_i += L C_i, so that M_i^T P_i + T^T U_i loses (M_i - L T)^T C_i."""
     n, K1, d = C.shape
@@ -201,7 +212,7 @@ def move(C: Array, shares: Array, P: Array, U: Array) -> None:
                 U[a, i * d + j] += share * C[i, a, j]
 
 
-@njit(cache=True, fastmath=SUMS)
+@compiled(fastmath=SUMS)
 def _solve_one(R: Array, v: Array) -> None:
     """v <- (R R^T)^{-1} v in place."""
     n = len(R)
@@ -216,7 +227,7 @@ def _solve_one(R: Array, v: Array) -> None:
             v[k] -= v[i] * R[i, k]
 
 
-@njit(cache=True)
+@compiled
 def correct(
     z: Array,
     Mx: Array,
@@ -236,15 +247,18 @@ def correct(
     z_i -= mu (G_i A_i)^T (R_i R_i^T)^{-1} D_i (M_i x - L T x).
     """
     n, K1, d = C.shape
-    LTx = shares * Tx
+    v = np.empty(K1)
     for i in range(n):
-        v, own = Mx[i * K1 : (i + 1) * K1] - LTx, z[i * d : (i + 1) * d]
+        own = z[i * d : (i + 1) * d]
+        for a in range(K1):
+            v[a] = Mx[i * K1 + a] - shares[a] * Tx[a]
         if i < solved:
             for a in range(K1):
                 for j in range(d):
                     own[j] -= v[a] * C[i, a, j]
         else:
-            v *= mu * D[i]
+            for a in range(K1):
+                v[a] *= mu * D[i, a]
             _solve_one(R[i], v)
             for a in range(K1):
                 weight = v[a] * D[i, a]

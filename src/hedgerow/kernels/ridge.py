@@ -6,16 +6,16 @@ Imported only when a stream of our own learner begins; compiled once, cached on 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from hedgerow.core.arrays import Array
 from hedgerow.kernels.common import SUMS
+from hedgerow.kernels.compiled import compiled
 from hedgerow.kernels.rows import symmetric_row
 
 LEAST = 1e-12  # a probability is never smaller where its logarithm is taken
 
 
-@njit(cache=True, fastmath=SUMS)
+@compiled(fastmath=SUMS)
 def _experts(F: Array, pi: Array, y: int, temperatures: int, w: Array, loss: Array, q: Array) -> None:
     """qbar into q, -log of each expert's probability of y into loss; experts are heads x temperatures (2, 4, 8, ...).
 
@@ -50,25 +50,28 @@ def _experts(F: Array, pi: Array, y: int, temperatures: int, w: Array, loss: Arr
             c *= 2.0
 
 
-@njit(cache=True, fastmath=SUMS)
+@compiled(fastmath=SUMS)
 def _log_softmax(s: Array, out: Array) -> None:
-    top, total = s.max(), 0.0
+    top, total = s[0], 0.0
+    for k in range(1, len(s)):
+        top = max(top, s[k])
     for k in range(len(s)):
         total += np.exp(s[k] - top)
     for k in range(len(s)):
         out[k] = s[k] - top - np.log(total)
 
 
-@njit(cache=True, fastmath=SUMS)
+@compiled(fastmath=SUMS)
 def _newton(a: Array, H: Array, X: Array, log_p: Array, y: int, keep: float, ridge: float) -> None:
     """One step of a stack with features X (f x K): a -= H^-1 X (p - e_y).
 
     H = keep H + (1 - keep) ridge I + X (diag p - p p') X': old labels fade, the ridge stays.
     """
     f, K = X.shape
-    p = np.exp(log_p)
+    p, row = np.empty(K), np.empty(K)
+    for k in range(K):
+        p[k] = np.exp(log_p[k])
     mean, L, g = np.empty(f), np.empty((f, f)), np.empty(f)
-    row = np.empty(K)
     for i in range(f):
         total = 0.0
         for k in range(K):
@@ -98,11 +101,20 @@ def _newton(a: Array, H: Array, X: Array, log_p: Array, y: int, keep: float, rid
         a[i] -= g[i]
 
 
-@njit(cache=True)
+@compiled
+def _total(x: Array) -> float:
+    total = 0.0
+    for i in range(len(x)):
+        total += x[i]
+    return total
+
+
+@compiled
 def _weights(log_prior: Array, loss: Array, w: Array) -> None:
     """Normalised prior times exp(-loss)."""
-    top = (log_prior - loss).max()
-    total = 0.0
+    top, total = log_prior[0] - loss[0], 0.0
+    for e in range(1, len(w)):
+        top = max(top, log_prior[e] - loss[e])
     for e in range(len(w)):
         w[e] = np.exp(log_prior[e] - loss[e] - top)
         total += w[e]
@@ -110,7 +122,7 @@ def _weights(log_prior: Array, loss: Array, w: Array) -> None:
         w[e] /= total
 
 
-@njit(cache=True)
+@compiled
 def mix_rows(
     F: Array, y: Array, known: int, temperatures: int, log_w: Array, loss: Array, counts: Array, a: Array, H: Array,
     keep: Array, ridge: float, prior: Array, members: Array, pair: Array, share: float, shipped: Array, by_head: Array,
@@ -128,20 +140,28 @@ def mix_rows(
         named = 0 <= label < known
         at = label if named else 0
         _weights(log_w, loss, w)
-        whole = counts.sum()
+        whole = _total(counts)
         for k in range(known):
             pi[k] = counts[k] / whole
-        X[:heads] = F[t, :, :known]
+        for i in range(heads):
+            for k in range(known):
+                X[i, k] = F[t, i, k]
         _experts(X[:heads], pi, at, temperatures, w, losses, q)
         for k in range(known):
             X[heads, k] = np.log(q[k] + LEAST)
-            X[heads + 1, k] = np.log(pi[k])
-        logs[1] = X[heads + 1]
+            logs[1, k] = X[heads + 1, k] = np.log(pi[k])
         _log_softmax(X[heads], logs[0])
-        X[heads] -= X[heads].mean()
-        X[heads + 1] -= X[heads + 1].mean()
+        for i in range(heads, heads + 2):
+            mean = _total(X[i]) / known
+            for k in range(known):
+                X[i, k] -= mean
         for s in range(stacks):
-            _log_softmax(a[s] @ X, logs[2 + s])
+            for k in range(known):
+                q[k] = 0.0
+            for i in range(heads + 2):
+                for k in range(known):
+                    q[k] += a[s, i] * X[i, k]
+            _log_softmax(q, logs[2 + s])
         for k in range(known):
             tracked = 0.0
             for e in range(n):
@@ -158,28 +178,30 @@ def mix_rows(
         if label < 0:
             continue
         if named:
-            loss += losses
+            for e in range(len(loss)):
+                loss[e] += losses[e]
             total -= np.log(max(shipped[t, at], LEAST))
             pair[0] -= logs[0, at]
             pair[1] -= np.log(max(q[at], LEAST))
             for e in range(n):
                 last[e] = members[e] * np.exp(logs[e, at])
-            last /= last.sum()
             seen = whole - len(counts) + 1.0
-            alpha = share / (seen + 1.0)
+            alpha, believed = share / (seen + 1.0), _total(last)
             for e in range(n):
-                members[e] = (1.0 - alpha) * last[e] + alpha * prior[e]
+                members[e] = (1.0 - alpha) * (last[e] / believed) + alpha * prior[e]
             for s in range(stacks):
                 _newton(a[s], H[s], X, logs[2 + s], at, keep[s], ridge)
         else:
-            loss -= np.log(LEAST)
-            pair -= np.log(LEAST)
+            for e in range(len(loss)):
+                loss[e] -= np.log(LEAST)
+            pair[0] -= np.log(LEAST)
+            pair[1] -= np.log(LEAST)
             total -= np.log(LEAST)
         counts[label] += 1.0
     return total
 
 
-@njit(cache=True, fastmath=SUMS)
+@compiled(fastmath=SUMS)
 def learn_row(P: Array, z: Array, missed: Array, noise: float, G: Array, E: Array, n: int) -> None:
     """Row n of G and E: g = (P - G' G) z / root and missed/root, root^2 = noise + z' (P - G' G) z; the first n wait."""
     g = G[n]

@@ -7,13 +7,13 @@ a single row. Twins in NumPy: `z @ M`, `M @ z`, and `P @ x` with P made of its u
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from hedgerow.core.arrays import Array
 from hedgerow.kernels.common import SUMS
+from hedgerow.kernels.compiled import compiled
 
 
-@njit(cache=True, fastmath=SUMS)
+@compiled(fastmath=SUMS)
 def row_product(z: Array, M: Array, out: Array) -> None:
     """out = z M (M: d x q), the rows of four quarters of M in turn."""
     d, q = M.shape
@@ -31,7 +31,7 @@ def row_product(z: Array, M: Array, out: Array) -> None:
             out[j] += a * r[j]
 
 
-@njit(cache=True, fastmath=SUMS)
+@compiled(fastmath=SUMS)
 def product_row(M: Array, z: Array, out: Array, first: int = 0) -> None:
     """out = M z (M: q x d), one row of each quarter of M at a time; of the numbers from `first` on only.
 
@@ -51,7 +51,7 @@ def product_row(M: Array, z: Array, out: Array, first: int = 0) -> None:
         out[i], out[i1], out[i2], out[i3] = a, b, c, e
 
 
-@njit(cache=True, fastmath=SUMS)
+@compiled(fastmath=SUMS)
 def symmetric_row(P: Array, x: Array, y: Array) -> None:
     """P x into y, P symmetric, of its upper triangle; four rows in turn serve as rows and as columns.
 
@@ -59,7 +59,8 @@ def symmetric_row(P: Array, x: Array, y: Array) -> None:
     """
     d = len(x)
     whole = d - d % 4
-    y[:] = 0.0
+    for i in range(d):
+        y[i] = 0.0
     for i in range(0, whole, 4):
         for a in range(i, i + 4):
             y[a] += P[a, a] * x[a]

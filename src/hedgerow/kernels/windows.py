@@ -6,20 +6,22 @@ Letters as in `align.moving`: n sources, K1 = K + 1 means or sums of each side, 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from hedgerow.core.arrays import Array
-from hedgerow.kernels.common import EVEN, SUMS
+from hedgerow.kernels.common import SUMS
+from hedgerow.kernels.compiled import compiled
 
 
-@njit(cache=True)
+@compiled
 def cut(y: Array, seen: int, every: int, K: int, group: Array, classes: Array, windows: Array) -> tuple[int, int]:
     """A block cut into windows of `every` labels, `seen` before it: the number of windows, and that of class sums.
 
     Each row's class sum to group (-1: none), each sum's class to classes; a window's rows first:last, its sums
     start:stop and whether a refresh ends it to windows.
     """
-    at, count, start, first, R = np.full(K, -1), 0, 0, 0, 0
+    at, count, start, first, R = np.empty(K, np.int64), 0, 0, 0, 0
+    for k in range(K):
+        at[k] = -1
     for t in range(len(y)):
         group[t] = -1
         if y[t] >= 0:
@@ -36,7 +38,7 @@ def cut(y: Array, seen: int, every: int, K: int, group: Array, classes: Array, w
     return count, R
 
 
-@njit(cache=True)
+@compiled
 def group_sums(X: Array, group: Array, weight: Array, out: Array) -> None:
     """out[g] += the rows of group g, each counted `weight` times (empty: once); rows of group -1 are left out."""
     for t in range(len(group)):
@@ -46,7 +48,7 @@ def group_sums(X: Array, group: Array, weight: Array, out: Array) -> None:
                 total[j] += times * X[t, j]
 
 
-@njit(cache=True, fastmath=SUMS)
+@compiled(fastmath=SUMS)
 def few_products(X: Array, M: Array, out: Array) -> None:
     """out = X M^T for a few rows X, two of M and four of X at a time, so that M is read once.
 
@@ -72,7 +74,7 @@ def few_products(X: Array, M: Array, out: Array) -> None:
             out[t, s], out[t1, s], out[t2, s], out[t3, s] = e, f, g, h
 
 
-@njit(cache=True)
+@compiled
 def add_labels(Z: Array, y: Array, weight: Array, TA: Array, count: Array, class_counts: Array) -> None:
     """T A and the target's counts with the rows that join T: TA[i, 0] and TA[i, y + 1] += z_i, Z (B x nd) projected."""
     n, d = TA.shape[0], TA.shape[2]
@@ -91,7 +93,7 @@ def add_labels(Z: Array, y: Array, weight: Array, TA: Array, count: Array, class
                 TA[i, k + 1, j] += share
 
 
-@njit(cache=True)
+@compiled
 def join(rows: Array, labels: Array, T: Array, total: Array, class_totals: Array) -> None:
     """Rows join the sum of all and that of their class, in T and in the target's moments."""
     for t in range(len(rows)):
@@ -103,7 +105,7 @@ def join(rows: Array, labels: Array, T: Array, total: Array, class_totals: Array
             total[j] += rows[t, j]
 
 
-@njit(cache=True)
+@compiled
 def add_parts(Z: Array, shared: Array, own: Array) -> None:
     """Z (B x nd) += shared (B x nd) + own (n x B x d): rows projected by H, then by T^T U and by M_i^T P_i."""
     n, B, d = own.shape
@@ -113,7 +115,7 @@ def add_parts(Z: Array, shared: Array, own: Array) -> None:
                 Z[t, i * d + j] += shared[t, i * d + j] + own[i, t, j]
 
 
-@njit(cache=True)
+@compiled
 def add_products(y: Array, weight: Array, XM: Array, XT: Array, TS: Array, TT: Array) -> None:
     """T M_i^T and T T^T with rows that join T, but for their products with each other: XM (B x n K1), XT (B x K1)."""
     n, K1 = TS.shape[0], TS.shape[1]
@@ -130,7 +132,7 @@ def add_products(y: Array, weight: Array, XM: Array, XT: Array, TS: Array, TT: A
                 TT[a, k] += times * XT[t, a]
 
 
-@njit(cache=True)
+@compiled
 def add_gram(classes: Array, SS: Array, TT: Array) -> None:
     """T T^T with the products of class sums that join T with each other."""
     for g in range(len(classes)):
@@ -140,7 +142,7 @@ def add_gram(classes: Array, SS: Array, TT: Array) -> None:
                 TT[a, classes[h] + 1] += SS[g, h]
 
 
-@njit(cache=True)
+@compiled
 def take_in(
     B: int,
     rows: Array,
@@ -158,16 +160,16 @@ def take_in(
     class_totals: Array,
 ) -> None:
     """The first B rows, as often as they count, join T and all products with T; theirs with [M; T] are given."""
-    R = (len(TS) + 1) * len(TT)
-    X, labels, others = rows[:B], y[:B], products[:B, R:]
-    few_products(X, X, others)
-    add_products(labels, EVEN, products[:B], products[:B, R - len(TT) : R], TS, TT)
-    add_gram(labels, others, TT)
+    R, own = (len(TS) + 1) * len(TT), np.empty((B, B), rows.dtype)
+    X, labels = rows[:B], y[:B]
+    few_products(X, X, own)
+    add_products(labels, weight[:0], products[:B, :R], products[:B, R - len(TT) : R], TS, TT)  # X has its weights
+    add_gram(labels, own, TT)
     add_labels(Z[:B], labels, weight[:B], TA, count, class_counts)
     join(X, labels, T, total, class_totals)
 
 
-@njit(cache=True)
+@compiled
 def move_on(start: int, stop: int, classes: Array, K1: int, XTS: Array, UL: Array) -> None:
     """The class sums start:stop of a block have joined T: the products of rows to come with T follow.
 
@@ -183,7 +185,7 @@ def move_on(start: int, stop: int, classes: Array, K1: int, XTS: Array, UL: Arra
             UL[K1 + g, j] = -UL[0, j] - UL[classes[g] + 1, j]
 
 
-@njit(cache=True)
+@compiled
 def gaps(first: int, M: Array, T: Array, shares: Array, G: Array) -> None:
     """M_i - L T of all sources (n x K1 x w), for the features from `first` on."""
     n, K1, w = G.shape
@@ -193,7 +195,7 @@ def gaps(first: int, M: Array, T: Array, shares: Array, G: Array) -> None:
                 G[i, k, j] = M[i, k, first + j] - shares[k] * T[k, first + j]
 
 
-@njit(cache=True)
+@compiled
 def subtract(first: int, moves: Array, H: Array) -> None:
     """H (m x n x d) loses `moves` (n x w x d) in the features from `first` on."""
     n, w, d = moves.shape
