@@ -126,13 +126,12 @@ class Codes:
         """Codes of the labels: MISSING for none given, NEW for one that is not in the table."""
         if labels.dtype.kind == self.classes.dtype.kind and labels.dtype.kind in "iuU" and len(self.classes):
             return self._of_alike(labels)
-        missing = is_missing(labels)
+        codes, given = np.full(len(labels), MISSING), ~is_missing(labels)
         index, new = self._index, self.NEW
         try:
-            codes = np.fromiter((index.get(plain(label), new) for label in labels), dtype=np.int64, count=len(labels))
+            codes[given] = [index.get(plain(label), new) for label in labels[given]]
         except TypeError as error:
             raise _unhashable(error) from None
-        codes[missing] = MISSING
         return codes
 
     def _of_alike(self, labels: Array) -> Array:
@@ -150,6 +149,8 @@ class Codes:
         try:
             found = self._index.get(plain(label), self.NEW)
         except TypeError as error:
+            if _none(label):
+                return MISSING
             raise _unhashable(error) from None
         return MISSING if found == self.NEW and _none(label) else found
 
