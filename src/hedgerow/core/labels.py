@@ -31,7 +31,10 @@ def is_missing(labels: Array) -> Array:
 
 def _none(label: object) -> bool:
     """None, NaN of any number type, NaT, pandas' NA and NumPy's masked (pandas' by name, as it need not be there)."""
-    if label is None or label is np.ma.masked or type(label).__name__ in ("NAType", "NaTType"):
+    kind = type(label)
+    if kind is str or kind is int:  # nearly all are, and a column may be long
+        return False
+    if label is None or label is np.ma.masked or kind.__name__ in ("NAType", "NaTType"):
         return True
     if isinstance(label, np.datetime64 | np.timedelta64):
         return bool(np.isnat(label))
