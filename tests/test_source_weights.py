@@ -16,9 +16,6 @@ from hedgerow.core.moments import Moments
 from hedgerow.core.rule_numbers import RULES
 from hedgerow.heads import StepwiseHead, arow, make_head, pa, train
 from hedgerow.heads.sparse_pass import train_sparse
-from hedgerow.learners.ridge.maps import Map
-from hedgerow.learners.ridge.space import Settings, Space
-from hedgerow.learners.ridge.state_part import Part
 
 ALL = (*METHODS, "hedgerow", "hedgerow-linear")
 
@@ -94,21 +91,21 @@ def test_moments_are_those_of_rows_repeated(seed, sparse, labelled):
         np.testing.assert_allclose(found.arrays("")[name], array, atol=1e-9, err_msg=name)
 
 
-@pytest.mark.parametrize("class_codes", [False, True])
+@pytest.mark.parametrize("sources", [1, 2])
 @given(seeds)
-@law(10)
-def test_a_prior_is_that_of_rows_repeated(class_codes, seed):
-    settings = Settings("input", lam=0.5, trust=0.3, tau=0.1, class_codes=class_codes, target_only=True)
-    parts = [rows(seed), rows(seed + 1)]
-    states = {}, {}
-    for state, repeat in zip(states, (False, True), strict=True):
-        times = [w.astype(int) if repeat else np.ones(len(w), int) for _, _, w in parts]
-        X = [np.repeat(x, t, axis=0) for (x, _, _), t in zip(parts, times, strict=True)]
-        y = [np.repeat(codes, t) for (_, codes, _), t in zip(parts, times, strict=True)]
-        weights = None if repeat else [w for _, _, w in parts]
-        Space.start(settings, Part(state, ""), Map(), X, y, np.empty((0, 5)), 3, weights)
-    for name in ("P", "M"):
-        np.testing.assert_allclose(states[0][name], states[1][name], atol=1e-8, err_msg=name)
+@law(5)
+def test_a_prior_is_that_of_rows_repeated(sources, seed):
+    """In the spaces that are the input itself; the maps of the others see each row once."""
+    X, y, weight = rows(seed)
+    domain, times = np.arange(30) % sources, weight.astype(int)
+    a, b = (OnlineTransferClassifier("hedgerow-linear", preprocess=(), classes=[0, 1, 2]) for _ in range(2))
+    a.fit(X, y, domain, weight)
+    b.fit(np.repeat(X, times, axis=0), np.repeat(y, times), np.repeat(domain, times))
+    assert a.expert_names_ == b.expert_names_
+    own = [i for i, name in enumerate(a.expert_names_) if name.startswith(("input:", "free:"))]
+    assert len(own) == (3 if sources == 1 else 7)
+    found, expected = (clf.learner_.expert_scores(X)[:, own] for clf in (a, b))
+    np.testing.assert_allclose(found, expected, atol=1e-8)
 
 
 # -- fit -------------------------------------------------------------------------------------------------------------
