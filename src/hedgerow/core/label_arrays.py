@@ -71,7 +71,7 @@ def _from_items(y: Any) -> Array:
     items = list(y) if isinstance(y, Sequence) or hasattr(y, "__iter__") else [y]
     simple = all(isinstance(item, str | bytes | bool | int | float | np.generic) for item in items)
     kinds = {str if isinstance(item, str) else bytes if isinstance(item, bytes) else float for item in items}
-    return np.array(items) if simple and len(kinds) == 1 else objects(items)
+    return _from_array(np.array(items)) if simple and len(kinds) == 1 else objects(items)
 
 
 def _with_none(values: Array, missing: Array) -> Array:

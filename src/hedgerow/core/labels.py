@@ -31,7 +31,10 @@ def is_missing(labels: Array) -> Array:
 
 def _none(label: object) -> bool:
     """None, NaN of any number type, NaT, pandas' NA and NumPy's masked (pandas' by name, as it need not be there)."""
-    if label is None or label is np.ma.masked or type(label).__name__ in ("NAType", "NaTType"):
+    kind = type(label)
+    if kind is str or kind is int:  # nearly all are, and a column may be long
+        return False
+    if label is None or label is np.ma.masked or kind.__name__ in ("NAType", "NaTType"):
         return True
     if isinstance(label, np.datetime64 | np.timedelta64):
         return bool(np.isnat(label))
@@ -126,13 +129,12 @@ class Codes:
         """Codes of the labels: MISSING for none given, NEW for one that is not in the table."""
         if labels.dtype.kind == self.classes.dtype.kind and labels.dtype.kind in "iuU" and len(self.classes):
             return self._of_alike(labels)
-        missing = is_missing(labels)
+        codes, given = np.full(len(labels), MISSING), ~is_missing(labels)
         index, new = self._index, self.NEW
         try:
-            codes = np.fromiter((index.get(plain(label), new) for label in labels), dtype=np.int64, count=len(labels))
+            codes[given] = [index.get(plain(label), new) for label in labels[given]]
         except TypeError as error:
             raise _unhashable(error) from None
-        codes[missing] = MISSING
         return codes
 
     def _of_alike(self, labels: Array) -> Array:
@@ -150,6 +152,8 @@ class Codes:
         try:
             found = self._index.get(plain(label), self.NEW)
         except TypeError as error:
+            if _none(label):
+                return MISSING
             raise _unhashable(error) from None
         return MISSING if found == self.NEW and _none(label) else found
 

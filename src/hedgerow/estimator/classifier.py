@@ -13,7 +13,6 @@ from typing import Any, BinaryIO, NamedTuple, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.multiclass import check_classification_targets
 
 from hedgerow.align import Aligner, Info
 from hedgerow.core.arrays import LARGEST, Array, Matrix, cast, check_finite, rows_from
@@ -222,14 +221,13 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     ) -> None:
         method, options = composition(self.get_params(deep=False))
         labels = [y for _, _, y, _, _ in sources]
-        for name, X, y, _, _ in sources:
+        for name, _, y, _, _ in sources:
             if is_missing(y).any():
                 row = int(np.flatnonzero(is_missing(y))[0])
                 raise InputError(
                     f"source {name!r}: Input y contains NaN or None at row {row}; a source row needs a label"
                 )
-            if X.dtype.kind == "f" and y.dtype.kind == "f":
-                check_classification_targets(y)
+            door.check_targets(y)
         codes = Codes(door.all_classes(labels) if self.classes is None else door.given_classes(self.classes))
         door.check_classes(self.max_classes, codes.classes, self.classes is not None)
         parts = [Source(name, X, self._known(codes, y, f"source {name!r}"), at, w) for name, X, y, at, w in sources]
@@ -407,9 +405,10 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     def _cold_start(self, X: Matrix, labels: Array, classes: Any) -> None:
         method, options = composition(self.get_params(deep=False))
         given = self.classes if self.classes is not None else classes
-        if given is None and labels.dtype.kind == "f":
-            check_classification_targets(labels[~is_missing(labels)])
-        found = classes_of(labels[~is_missing(labels)], "y") if given is None else door.given_classes(given)
+        known = labels[~is_missing(labels)]
+        if given is None:
+            door.check_targets(known)
+        found = classes_of(known, "y") if given is None else door.given_classes(given)
         if given is None:
             door.check_new_classes(self.max_classes, 0, 0, found)
         else:

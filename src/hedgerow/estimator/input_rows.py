@@ -63,8 +63,12 @@ def one_row(x: Any, m: int, names: Array | None, dtype: np.dtype[Any]) -> Matrix
     if isinstance(x, Mapping):
         x = _from_mapping(x, names)
     if is_sparse(x):
-        check_parts(x, "x")
-        row = checked_csr(cast(x.reshape((1, -1)) if x.ndim == 1 else x, dtype), "x")
+        if x.ndim == 1:
+            check_parts(x, "x")
+            x = x.reshape((1, -1))
+        row = cast(checked_csr(x, "x"), dtype)
+    elif type(x) is np.ndarray and x.ndim == 1:  # nothing to look for: neither names nor a mask
+        row = _as_numbers(x, dtype)[None]
     else:
         row = _dense_row(x, names, dtype)
     if row.shape != (1, m):
@@ -76,10 +80,7 @@ def one_row(x: Any, m: int, names: Array | None, dtype: np.dtype[Any]) -> Matrix
 def _dense_row(x: Any, names: Array | None, dtype: np.dtype[Any]) -> Array:
     own = None if isinstance(x, np.ndarray | list | tuple) else names_of_row(x)
     check_mask(x, "x", names)
-    try:
-        row: Array = cast(as_array(x), dtype)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"x: not a row of numbers ({error})") from error
+    row = _as_numbers(x, dtype)
     row = row[None] if row.ndim == 1 else row
     if own is not None and names is None:
         warnings.warn("x has feature names, but the model was fitted without feature names", UserWarning, stacklevel=4)
@@ -87,6 +88,13 @@ def _dense_row(x: Any, names: Array | None, dtype: np.dtype[Any]) -> Array:
         order = order_by_name(own, names, "x", "the model's")
         row = row if order is None else row[:, order]
     return row
+
+
+def _as_numbers(x: Any, dtype: np.dtype[Any]) -> Array:
+    try:
+        return np.asarray(cast(as_array(x), dtype))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"x: not a row of numbers ({error})") from error
 
 
 def _from_mapping(x: Mapping[Any, Any], names: Array | None) -> list[Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import DataConversionWarning
+from sklearn.utils.multiclass import check_classification_targets
 
 from hedgerow.core.arrays import Array, as_array, check_mask
 from hedgerow.core.errors import InputError
@@ -45,6 +46,12 @@ def labels(y: Any, length: int) -> Array:
             "(n_samples,), for example using ravel().", DataConversionWarning, stacklevel=3,
         )  # fmt: skip
     return as_labels(y, "y", length)
+
+
+def check_targets(known: Array) -> None:
+    """Refuse labels that are measurements: fractions, of which there is no end."""
+    if known.dtype.kind == "f" and np.isfinite(known).all():  # infinity is refused where classes are found
+        check_classification_targets(known)
 
 
 def weights(given_weights: Any, length: int, looked_at: Array | None = None) -> Array | None:
