@@ -27,7 +27,8 @@ from hedgerow import Domain, OnlineTransferClassifier
 from hedgerow.core.labels import Codes
 from hedgerow.methods import OWN_STEPS
 from hedgerow.paper.cache import AlignmentCache
-from hedgerow.paper.tasks import FAMILY_SETTINGS, find_tasks, order_of, prepare
+from hedgerow.paper.preparation import order_of
+from hedgerow.paper.tasks import FAMILY_SETTINGS, find_tasks, prepare
 from hedgerow.study.drift import drifting
 from hedgerow.study.scenes import scene
 

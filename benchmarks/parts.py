@@ -21,7 +21,8 @@ from hedgerow import OnlineTransferClassifier
 from hedgerow.core.labels import Codes
 from hedgerow.paper import results
 from hedgerow.paper.cache import AlignmentCache
-from hedgerow.paper.tasks import FAMILY_SETTINGS, find_tasks, order_of, prepare
+from hedgerow.paper.preparation import order_of
+from hedgerow.paper.tasks import FAMILY_SETTINGS, find_tasks, prepare
 
 HEADS: dict[str, dict[str, Any]] = {
     "pa1": {},

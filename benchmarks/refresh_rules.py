@@ -45,7 +45,8 @@ from hedgerow.learners.experts.learner import Learner
 from hedgerow.methods import OWN_STEPS
 from hedgerow.paper import results
 from hedgerow.paper.cache import AlignmentCache
-from hedgerow.paper.tasks import FAMILY_SETTINGS, TASKS, Prepared, find_tasks, order_of, prepare
+from hedgerow.paper.preparation import Prepared, order_of
+from hedgerow.paper.tasks import FAMILY_SETTINGS, TASKS, find_tasks, prepare
 
 INPUTS: dict[str, dict[str, object]] = {
     "general": {},

@@ -31,7 +31,8 @@ from hedgerow.data import load
 from hedgerow.methods import OWN_STEPS
 from hedgerow.paper import results
 from hedgerow.paper.cache import AlignmentCache
-from hedgerow.paper.tasks import FAMILY_SETTINGS, TASKS, Task, find_tasks, order_of, prepare
+from hedgerow.paper.preparation import order_of
+from hedgerow.paper.tasks import FAMILY_SETTINGS, TASKS, Task, find_tasks, prepare
 
 EARLY = 50
 BINS = 15

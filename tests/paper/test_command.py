@@ -22,6 +22,7 @@ from hedgerow.paper.command import run as run_command
 from hedgerow.paper.experiments import units
 from hedgerow.paper.published import METHODS, TABLE
 from hedgerow.paper.report import report
+from hedgerow.paper.run import run_unit
 from hedgerow.paper.tasks import TASKS
 
 from .conftest import Start
@@ -95,7 +96,8 @@ def test_a_method_of_ones_own_joins_tables_and_figures(small: Small) -> None:
 
 def test_one_process_finds_the_same_numbers(small: Small, data_dir: Path, tmp_path: Path) -> None:
     methods = ["pa", "homotlms", "oddm"]
-    engine.run(units(["table"], [TASKS["dslr"]], methods, "table", 2, 1), tmp_path, jobs=1, data_dir=str(data_dir))
+    work = units(["table"], [TASKS["dslr"]], methods, "table", 2, 1)
+    engine.run(work, run_unit, tmp_path, jobs=1, data_dir=str(data_dir))
     by_two = [row for row in results.read(small[0]).where(group="table") if row["method"] in methods]
     assert without_times(results.read(tmp_path).rows) == without_times(by_two)
 
@@ -220,5 +222,6 @@ def test_a_killed_run_loses_at_most_the_rows_it_was_in(start: Start, data_dir: P
     time.sleep(2 * engine.ORPHAN_CHECK)
     assert file.read_bytes() == left  # nobody writes on
     work = units(["table"], [TASKS["dslr"]], ["pa", "homotl-2"], "table", ORDERS, 1)
-    assert engine.run(work, tmp_path, jobs=1, data_dir=str(data_dir), resume=True) == 2 * ORDERS - len(found.rows)
+    new = engine.run(work, run_unit, tmp_path, jobs=1, data_dir=str(data_dir))
+    assert new == 2 * ORDERS - len(found.rows)
     assert len(results.read(tmp_path).rows) == 2 * ORDERS

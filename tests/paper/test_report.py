@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from hedgerow.paper import comparisons, differences, figures, findings, settings, tables
-from hedgerow.paper import theory_section as promises
-from hedgerow.paper.book import Book, fold
+from hedgerow.paper import comparisons, differences, figures, findings, settings, tables, theory_section
+from hedgerow.paper.book import fold
 from hedgerow.paper.experiments import C_VALUES, TW_VALUES
+from hedgerow.paper.paper_runs import PaperRuns
 from hedgerow.paper.published import METHODS, TABLE
 from hedgerow.paper.report import report
 from hedgerow.paper.results import Results
@@ -25,8 +25,8 @@ Row = dict[str, Any]
 SOME = {name: TASKS[name] for name in ("PIE1", "PIE5", "dslr", "webcam")}
 
 
-def book_of(rows: list[Row]) -> Book:
-    return Book.of(Results(rows, []))
+def book_of(rows: list[Row]) -> PaperRuns:
+    return PaperRuns.of(Results(rows, []))
 
 
 def published_rows(task: str = "dslr", shift: float = 0.0, orders: int = 4, **more: Any) -> list[Row]:
@@ -186,10 +186,15 @@ def test_all_parts_of_the_report(tmp_path: Path) -> None:
 def test_the_order_of_the_rows_does_not_matter() -> None:
     rows = every_group()
 
-    def folded(book: Book) -> list[object]:
-        sheets = [tables.mistakes(book), tables.refresh(book), promises.table(book), promises.summary(book)]
+    def folded(book: PaperRuns) -> list[object]:
+        sheets = [tables.mistakes(book), tables.refresh(book), theory_section.table(book), theory_section.summary(book)]
         sheets += [*differences.ablation(book), comparisons.within_tasks(book), tables.inputs(book, "centred")]
-        said = [differences.sentences(book), promises.sentences(book), findings.inputs(book), findings.agreement(book)]
+        said = [
+            differences.sentences(book),
+            theory_section.sentences(book),
+            findings.inputs(book),
+            findings.agreement(book),
+        ]
         return [sheet.html() + sheet.csv() for sheet in sheets] + said
 
     assert folded(book_of(rows)) == folded(book_of(rows[::-1]))

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from hedgerow.paper import engine, results
-from hedgerow.paper.book import Book, fold
+from hedgerow.paper.book import fold
 from hedgerow.paper.experiments import units
+from hedgerow.paper.paper_runs import PaperRuns
 from hedgerow.paper.published import METHODS, TABLE
+from hedgerow.paper.run import run_unit
 from hedgerow.paper.tasks import find_tasks
 
 ORDERS = 5
@@ -22,16 +24,16 @@ POINTS = {"pa": 1.5, "oddm": 2.0, "oddm-fixed": 2.0, "paio": 3.0, "homotlms": 3.
 
 
 @pytest.fixture(scope="module")
-def book(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Book:
+def book(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> PaperRuns:
     out = tmp_path_factory.mktemp("office")
     work = units(["table"], find_tasks(OFFICE), list(METHODS), "table", ORDERS, 1)
-    engine.run(work, out, jobs=2, data_dir=str(data_dir))
-    return Book.of(results.read(out))
+    engine.run(work, run_unit, out, jobs=2, data_dir=str(data_dir))
+    return PaperRuns.of(results.read(out))
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("task", OFFICE.split(","))
-def test_a_cell_is_where_the_paper_has_it(book: Book, task: str, method: str) -> None:
+def test_a_cell_is_where_the_paper_has_it(book: PaperRuns, task: str, method: str) -> None:
     cell = fold(book.cell("table", task, method))
     mean, deviation = TABLE[task][method]
     error = (cell.sd**2 / ORDERS + deviation**2 / PUBLISHED_ORDERS) ** 0.5

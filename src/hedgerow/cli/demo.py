@@ -19,6 +19,7 @@ from hedgerow.evaluate import plots, report
 from hedgerow.evaluate.folds import Summary, summarise
 from hedgerow.evaluate.trials import OnProgress, Row, Task, orders, trials
 from hedgerow.methods import METHODS, OWN_STEPS
+from hedgerow.paper.environment import circumstances
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -160,7 +161,7 @@ def _page(result: Demo, pictures: dict[str, report.Picture], n_orders: int) -> s
         "orders": f"{n_orders}, seeds ({SEED}, 0) to ({SEED}, {n_orders - 1})",
         "options": f"reading={READING!r}, horizon={len(task.stream)}, all others at their defaults; "
         + ", ".join(f"{setting}: preprocess={steps!r}" for setting, steps in SETTINGS.items()),
-        **report.circumstances(),
+        **circumstances(),
     }
     return report.page(f"hedgerow: all methods on the '{task.name}' digits", lead, sections, facts)
 

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import base64
-import os
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from html import escape
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Protocol
 
 import hedgerow
-
-PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "matplotlib")
 
 CSS = """
 :root { color-scheme: light dark;
@@ -143,25 +137,6 @@ def page(title: str, lead: str, sections: Sequence[Section], facts: Mapping[str,
 <main>{body}</main>
 <footer>Made by hedgerow {escape(hedgerow.__version__)}.</footer></body></html>
 """
-
-
-def circumstances() -> dict[str, str]:
-    """Versions, machine and time, for the end of a report.
-
-    >>> "numpy" in circumstances()["versions"]
-    True
-    """
-    found = [f"hedgerow {hedgerow.__version__}", f"Python {platform.python_version()}"]
-    for package in PACKAGES:
-        try:
-            found.append(f"{package} {version(package)}")
-        except PackageNotFoundError:
-            continue
-    return {
-        "versions": ", ".join(found),
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
-        "time": datetime.now().astimezone().isoformat(sep=" ", timespec="seconds"),
-    }
 
 
 def write(path: Path, text: str) -> Path:

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from hedgerow.core.arrays import Array
-from hedgerow.methods import METHODS
-from hedgerow.paper import published
+from hedgerow.methods import METHODS, RECIPES
 from hedgerow.paper.results import Results
-from hedgerow.paper.tasks import TASKS, Task
 
 Row = dict[str, Any]
 
@@ -76,7 +73,7 @@ class Book:
     _index: dict[tuple[str, str, str, str], list[Row]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, results: Results) -> Book:
+    def of(cls, results: Results) -> Self:
         """Index a results file; rows of a cell are sorted, because workers finish in any order."""
         book = cls(results.rows, tuple(results.problems))
         for row in sorted(results.rows, key=lambda row: (row["split"], row["trial"])):
@@ -95,18 +92,8 @@ class Book:
         """Whether any row of this group is there."""
         return any(key[0] == group for key in self._index)
 
-    def tasks(self, group: str = "table") -> list[Task]:
-        """Tasks with rows in a group, in the paper's order."""
-        found = {key[1] for key in self._index if key[0] == group}
-        return [task for task in TASKS.values() if task.name in found]
-
-    def any_tasks(self) -> list[Task]:
-        """Tasks with rows in any group."""
-        found = {key[1] for key in self._index}
-        return [task for task in TASKS.values() if task.name in found]
-
-    def methods(self, group: str = "table") -> list[str]:
-        """Methods with rows in a group: the paper's in its order, then the others by name."""
+    def methods(self, group: str) -> list[str]:
+        """Methods with rows in a group: our own in the order of their table, then the others by name."""
         found = {key[2] for key in self._index if key[0] == group}
         return [name for name in self.styles() if name in found]
 
@@ -122,42 +109,5 @@ class Book:
 
     def styles(self) -> dict[str, int]:
         """A number for each method, for its colour, line and marker: the same in every figure."""
-        others = sorted({row["method"] for row in self.rows} - set(published.METHODS))
-        return {name: i for i, name in enumerate((*published.METHODS, *others))}
-
-    def change(self, task: str, method: str, group: str, variant: str) -> float:
-        """Points by which a variant changes the table's mean, over the orders that both have; NaN without any."""
-        base = {row["trial"]: rate(row) for row in self.cell("table", task, method) if row["split"] == 0}
-        other = {row["trial"]: rate(row) for row in self.cell(group, task, method, variant)}
-        common = sorted(base.keys() & other.keys())
-        return float(np.mean([other[k] - base[k] for k in common])) if common else float("nan")
-
-    def means(self, group: str, methods: Sequence[str], variant: str = "") -> Array:
-        """Mean rates, tasks x methods, of the tasks that have all of them."""
-        rows = [[self.cell(group, task.name, m, variant) for m in methods] for task in self.tasks(group)]
-        full = [[fold(cell).mean for cell in row] for row in rows if all(row)]
-        return np.array(full).reshape(len(full), len(methods))
-
-
-def published_cell(task: str, method: str) -> tuple[float, float] | None:
-    """The paper's mean and deviation, if it has this cell.
-
-    >>> published_cell("dslr", "pa")
-    (52.64, 3.24)
-    """
-    return published.TABLE.get(task, {}).get(method)
-
-
-def far(cell: Cell, task: str, method: str) -> bool:
-    """Whether our mean differs from the published one by more than both spreads together."""
-    paper = published_cell(task, method)
-    return paper is not None and abs(cell.mean - paper[0]) > cell.spread + paper[1]
-
-
-def far_cells(book: Book) -> Iterator[tuple[Task, str, Cell]]:
-    """All cells of the table that differ by more than both spreads."""
-    for task in book.tasks():
-        for method in book.methods():
-            rows = book.cell("table", task.name, method)
-            if rows and far(fold(rows), task.name, method):
-                yield task, method, fold(rows)
+        others = sorted({row["method"] for row in self.rows} - set(RECIPES))
+        return {name: i for i, name in enumerate((*RECIPES, *others))}

@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from hedgerow.evaluate.stats import ALPHA, Ranking, Rates, against, friedman
-from hedgerow.paper.book import Book, fold, rate
+from hedgerow.paper.book import fold, rate
+from hedgerow.paper.paper_runs import PaperRuns
 from hedgerow.paper.sheets import Sheet, Value, signed, values
 from hedgerow.paper.tasks import Task
 
@@ -15,13 +16,13 @@ REFERENCE = "oddm"
 TOO_FEW = 6  # paired differences below which Wilcoxon's test cannot reach 0.05, whatever they are
 
 
-def reference(book: Book) -> str:
+def reference(book: PaperRuns) -> str:
     """The method that the others are compared with: the paper's own if it was run, else the last one."""
     methods = book.methods()
     return REFERENCE if REFERENCE in methods else methods[-1]
 
 
-def paired(book: Book, task: Task) -> Rates | None:
+def paired(book: PaperRuns, task: Task) -> Rates | None:
     """Rates on the (split, order) pairs that all methods have; None without two methods or a pair."""
     by_method = {
         m: {(row["split"], row["trial"]): rate(row) for row in rows}
@@ -34,7 +35,7 @@ def paired(book: Book, task: Task) -> Rates | None:
     return Rates(tuple(by_method), np.array([[found[key] for found in by_method.values()] for key in common]))
 
 
-def within_tasks(book: Book) -> Sheet:
+def within_tasks(book: PaperRuns) -> Sheet:
     """The reference against each other method on each task: difference in points, Holm's p below."""
     first = reference(book)
     others = [m for m in book.methods() if m != first]
@@ -66,7 +67,7 @@ def within_tasks(book: Book) -> Sheet:
     return Sheet("wilcoxon", f"{book.titles[first]} against the others, task by task", header, rows, note, records)
 
 
-def ranking(book: Book) -> Ranking | None:
+def ranking(book: PaperRuns) -> Ranking | None:
     """Friedman and Nemenyi over the tasks, on the mean rates; None without two tasks and two methods."""
     methods = book.methods()
     full = [task for task in book.tasks() if all(book.cell("table", task.name, m) for m in methods)]
@@ -76,13 +77,13 @@ def ranking(book: Book) -> Ranking | None:
     return friedman(Rates(tuple(methods), np.array(means)))
 
 
-def ranks(book: Book, found: Ranking) -> Sheet:
+def ranks(book: PaperRuns, found: Ranking) -> Sheet:
     """Mean ranks, the best first."""
     rows = [values([book.titles[name], f"{mean:.2f}"]) for name, mean in found.ordered]
     return Sheet("ranks", f"Mean ranks over {found.tasks} tasks (1 is best)", ["method", "mean rank"], rows)
 
 
-def sentences(book: Book, found: Ranking | None) -> list[str]:
+def sentences(book: PaperRuns, found: Ranking | None) -> list[str]:
     """What the tests say, and what they cannot."""
     out = []
     if found is not None:
@@ -119,7 +120,7 @@ def sentences(book: Book, found: Ranking | None) -> list[str]:
     return out
 
 
-def _sizes(book: Book) -> tuple[int, int]:
+def _sizes(book: PaperRuns) -> tuple[int, int]:
     cells = [fold(rows) for key, rows in book.cells() if key[0] == "table"]
     return max(cell.orders // cell.splits for cell in cells), max(cell.splits for cell in cells)
 

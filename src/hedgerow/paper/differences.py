@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hedgerow.paper.book import Book, Cell, far_cells, fold, published_cell
+from hedgerow.paper.book import Cell, fold
+from hedgerow.paper.paper_runs import PaperRuns, far_cells, published_cell
 from hedgerow.paper.sheets import Sheet, Value, signed, values
 from hedgerow.paper.tasks import Task
 
@@ -69,7 +70,7 @@ def words(variant: str) -> str:
     return WORDS.get(variant) or plain.get(name) or variant
 
 
-def switches(book: Book, task: Task, method: str, cell: Cell) -> list[Switch]:
+def switches(book: PaperRuns, task: Task, method: str, cell: Cell) -> list[Switch]:
     """Every switch of the ablation for a cell, the one that brings it closest to the published mean first."""
     paper = published_cell(task.name, method)
     if paper is None:
@@ -82,7 +83,7 @@ def switches(book: Book, task: Task, method: str, cell: Cell) -> list[Switch]:
     return sorted(found, key=lambda switch: abs(switch.miss))
 
 
-def explain(book: Book, task: Task, method: str, cell: Cell) -> str:
+def explain(book: PaperRuns, task: Task, method: str, cell: Cell) -> str:
     """One sentence or three on a marked cell, from the ablation's rows where they are there."""
     paper = published_cell(task.name, method)
     assert paper is not None
@@ -119,7 +120,7 @@ def _unproved(task: Task, method: str) -> str:
     return f"Possible, not shown: {', '.join(causes)}." if causes else "No cause is known."
 
 
-def facts(book: Book) -> list[str]:
+def facts(book: PaperRuns) -> list[str]:
     """What is known about differences without any run, for the families and methods at hand."""
     out = [KNOWN["pie"]] if any(task.family == "pie" for task in book.tasks()) else []
     if {"paio", "homotlms", *HOMOTL} & set(book.methods()):
@@ -127,12 +128,12 @@ def facts(book: Book) -> list[str]:
     return [*out, KNOWN["homotl"]] if set(HOMOTL) & set(book.methods()) else out
 
 
-def sentences(book: Book) -> list[str]:
+def sentences(book: PaperRuns) -> list[str]:
     """All marked cells explained."""
     return [explain(book, task, method, cell) for task, method, cell in far_cells(book)]
 
 
-def causes(book: Book) -> Sheet | None:
+def causes(book: PaperRuns) -> Sheet | None:
     """For each marked cell, how far off it is with each single switch; None without an ablation or marked cells."""
     cells = [(t, m, c, found) for t, m, c in far_cells(book) if (found := switches(book, t, m, c))]
     if not cells:
@@ -151,7 +152,7 @@ def causes(book: Book) -> Sheet | None:
     return Sheet("differences", "Marked cells and the switches that move them", header, rows, note, records)
 
 
-def ablation(book: Book) -> list[Sheet]:
+def ablation(book: PaperRuns) -> list[Sheet]:
     """What each single switch does to each task, in points against the table: one sheet a method."""
     tasks = book.tasks("ablation")
     sheets = []
@@ -172,7 +173,7 @@ def ablation(book: Book) -> list[Sheet]:
     return sheets
 
 
-def definitions(book: Book, method: str) -> Sheet | None:
+def definitions(book: PaperRuns, method: str) -> Sheet | None:
     """Each definition of HomOTL-I or -II against the published numbers, the closest first."""
     tasks = [task for task in book.tasks("definitions") if published_cell(task.name, method)]
     found = ranked_definitions(book, method, tasks)
@@ -188,7 +189,7 @@ def definitions(book: Book, method: str) -> Sheet | None:
     return Sheet(f"definitions-{method}", title, header, rows, note)
 
 
-def ranked_definitions(book: Book, method: str, tasks: Sequence[Task]) -> list[tuple[str, list[float]]]:
+def ranked_definitions(book: PaperRuns, method: str, tasks: Sequence[Task]) -> list[tuple[str, list[float]]]:
     """Definitions with their differences from the published means, by mean absolute difference."""
     found = []
     for variant in book.variants("definitions", method):
@@ -203,7 +204,7 @@ def ranked_definitions(book: Book, method: str, tasks: Sequence[Task]) -> list[t
     return sorted(found, key=lambda pair: float(np.mean(np.abs(pair[1]))))
 
 
-def closest_definition(book: Book, method: str) -> str | None:
+def closest_definition(book: PaperRuns, method: str) -> str | None:
     """Which definition comes closest over the tasks, and by how much it still misses."""
     tasks = [task for task in book.tasks("definitions") if published_cell(task.name, method)]
     found = ranked_definitions(book, method, tasks)

@@ -14,11 +14,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from hedgerow.core.errors import DataMissing, HedgerowError, InputError
+from hedgerow.core.errors import HedgerowError, InputError
 from hedgerow.paper import results
 from hedgerow.paper.cache import AlignmentCache
-from hedgerow.paper.run import run_unit
-from hedgerow.paper.tasks import Task, prepare
 
 CHUNK = 5  # orders a worker takes at once: enough to share one fit, few enough to keep all workers busy
 
@@ -75,46 +73,25 @@ def load_plugin(path: str | Path) -> None:
         raise
 
 
-def with_data(tasks: Sequence[Task], data_dir: str | None, say: Callable[[str], None]) -> list[Task]:
-    """The tasks whose family is there; what is missing is said, and is an error only if nothing is left."""
-    missing: dict[str, DataMissing] = {}
-    for task in tasks:
-        if task.family not in missing:
-            try:
-                prepare(task, 0, "table", data_dir)
-            except DataMissing as error:
-                missing[task.family] = error
-    for family, reason in missing.items():
-        left_out = ", ".join(task.title for task in tasks if task.family == family)
-        say(f"no data for {family!r}, so these tasks are left out: {left_out}. {reason}")
-    found = [task for task in tasks if task.family not in missing]
-    if not found:
-        raise next(iter(missing.values()))
-    return found
-
-
 def run(
     units: Sequence[Work],
+    rows: Rows,
     out: str | Path,
     *,
     jobs: int = 2,
     data_dir: str | None = None,
     plugins: Sequence[str] = (),
-    resume: bool = False,
     progress: Callable[[Progress], None] = lambda _: None,
-    rows: Rows = run_unit,
 ) -> int:
-    """Run what is not there yet, a row an order by `rows`; the number of new rows.
+    """Run every order whose row is not in the directory yet, with `rows`; return the number of new rows.
 
-    Interrupted, everything finished is in the directory.
+    Interrupted, everything finished is in the directory, and the next call goes on from there.
     """
     from joblib import Parallel, delayed, parallel_config
 
     directory = Path(out)
     directory.mkdir(parents=True, exist_ok=True)
     there = results.read(directory).keys()
-    if there and not resume:
-        raise InputError(f"{directory} holds {len(there)} results already; pass --resume to go on, or another --out")
     results.mend(directory)
     chunks = [chunk for unit in units for chunk in _chunks(unit, there)]
     total, done, start = sum(len(trials) for _, trials in chunks), 0, time.perf_counter()
@@ -140,7 +117,7 @@ def _work(
     data_dir: str | None,
     plugins: tuple[str, ...],
     owner: int,
-    rows: Rows = run_unit,
+    rows: Rows,
 ) -> int:
     from threadpoolctl import threadpool_limits
 

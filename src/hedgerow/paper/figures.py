@@ -10,9 +10,10 @@ import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.evaluate.plots import Theme, colour_of, draw_line, label_ends, marks_of, style
-from hedgerow.paper.book import Book, Row, fold, published_cell, rate
+from hedgerow.paper.book import Row, fold, rate
+from hedgerow.paper.paper_runs import PaperRuns, published_cell
 from hedgerow.paper.tables import RULES, refresh_rows
-from hedgerow.paper.tasks import Task
+from hedgerow.paper.tasks import FAMILIES, Task
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,12 +21,11 @@ if TYPE_CHECKING:
 
 COLUMNS = 3
 PANEL = (3.55, 2.75)  # inches
-FAMILIES = {"pie": "PIE", "office-caltech": "Office+Caltech"}
 SPREAD: dict[str, Any] = {"alpha": 0.13, "linewidth": 0}
 RULE_LABELS = {"zero": "unseen classes at zero", "skip": "unseen classes skipped", "shrink": "unseen classes shrunk"}
 
 
-def curves(book: Book, theme: Theme = "light") -> Figure:
+def curves(book: PaperRuns, theme: Theme = "light") -> Figure:
     """Running mistake rate of every method, a panel a task; bands of one standard deviation over the orders."""
 
     def draw(axes: Axes, task: Task, colours: Mapping[str, str]) -> None:
@@ -41,7 +41,7 @@ def curves(book: Book, theme: Theme = "light") -> Figure:
     return _panels(book, book.tasks(), book.methods(), draw, "instances of the stream", "mistakes so far, %", theme)
 
 
-def discrepancy(book: Book, theme: Theme = "light") -> Figure:
+def discrepancy(book: PaperRuns, theme: Theme = "light") -> Figure:
     """The objective for A with the true labels, relative to its start; bands from the lowest to the highest order."""
     methods = [m for m in book.methods() if _followed(book, m)]
 
@@ -61,7 +61,7 @@ def discrepancy(book: Book, theme: Theme = "light") -> Figure:
     return _panels(book, tasks, methods, draw, "instances of the stream", "discrepancy / its start", theme)
 
 
-def sensitivity_C(book: Book, theme: Theme = "light") -> Figure:
+def sensitivity_C(book: PaperRuns, theme: Theme = "light") -> Figure:
     """Mistake rate of every method against C."""
     group = "sensitivity-C"
 
@@ -73,7 +73,7 @@ def sensitivity_C(book: Book, theme: Theme = "light") -> Figure:
     return _panels(book, book.tasks(group), book.methods(group), draw, "C", "mistakes, %", theme)
 
 
-def sensitivity_Tw(book: Book, theme: Theme = "light") -> Figure:
+def sensitivity_Tw(book: PaperRuns, theme: Theme = "light") -> Figure:
     """Mistake rate against the labels between two updates of A: a panel a method and family, a line a task."""
     group = "sensitivity-Tw"
     families = [name for name in FAMILIES if any(task.family == name for task in book.tasks(group))]
@@ -95,7 +95,7 @@ def sensitivity_Tw(book: Book, theme: Theme = "light") -> Figure:
         return figure
 
 
-def refresh(book: Book, theme: Theme = "light") -> Figure:
+def refresh(book: PaperRuns, theme: Theme = "light") -> Figure:
     """Points that updating A takes off the mistake rate, for each rule and task; as given, and all domains centred."""
     tasks = book.tasks("refresh")
     with style(theme) as colours:
@@ -122,7 +122,7 @@ def refresh(book: Book, theme: Theme = "light") -> Figure:
         return figure
 
 
-def agreement(book: Book, theme: Theme = "light") -> Figure:
+def agreement(book: PaperRuns, theme: Theme = "light") -> Figure:
     """Ours (filled, coloured) and the published numbers (open) side by side: a panel a method, a row a task."""
     methods = [m for m in book.methods() if any(published_cell(task.name, m) for task in book.tasks())]
     tasks = book.tasks()
@@ -155,7 +155,7 @@ def agreement(book: Book, theme: Theme = "light") -> Figure:
         return figure
 
 
-def _followed(book: Book, method: str, task: Task | None = None) -> bool:
+def _followed(book: PaperRuns, method: str, task: Task | None = None) -> bool:
     tasks = book.tasks() if task is None else [task]
     return any(row.get("discrepancy") for t in tasks for row in book.cell("table", t.name, method))
 
@@ -171,7 +171,9 @@ def _band(axes: Axes, x: Array, values: Array, j: int, colours: Mapping[str, str
     draw_line(axes, x, mean, j, colour)
 
 
-def _swept(axes: Axes, book: Book, group: str, task: Task, method: str, j: int, colours: Mapping[str, str]) -> float:
+def _swept(
+    axes: Axes, book: PaperRuns, group: str, task: Task, method: str, j: int, colours: Mapping[str, str]
+) -> float:
     """Rates against the value in the variant's name; the last mean."""
     found = {
         value_of(variant): [rate(row) for row in rows]
@@ -197,7 +199,7 @@ def value_of(variant: str) -> float:
 
 
 def _panels(
-    book: Book,
+    book: PaperRuns,
     tasks: Sequence[Task],
     methods: Sequence[str],
     draw: Callable[[Axes, Task, Mapping[str, str]], None],
@@ -224,7 +226,7 @@ def _panels(
         return figure
 
 
-def _method_handles(book: Book, methods: Sequence[str], colours: Mapping[str, str]) -> tuple[list[Any], list[str]]:
+def _method_handles(book: PaperRuns, methods: Sequence[str], colours: Mapping[str, str]) -> tuple[list[Any], list[str]]:
     from matplotlib.lines import Line2D
 
     numbers = book.styles()

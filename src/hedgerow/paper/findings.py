@@ -8,12 +8,12 @@ import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.paper import published
-from hedgerow.paper.book import Book, fold
+from hedgerow.paper.book import fold
+from hedgerow.paper.paper_runs import PaperRuns
 from hedgerow.paper.sheets import signed
 from hedgerow.paper.tables import RULES, refresh_rows
-from hedgerow.paper.tasks import Task
+from hedgerow.paper.tasks import FAMILIES, Task
 
-FAMILIES = {"pie": "PIE", "office-caltech": "Office+Caltech"}
 RULE_WORDS = {
     "zero": "classes not seen yet at zero (the released code)",
     "skip": "classes not seen yet left out (the printed formula)",
@@ -22,7 +22,7 @@ RULE_WORDS = {
 SMALL = 0.25  # points: less is called no change
 
 
-def refresh(book: Book) -> list[str]:
+def refresh(book: PaperRuns) -> list[str]:
     """Does updating A help, and how much of it is centring? One paragraph a family."""
     out = []
     for family, title in FAMILIES.items():
@@ -32,11 +32,11 @@ def refresh(book: Book) -> list[str]:
     return out
 
 
-def _complete(book: Book, task: Task) -> bool:
+def _complete(book: PaperRuns, task: Task) -> bool:
     return all(refresh_rows(book, task, label + rule) for label in ("", "centred ") for rule in RULES)
 
 
-def _refresh_means(book: Book, tasks: Sequence[Task]) -> dict[str, Array]:
+def _refresh_means(book: PaperRuns, tasks: Sequence[Task]) -> dict[str, Array]:
     return {
         label + rule: np.array([fold(refresh_rows(book, task, label + rule)).mean for task in tasks])
         for label in ("", "centred ")
@@ -87,7 +87,7 @@ def _share(title: str, update: float, update_centred: float, centring: float) ->
     )
 
 
-def inputs(book: Book) -> list[str]:
+def inputs(book: PaperRuns) -> list[str]:
     """How far the paper's method leads the best baseline under each scaling: over the tasks that have all of them."""
     baselines = [m for m in book.methods("inputs") if m in published.METHODS[:5]]
     if not baselines or "oddm" not in book.methods("inputs"):
@@ -114,7 +114,7 @@ def _lead(points: Array) -> str:
     )
 
 
-def _leads(book: Book, group: str, variant: str, tasks: Sequence[Task], baselines: Sequence[str]) -> Array:
+def _leads(book: PaperRuns, group: str, variant: str, tasks: Sequence[Task], baselines: Sequence[str]) -> Array:
     """Best baseline minus ODDM, a task each."""
     leads = []
     for task in tasks:
@@ -125,7 +125,7 @@ def _leads(book: Book, group: str, variant: str, tasks: Sequence[Task], baseline
     return np.array(leads)
 
 
-def agreement(book: Book) -> list[str]:
+def agreement(book: PaperRuns) -> list[str]:
     """How close the table comes to the published one: mean and largest difference of each method."""
     out = []
     for method in book.methods():

@@ -10,12 +10,12 @@ from pathlib import Path
 from hedgerow.core.errors import InputError
 from hedgerow.evaluate.report import Facts, Section, page, write
 from hedgerow.paper import results, settings
-from hedgerow.paper.book import Book
-from hedgerow.paper.findings import FAMILIES
-from hedgerow.paper.sections import Writer, sections
+from hedgerow.paper.paper_runs import PaperRuns
+from hedgerow.paper.sections import sections
 from hedgerow.paper.sheets import CSS
+from hedgerow.paper.tasks import FAMILIES
+from hedgerow.paper.writer import FILE, Writer
 
-FILE = "report.html"
 TITLE = "HomOTL-ODDM, reproduced"
 LEAD = (
     "The experiments of Du, Tan, Chen, Zhang and Wang (ECAI 2020) on online transfer learning from several sources, "
@@ -31,7 +31,7 @@ def report(directory: str | Path, say: Callable[[str], None] = lambda _: None) -
         say(problem)
     if not found.rows:
         raise InputError(f"{out / results.FILE} has no results; run `hedgerow paper --out {directory}` first")
-    book = Book.of(found)
+    book = PaperRuns.of(found)
     writer = Writer(book, out)
     under = list(sections(writer))
     options = [sheet for family in FAMILIES if (sheet := settings.options(book, family))]

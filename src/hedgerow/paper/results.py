@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,18 +82,6 @@ def mend(directory: str | Path) -> None:
             file.seek(-1, os.SEEK_END)
             if file.read(1) != b"\n":
                 file.write(b"\n")
-
-
-def count(rows: Iterable[Mapping[str, Any]], name: str) -> dict[Any, int]:
-    """How many rows have each value of a field.
-
-    >>> count([{"task": "dslr"}, {"task": "dslr"}], "task")
-    {'dslr': 2}
-    """
-    out: dict[Any, int] = {}
-    for row in rows:
-        out[row[name]] = out.get(row[name], 0) + 1
-    return out
 
 
 def _plain(value: Any) -> Any:

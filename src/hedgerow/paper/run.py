@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import platform
 import time
 from collections.abc import Iterator
 from functools import lru_cache
@@ -11,15 +10,16 @@ from typing import Any
 
 import numpy as np
 
-import hedgerow
 from hedgerow.core.arrays import Array
 from hedgerow.core.moments import Moments, discrepancy, gap
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.methods import METHODS
-from hedgerow.mix import Hedge
+from hedgerow.paper.account import account
 from hedgerow.paper.cache import AlignmentCache
+from hedgerow.paper.environment import versions
 from hedgerow.paper.experiments import Unit
-from hedgerow.paper.tasks import TASKS, Prepared, order_of, prepare, presented
+from hedgerow.paper.preparation import Prepared, order_of
+from hedgerow.paper.tasks import TASKS, prepare, presented
 
 CHECKPOINTS = 40  # points of a curve over the stream
 DISCREPANCY_ORDERS = 5  # the discrepancy over the stream is followed for the first orders only
@@ -97,20 +97,6 @@ def _has_linear_map(clf: OnlineTransferClassifier) -> bool:
     return "A" in clf.learner_.state and not clf.learner_.plan.gammas
 
 
-def account(clf: OnlineTransferClassifier) -> dict[str, Any]:
-    """What the theory needs of a finished run: losses of the experts and of the mixture, and the bound."""
-    learner = clf.learner_
-    mixer = getattr(learner.plan, "mixer", None)  # our own learner mixes in another way, and has no beta
-    return {
-        "expert_mistakes": learner.state["expert_mistakes"],
-        "expert_loss": learner.state.get("expert_loss", np.empty(0)),
-        "hedge_loss": clf.hedge_loss_,
-        "beta": mixer.beta if isinstance(mixer, Hedge) else None,
-        "bound": clf.bound_ if np.isfinite(clf.bound_) else None,
-        "guarantee": clf.guarantee_,
-    }
-
-
 def _true_gaps(clf: OnlineTransferClassifier, X: Array, y: Array) -> list[Array]:
     """Gaps of each source to the whole stream with its true labels: for measuring only, the learner never sees them."""
     learner = clf.learner_
@@ -123,14 +109,3 @@ def _distance(clf: OnlineTransferClassifier, gaps: list[Array]) -> float:
     """The aggregate MMD distance of the objective for A, averaged over the sources."""
     A = clf.learner_.state["A"]
     return float(np.mean([discrepancy(A[i if len(A) > 1 else 0], G) for i, G in enumerate(gaps)]))
-
-
-@lru_cache(maxsize=1)
-def versions() -> dict[str, str]:
-    """Of what a row was computed with."""
-    import numba
-    import scipy
-    import sklearn
-
-    modules = {"numpy": np, "scipy": scipy, "scikit-learn": sklearn, "numba": numba, "hedgerow": hedgerow}
-    return {"python": platform.python_version()} | {name: m.__version__ for name, m in modules.items()}

@@ -9,21 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.evaluate.report import circumstances
 from hedgerow.methods import RECIPES
 from hedgerow.methods.readings import Reading, resolve
 from hedgerow.paper import published
-from hedgerow.paper.book import Book
+from hedgerow.paper.environment import circumstances
 from hedgerow.paper.experiments import PARTS
-from hedgerow.paper.findings import FAMILIES
+from hedgerow.paper.paper_runs import PaperRuns
+from hedgerow.paper.shared_command import commands_given
 from hedgerow.paper.sheets import Sheet, values
-from hedgerow.paper.tasks import TASKS
+from hedgerow.paper.tasks import FAMILIES, TASKS
 
-COMMANDS = "commands.txt"
 TRIALS = 20
 
 
-def command(book: Book, out: str | Path, what: Sequence[str] = ()) -> str:
+def command(book: PaperRuns, out: str | Path, what: Sequence[str] = ()) -> str:
     """The command for parts of the report that fits the rows at hand; without parts, for all that is there."""
     words = ["hedgerow", "paper"]
     if len(book.tasks()) < len(TASKS):
@@ -53,21 +52,19 @@ def _methods(names: set[str]) -> list[str]:
     return chosen + (["--plugin", "FILE.py"] if own else [])
 
 
-def readings(book: Book) -> list[str]:
+def readings(book: PaperRuns) -> list[str]:
     """Readings of the rows: one, unless files were put together by hand."""
     return sorted({str(row.get("reading")) for row in book.rows})
 
 
-def facts(book: Book, out: Path) -> dict[str, str]:
+def facts(book: PaperRuns, out: Path) -> dict[str, str]:
     """The head of the report."""
     table = [row for row in book.rows if row["group"] == "table"]
     rows = table or list(book.rows)
     trials = sorted({row["trial"] for row in rows})
     splits = sorted({row["split"] for row in rows})
-    log = out / COMMANDS
-    given = log.read_text(encoding="utf-8").split("\n") if log.is_file() else []
     return {
-        "command": " · ".join(line for line in given if line) or command(book, out),
+        "command": commands_given(out) or command(book, out),
         "reading": ", ".join(readings(book)),
         "tasks": ", ".join(task.title for task in book.tasks()),
         "methods": ", ".join(book.titles[m] for m in book.methods()),
@@ -81,7 +78,7 @@ def facts(book: Book, out: Path) -> dict[str, str]:
     }
 
 
-def _checksums(book: Book) -> str:
+def _checksums(book: PaperRuns) -> str:
     found: dict[str, set[str]] = {}
     for row in book.rows:
         if row["task"] in TASKS and "data" in row:
@@ -94,7 +91,7 @@ def _versions(row: dict[str, Any]) -> str:
     return ", ".join(f"{name} {version}" for name, version in row.get("versions", {}).items())
 
 
-def options(book: Book, family: str) -> Sheet | None:
+def options(book: PaperRuns, family: str) -> Sheet | None:
     """Every option of every method, as used for a family's table."""
     tasks = [task for task in book.tasks() if task.family == family]
     columns: dict[str, dict[str, str]] = {}

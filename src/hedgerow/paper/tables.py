@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.paper.book import Book, Cell, far, fold, published_cell
+from hedgerow.paper.book import Cell, fold
+from hedgerow.paper.paper_runs import PaperRuns, far, published_cell
 from hedgerow.paper.sheets import Sheet, Value, values
 from hedgerow.paper.tasks import Task
 
@@ -17,7 +18,7 @@ RULE_TITLES = {
 }  # fmt: skip
 
 
-def mistakes(book: Book) -> Sheet:
+def mistakes(book: PaperRuns) -> Sheet:
     """The paper's table: mean and spread in each cell, the published numbers below them, the average over the tasks."""
     tasks, methods = book.tasks(), book.methods()
     cells = {(t.name, m): fold(book.cell("table", t.name, m)) for t in tasks for m in methods if _has(book, t, m)}
@@ -34,7 +35,7 @@ def mistakes(book: Book) -> Sheet:
     )
 
 
-def _has(book: Book, task: Task, method: str) -> bool:
+def _has(book: PaperRuns, task: Task, method: str) -> bool:
     return bool(book.cell("table", task.name, method))
 
 
@@ -63,7 +64,7 @@ def _average(tasks: Sequence[Task], method: str, cells: dict[tuple[str, str], Ce
     return Value(f"{ours:.2f}", f"{np.mean(theirs):.2f}" if theirs else "")
 
 
-def _mistakes_note(book: Book, cells: dict[tuple[str, str], Cell]) -> str:
+def _mistakes_note(book: PaperRuns, cells: dict[tuple[str, str], Cell]) -> str:
     orders, splits = {c.orders // c.splits for c in cells.values()}, max(c.splits for c in cells.values())
     counts = " or ".join(map(str, sorted(orders)))
     over = f"{counts} order{'s' if counts != '1' else ''} of the stream"
@@ -87,7 +88,7 @@ def _record(task: str, method: str, cell: Cell) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def inputs(book: Book, variant: str) -> Sheet:
+def inputs(book: PaperRuns, variant: str) -> Sheet:
     """The table with the same preprocessing for every method."""
     tasks = [t for t in book.tasks("inputs") if any(book.cell("inputs", t.name, m, variant) for m in book.methods())]
     methods = book.methods("inputs")
@@ -107,7 +108,7 @@ def inputs(book: Book, variant: str) -> Sheet:
     return Sheet(f"inputs-{variant.replace('+', '-')}", title, ["task", *(book.titles[m] for m in methods)], rows, note)
 
 
-def refresh(book: Book) -> Sheet:
+def refresh(book: PaperRuns) -> Sheet:
     """No update of the alignment, and the update with each rule for classes not seen yet; as given and centred."""
     tasks = book.tasks("refresh")
     header = ["task", *(f"{label}{RULE_TITLES[r]}" for label in ("", "centred: ") for r in RULES)]
@@ -128,13 +129,13 @@ def _refresh_keys() -> list[tuple[str, str]]:
     return [(label, rule) for label in ("", "centred ") for rule in RULES]
 
 
-def refresh_rows(book: Book, task: Task, variant: str) -> list[dict[str, Any]]:
+def refresh_rows(book: PaperRuns, task: Task, variant: str) -> list[dict[str, Any]]:
     """Rows of one cell of the refresh table."""
     method = "oddm-fixed" if variant.endswith("fixed") else "oddm"
     return book.cell("refresh", task.name, method, variant)
 
 
-def seconds(book: Book, what: str) -> Sheet:
+def seconds(book: PaperRuns, what: str) -> Sheet:
     """Median seconds of the offline or the online stage."""
     methods = book.methods()
     rows = []
@@ -152,7 +153,7 @@ def seconds(book: Book, what: str) -> Sheet:
     return Sheet(f"time-{what}", title, ["task", *(book.titles[m] for m in methods)], rows, note)
 
 
-def sensitivity(book: Book, group: str, name: str, of: Callable[[str], float]) -> Sheet:
+def sensitivity(book: PaperRuns, group: str, name: str, of: Callable[[str], float]) -> Sheet:
     """Mean rates at each value of an option: a row for each task and method."""
     header = sorted(book.variants(group), key=of)
     rows = []
@@ -170,7 +171,7 @@ def _lowest(cell: Cell | None, lowest: float) -> Value:
     return Value("–") if cell is None else Value(str(cell), mark="best" if cell.mean == lowest else "")
 
 
-def _orders(book: Book, group: str) -> str:
+def _orders(book: PaperRuns, group: str) -> str:
     counts = sorted({len(rows) for key, rows in book.cells() if key[0] == group})
     span = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     return f"{span} order{'' if counts[-1] == 1 else 's'}"

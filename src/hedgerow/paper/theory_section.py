@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hedgerow.evaluate.plots import Theme, colour_of, draw_line, label_ends, style
-from hedgerow.paper.book import Book
 from hedgerow.paper.counterexamples import Example, learned_experts, loud_expert, split_vote
+from hedgerow.paper.paper_runs import PaperRuns
 from hedgerow.paper.sheets import Sheet, Value, values
 from hedgerow.paper.tasks import TASKS
 from hedgerow.paper.theory import CLAIMS, Verdict, verdicts
@@ -29,7 +29,7 @@ CLAIM_TITLES = {
 }
 
 
-def table(book: Book) -> Sheet:
+def table(book: PaperRuns) -> Sheet:
     """One line for each task, method, variant and claim."""
     found = verdicts(book.rows)
     order = {name: i for i, name in enumerate(TASKS)}
@@ -57,7 +57,7 @@ def table(book: Book) -> Sheet:
     return Sheet("bounds", "Every claim, task by task", header, rows, note, records, folded=True)
 
 
-def summary(book: Book) -> Sheet:
+def summary(book: PaperRuns) -> Sheet:
     """Each claim against each method: in how many runs it was broken, and how near it came."""
     groups: dict[tuple[str, str, str], list[Verdict]] = {}
     for v in verdicts(book.rows):
@@ -83,7 +83,7 @@ def summary(book: Book) -> Sheet:
     return Sheet("claims", "What is promised and what happened", header, rows, note)
 
 
-def sentences(book: Book) -> list[str]:
+def sentences(book: PaperRuns) -> list[str]:
     """Which claims hold in the runs, and that one of them is false all the same."""
     groups: dict[str, list[Verdict]] = {}
     for v in verdicts(book.rows):

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hedgerow.core.errors import InputError, unknown
+from hedgerow.methods import RECIPES
 from hedgerow.paper import engine, results
 from hedgerow.paper.book import Book
-from hedgerow.paper.command import Outcome, Say, Tell, attempt, check_directory, done, find_methods
+from hedgerow.paper.shared_command import Outcome, Say, Tell, attempt, check_directory, done, find_methods
 from hedgerow.paper.sheets import Sheet
 from hedgerow.study.report import pages_of, report, table
 from hedgerow.study.run import READING, Unit, run_unit
@@ -45,7 +46,7 @@ def plan(job: Job, say: Say) -> list[Unit]:
     """
     for plugin in job.plugins:
         engine.load_plugin(plugin)
-    studies, methods = find_studies(job.name), find_methods(job.methods)
+    studies, methods = find_studies(job.name), find_methods(job.methods, RECIPES)
     if job.data not in TARGETS:
         raise unknown("data set", job.data, TARGETS)
     if job.orders < 1:
@@ -72,7 +73,7 @@ def run(job: Job, arguments: Sequence[str], say: Say, tell: Tell) -> Outcome:
 
     def make() -> Path:
         new = engine.run(
-            work, job.out, jobs=job.jobs, data_dir=job.data_dir, plugins=job.plugins, resume=job.resume, rows=run_unit,
+            work, run_unit, job.out, jobs=job.jobs, data_dir=job.data_dir, plugins=job.plugins,
             progress=lambda p: tell(p.done, p.total, "runs") if p.total else None,
         )  # fmt: skip
         say(done(new, sum(unit.orders for unit in work) - new))

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from hedgerow.core.errors import InputError
-from hedgerow.evaluate.report import Part, Section, Text, circumstances, page, write
+from hedgerow.evaluate.report import Part, Section, Text, page, write
 from hedgerow.paper import results
 from hedgerow.paper.book import Book, Cell, fold
-from hedgerow.paper.report import FILE
-from hedgerow.paper.sections import Writer
-from hedgerow.paper.settings import COMMANDS
+from hedgerow.paper.environment import circumstances
+from hedgerow.paper.shared_command import commands_given
 from hedgerow.paper.sheets import CSS, Findings, Sheet, Value, values
+from hedgerow.paper.writer import FILE, Writer
 from hedgerow.study import figures
 from hedgerow.study.findings import Pages, balanced, sentences
 from hedgerow.study.studies import STUDIES
@@ -92,7 +92,7 @@ def report(directory: str | Path, say: Callable[[str], None] = lambda _: None) -
     return write(out / FILE, page(TITLE, LEAD, under, _facts(book, out), CSS)).resolve()
 
 
-def _parts(writer: Writer, pages: Pages) -> list[Part]:
+def _parts(writer: Writer[Book], pages: Pages) -> list[Part]:
     said = list(sentences(pages))
     drift = pages.study.name == "drift"
     draw = figures.along if drift else figures.strengths
@@ -122,11 +122,9 @@ def _name(pages: Pages) -> str:
 
 
 def _facts(book: Book, out: Path) -> dict[str, str]:
-    log = out / COMMANDS
-    given = log.read_text(encoding="utf-8").split("\n") if log.is_file() else []
     checksums = {f"{row['task'].partition('/')[0]} {row['data']}" for row in book.rows if row["group"] in STUDIES}
     return {
-        "command": " · ".join(line for line in given if line),
+        "command": commands_given(out),
         "options": "reading='general', all others at their defaults; seed 0 for split, classes and sources",
         "orders": f"up to {max(row['trial'] for row in book.rows) + 1}, the same for every method",
         "data": ", ".join(sorted(checksums)),

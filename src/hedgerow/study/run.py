@@ -15,8 +15,9 @@ import numpy as np
 from hedgerow.core.arrays import Array, Matrix
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.methods import METHODS
+from hedgerow.paper.account import account
 from hedgerow.paper.cache import AlignmentCache
-from hedgerow.paper.run import account, versions
+from hedgerow.paper.environment import versions
 from hedgerow.study.label_events import Model, events, play
 from hedgerow.study.scenes import SEED, Scene, scene
 from hedgerow.study.studies import STUDIES

@@ -14,9 +14,8 @@ import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.domains import Domain, split
-from hedgerow.core.errors import unknown
 from hedgerow.data import load
-from hedgerow.paper.tasks import WARMUP, Task, order_of, prepare
+from hedgerow.paper.preparation import WARMUP, order_of, prepare
 from hedgerow.study.label_events import Event, batches, late, missing
 
 SEED = 0
@@ -66,10 +65,8 @@ def scene(data: str, target: str, data_dir: str | None = None) -> Scene:
     >>> len(found.sources), found.unlabelled, found.target
     (4, Domain('thin', 107 x 64, unlabelled), Domain('thin', 250 x 64, 10 classes))
     """
+    ready = prepare(data, target, SEED, data_dir=data_dir)
     domains = load(data, data_dir)
-    if target not in domains:
-        raise unknown(f"domain of {data}", target, domains)
-    ready = prepare(Task(target, target, data), SEED, "general", data_dir)
     numbers = Domain(target, np.arange(len(domains[target]), dtype=float)[:, None])  # split the same way as the rows
     first = split(numbers, WARMUP, SEED)[0].X.ravel().astype(int)
     n = len(ready.stream)

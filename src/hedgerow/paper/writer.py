@@ -1,0 +1,43 @@
+"""Tables and figures of a report: made into parts of its page, and saved as files of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from hedgerow.evaluate import plots
+from hedgerow.evaluate.report import Picture, write
+from hedgerow.paper.book import Book
+from hedgerow.paper.sheets import Sheet
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+DPI = 150
+FILE = "report.html"
+R = TypeVar("R", bound=Book)
+
+
+@dataclass
+class Writer(Generic[R]):
+    """Makes parts for the page from sheets and figures, and saves each as files on the way."""
+
+    runs: R
+    out: Path
+
+    def sheet(self, sheet: Sheet) -> Sheet:
+        """A table, saved as CSV, Markdown and LaTeX."""
+        sheet.save(self.out / "tables")
+        return sheet
+
+    def picture(self, name: str, figure: Figure, alt: str, caption: str) -> Picture:
+        """A figure, saved as PNG and SVG."""
+        folder = self.out / "figures"
+        folder.mkdir(parents=True, exist_ok=True)
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")  # laid out once: each of the two files would do it twice
+        figure.savefig(folder / f"{name}.png", dpi=DPI, bbox_inches="tight")
+        text = plots.svg(figure)
+        write(folder / f"{name}.svg", text)
+        return Picture(text, plots.darkened(text), alt, caption)
