@@ -25,12 +25,12 @@ import numpy as np
 
 from hedgerow import Domain, OnlineTransferClassifier
 from hedgerow.core.labels import Codes
+from hedgerow.experiment.alignment_cache import AlignmentCache
+from hedgerow.experiment.preparation import order_of
 from hedgerow.methods import OWN_STEPS
-from hedgerow.paper.cache import AlignmentCache
-from hedgerow.paper.preparation import order_of
 from hedgerow.paper.tasks import FAMILY_SETTINGS, find_tasks, prepare
 from hedgerow.study.drift import drifting
-from hedgerow.study.scenes import scene
+from hedgerow.study.scenarios import scene
 
 MIXERS: dict[str, dict[str, Any]] = {
     "hedge, horizon": {"mixer": "hedge", "horizon": True},

@@ -44,7 +44,7 @@ def ratio(size: Size) -> Row:
 def mistakes(data_dir: str) -> Row:
     """The largest difference of the mistake rates in points, each task's over the same orders."""
     from hedgerow import OnlineTransferClassifier
-    from hedgerow.paper.preparation import order_of
+    from hedgerow.experiment.preparation import order_of
     from hedgerow.paper.tasks import TASKS, prepare, settings
 
     differences = {}

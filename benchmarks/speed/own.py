@@ -15,8 +15,8 @@ from naive_own import NaiveOwn
 
 from hedgerow import OnlineTransferClassifier
 from hedgerow.core.labels import Codes
+from hedgerow.experiment.preparation import order_of
 from hedgerow.learners.ridge.space import RELABEL
-from hedgerow.paper.preparation import order_of
 from hedgerow.paper.tasks import TASKS, prepare
 from speed import Row, row, side_by_side
 

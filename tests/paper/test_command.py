@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from hedgerow.core.errors import InputError
-from hedgerow.paper import engine, results
+from hedgerow.experiment import engine, results
 from hedgerow.paper.command import Job, plan
 from hedgerow.paper.command import run as run_command
 from hedgerow.paper.experiments import units

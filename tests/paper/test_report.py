@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from hedgerow.experiment.results import Results
+from hedgerow.experiment.summaries import fold
+from hedgerow.experiment.tables import signed
 from hedgerow.paper import comparisons, differences, figures, findings, settings, tables, theory_section
-from hedgerow.paper.book import fold
 from hedgerow.paper.experiments import C_VALUES, TW_VALUES
 from hedgerow.paper.paper_runs import PaperRuns
 from hedgerow.paper.published import METHODS, TABLE
 from hedgerow.paper.report import report
-from hedgerow.paper.results import Results
-from hedgerow.paper.sheets import signed
 from hedgerow.paper.tasks import TASKS
 
 from .conftest import made_row

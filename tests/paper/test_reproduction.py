@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hedgerow.paper import engine, results
-from hedgerow.paper.book import fold
+from hedgerow.experiment import engine, results
+from hedgerow.experiment.summaries import fold
 from hedgerow.paper.experiments import units
 from hedgerow.paper.paper_runs import PaperRuns
 from hedgerow.paper.published import METHODS, TABLE

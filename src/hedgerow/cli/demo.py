@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 from hedgerow.core.errors import InputError
 from hedgerow.data import load
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.evaluate import plots, report
-from hedgerow.evaluate.folds import Summary, summarise
-from hedgerow.evaluate.trials import OnProgress, Row, Task, orders, trials
+from hedgerow.evaluate import plots
+from hedgerow.evaluate.folds import Row, Summary, summarise
+from hedgerow.experiment import page
+from hedgerow.experiment.environment import circumstances
+from hedgerow.experiment.trials import OnProgress, Task, orders, trials
 from hedgerow.methods import METHODS, OWN_STEPS
-from hedgerow.paper.environment import circumstances
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -64,7 +65,7 @@ def demo(
             file.writelines(json.dumps({"setting": setting, **row}) + "\n" for row in found)
     result = Demo(task, rows, (out / "report.html").resolve())
     pictures = _pictures(result, out)
-    report.write(result.report, _page(result, pictures, n_orders))
+    page.write(result.report, _page(result, pictures, n_orders))
     return result
 
 
@@ -83,7 +84,7 @@ def _rows(task: Task, steps: str, n_orders: int, jobs: int, part: int, progress:
     return sorted(rows, key=lambda row: (place[row["method"]], row["order"]))
 
 
-def _pictures(result: Demo, out: Path) -> dict[str, report.Picture]:
+def _pictures(result: Demo, out: Path) -> dict[str, page.Picture]:
     published = next(iter(result.rows.values()))
     aligned = [row for row in published if row["method"] in ("oddm-fixed", LAST)]
     first = next(row for row in published if row["method"] == LAST)
@@ -112,11 +113,11 @@ def _pictures(result: Demo, out: Path) -> dict[str, report.Picture]:
     for name, (draw, alt, caption) in drawn.items():
         figure = draw("light")
         figure.savefig(out / f"{name}.png", dpi=150, bbox_inches="tight")
-        pictures[name] = report.Picture(plots.svg(figure), plots.svg(draw("dark")), alt, caption)
+        pictures[name] = page.Picture(plots.svg(figure), plots.svg(draw("dark")), alt, caption)
     return pictures
 
 
-def table(result: Demo) -> report.Table:
+def table(result: Demo) -> page.Table:
     """Mistake rates in both settings and times, a row a method; the lowest rate of each setting is marked."""
     summaries = result.summaries
     published = next(iter(summaries.values()))
@@ -128,7 +129,7 @@ def table(result: Demo) -> report.Table:
     for name, summary in published.items():
         rates = [f"{by_name[name].mean:.1f} ± {by_name[name].sd:.1f} %" for by_name in summaries.values()]
         rows.append([TITLES[name], *rates, f"{summary.microseconds:.0f}", f"{summary.seconds_offline:.3f}"])
-    return report.Table(header, rows, _note(summary.orders, summary.n), frozenset(best))
+    return page.Table(header, rows, _note(summary.orders, summary.n), frozenset(best))
 
 
 def _note(n_orders: int, n: int) -> str:
@@ -140,7 +141,7 @@ def _note(n_orders: int, n: int) -> str:
     )
 
 
-def _page(result: Demo, pictures: dict[str, report.Picture], n_orders: int) -> str:
+def _page(result: Demo, pictures: dict[str, page.Picture], n_orders: int) -> str:
     task = result.task
     warmup = 0 if task.warmup is None else len(task.warmup)
     sources = ", ".join(source.name for source in task.sources)
@@ -149,11 +150,11 @@ def _page(result: Demo, pictures: dict[str, report.Picture], n_orders: int) -> s
         f"labelled digits ({sources}) and {warmup} unlabelled ones of the new scanner are known in advance. "
         "Each method predicts a digit, is then told its label, and learns."
     )
-    sections: Sequence[report.Section] = [
-        report.Section("Mistakes and time", [table(result), report.Text(MEANING)]),
-        report.Section("Running mistakes", [pictures["running-mistakes"]]),
-        report.Section("Who is trusted", [pictures["expert-weights"]]),
-        report.Section("How far apart the domains are", [pictures["discrepancy"]]),
+    sections: Sequence[page.Section] = [
+        page.Section("Mistakes and time", [table(result), page.Text(MEANING)]),
+        page.Section("Running mistakes", [pictures["running-mistakes"]]),
+        page.Section("Who is trusted", [pictures["expert-weights"]]),
+        page.Section("How far apart the domains are", [pictures["discrepancy"]]),
     ]
     facts = {
         "command": f"hedgerow demo --target {task.name} --orders {n_orders}",
@@ -163,7 +164,7 @@ def _page(result: Demo, pictures: dict[str, report.Picture], n_orders: int) -> s
         + ", ".join(f"{setting}: preprocess={steps!r}" for setting, steps in SETTINGS.items()),
         **circumstances(),
     }
-    return report.page(f"hedgerow: all methods on the '{task.name}' digits", lead, sections, facts)
+    return page.page(f"hedgerow: all methods on the '{task.name}' digits", lead, sections, facts)
 
 
 MEANING = (

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from hedgerow.core.arrays import Array
-from hedgerow.evaluate.trials import Row
+
+Row = dict[str, Any]  # a finished run as plain values
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Figures of a run: running mistakes, expert weights, discrepancy. Colours for every eye, readable in grey.
 
-Each function takes rows of `hedgerow.evaluate.trials` and returns a matplotlib Figure that belongs to no window.
+Each function takes rows of `hedgerow.experiment.trials` and returns a matplotlib Figure that belongs to no window.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import require
-from hedgerow.evaluate.folds import by_method, mistake_rates
-from hedgerow.evaluate.trials import Row
+from hedgerow.evaluate.folds import Row, by_method, mistake_rates
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

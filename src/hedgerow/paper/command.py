@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hedgerow.core.errors import InputError
-from hedgerow.paper import engine, published
+from hedgerow.experiment import engine
+from hedgerow.experiment.command import Outcome, Say, Tell, attempt, check_directory, done, find_methods
+from hedgerow.paper import published
 from hedgerow.paper.experiments import Unit, check_reading, parts_of, units
 from hedgerow.paper.report import report
 from hedgerow.paper.run import run_unit
-from hedgerow.paper.shared_command import Outcome, Say, Tell, attempt, check_directory, done, find_methods
 from hedgerow.paper.tasks import find_tasks, with_data
 
 WHAT = "table,curves,discrepancy,bound,stats,time"

@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from hedgerow.evaluate.stats import ALPHA, Ranking, Rates, against, friedman
-from hedgerow.paper.book import fold, rate
+from hedgerow.experiment.summaries import fold, rate
+from hedgerow.experiment.tables import Sheet, Value, signed, values
 from hedgerow.paper.paper_runs import PaperRuns
-from hedgerow.paper.sheets import Sheet, Value, signed, values
 from hedgerow.paper.tasks import Task
 
 REFERENCE = "oddm"

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hedgerow.paper.book import Cell, fold
+from hedgerow.experiment.summaries import Cell, fold
+from hedgerow.experiment.tables import Sheet, Value, signed, values
 from hedgerow.paper.paper_runs import PaperRuns, far_cells, published_cell
-from hedgerow.paper.sheets import Sheet, Value, signed, values
 from hedgerow.paper.tasks import Task
 
 ALIKE = 0.3  # points: a switch that comes within this of the best one explains a cell as well

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hedgerow.core.arrays import Array
+from hedgerow.evaluate.folds import Row
 from hedgerow.evaluate.plots import Theme, colour_of, draw_line, label_ends, marks_of, style
-from hedgerow.paper.book import Row, fold, rate
+from hedgerow.experiment.summaries import fold, rate
 from hedgerow.paper.paper_runs import PaperRuns, published_cell
 from hedgerow.paper.tables import RULES, refresh_rows
 from hedgerow.paper.tasks import FAMILIES, Task

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from hedgerow.core.arrays import Array
+from hedgerow.experiment.summaries import fold
+from hedgerow.experiment.tables import signed
 from hedgerow.paper import published
-from hedgerow.paper.book import fold
 from hedgerow.paper.paper_runs import PaperRuns
-from hedgerow.paper.sheets import signed
 from hedgerow.paper.tables import RULES, refresh_rows
 from hedgerow.paper.tasks import FAMILIES, Task
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from hedgerow.experiment.summaries import Book, Cell, fold, rate
 from hedgerow.paper import published
-from hedgerow.paper.book import Book, Cell, fold, rate
 from hedgerow.paper.tasks import TASKS, Task
 
 

@@ -8,13 +8,14 @@ from html import escape
 from pathlib import Path
 
 from hedgerow.core.errors import InputError
-from hedgerow.evaluate.report import Facts, Section, page, write
-from hedgerow.paper import results, settings
+from hedgerow.experiment import results
+from hedgerow.experiment.page import Facts, Section, page, write
+from hedgerow.experiment.tables import CSS
+from hedgerow.experiment.writer import FILE, Writer
+from hedgerow.paper import settings
 from hedgerow.paper.paper_runs import PaperRuns
 from hedgerow.paper.sections import sections
-from hedgerow.paper.sheets import CSS
 from hedgerow.paper.tasks import FAMILIES
-from hedgerow.paper.writer import FILE, Writer
 
 TITLE = "HomOTL-ODDM, reproduced"
 LEAD = (

@@ -13,12 +13,12 @@ import numpy as np
 from hedgerow.core.arrays import Array
 from hedgerow.core.moments import Moments, discrepancy, gap
 from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.experiment.account import account
+from hedgerow.experiment.alignment_cache import AlignmentCache
+from hedgerow.experiment.environment import versions
+from hedgerow.experiment.preparation import Prepared, order_of
 from hedgerow.methods import METHODS
-from hedgerow.paper.account import account
-from hedgerow.paper.cache import AlignmentCache
-from hedgerow.paper.environment import versions
 from hedgerow.paper.experiments import Unit
-from hedgerow.paper.preparation import Prepared, order_of
 from hedgerow.paper.tasks import TASKS, prepare, presented
 
 CHECKPOINTS = 40  # points of a curve over the stream

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hedgerow.evaluate.report import Part, Section, Text
+from hedgerow.experiment.page import Part, Section, Text
+from hedgerow.experiment.tables import Findings, Missing
+from hedgerow.experiment.writer import Writer
 from hedgerow.paper import comparisons, diagram, differences, figures, findings, settings, tables, theory_section
 from hedgerow.paper.paper_runs import PaperRuns
-from hedgerow.paper.sheets import Findings, Missing
-from hedgerow.paper.writer import Writer
 
 
 def missing(w: Writer[PaperRuns], part: str, what: str) -> Missing:

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.experiment.command import commands_given
+from hedgerow.experiment.environment import circumstances
+from hedgerow.experiment.tables import Sheet, values
 from hedgerow.methods import RECIPES
 from hedgerow.methods.readings import Reading, resolve
 from hedgerow.paper import published
-from hedgerow.paper.environment import circumstances
 from hedgerow.paper.experiments import PARTS
 from hedgerow.paper.paper_runs import PaperRuns
-from hedgerow.paper.shared_command import commands_given
-from hedgerow.paper.sheets import Sheet, values
 from hedgerow.paper.tasks import FAMILIES, TASKS
 
 TRIALS = 20

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.paper.book import Cell, fold
+from hedgerow.experiment.summaries import Cell, fold
+from hedgerow.experiment.tables import Sheet, Value, values
 from hedgerow.paper.paper_runs import PaperRuns, far, published_cell
-from hedgerow.paper.sheets import Sheet, Value, values
 from hedgerow.paper.tasks import Task
 
 RULES = ("fixed", "zero", "skip", "shrink")

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from hedgerow.core.errors import DataMissing, unknown
+from hedgerow.experiment.preparation import Prepared
+from hedgerow.experiment.preparation import prepare as prepare_domains
 from hedgerow.methods.readings import BASELINES, READINGS
-from hedgerow.paper.preparation import Prepared
-from hedgerow.paper.preparation import prepare as prepare_domains
 
 
 @dataclass(frozen=True)

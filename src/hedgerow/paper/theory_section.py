@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hedgerow.evaluate.plots import Theme, colour_of, draw_line, label_ends, style
+from hedgerow.experiment.tables import Sheet, Value, values
 from hedgerow.paper.counterexamples import Example, learned_experts, loud_expert, split_vote
 from hedgerow.paper.paper_runs import PaperRuns
-from hedgerow.paper.sheets import Sheet, Value, values
 from hedgerow.paper.tasks import TASKS
 from hedgerow.paper.theory import CLAIMS, Verdict, verdicts
 

@@ -1,7 +1,7 @@
 """Streams as they are: labels late, missing or in batches, new classes, drift, imbalance, sources of every kind.
 
 streams     a stream as events, and adaptors that change when its labels arrive
-scenes      one task as a value; scenarios are functions from scene to scene, and compose
+scenarios   one task as a value; scenarios are functions from scene to scene, and compose
 drift       a stream that switches between two domains
 sources     sources that are few, useless or misleading
 studies     the table: every study with its points and panels

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hedgerow.core.errors import InputError, unknown
+from hedgerow.experiment import engine, results
+from hedgerow.experiment.command import Outcome, Say, Tell, attempt, check_directory, done, find_methods
+from hedgerow.experiment.summaries import Book
+from hedgerow.experiment.tables import Sheet
 from hedgerow.methods import RECIPES
-from hedgerow.paper import engine, results
-from hedgerow.paper.book import Book
-from hedgerow.paper.shared_command import Outcome, Say, Tell, attempt, check_directory, done, find_methods
-from hedgerow.paper.sheets import Sheet
 from hedgerow.study.report import pages_of, report, table
 from hedgerow.study.run import READING, Unit, run_unit
-from hedgerow.study.scenes import scene
+from hedgerow.study.scenarios import scene
 from hedgerow.study.studies import STUDIES, find_studies
 
 METHODS = "pa,paio,homotlms,oddm,hedgerow,hedgerow-linear"

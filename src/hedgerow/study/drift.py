@@ -9,8 +9,8 @@ import numpy as np
 from hedgerow.core.arrays import Array
 from hedgerow.core.domains import Domain, pool
 from hedgerow.core.errors import InputError, unknown
-from hedgerow.paper.preparation import order_of
-from hedgerow.study.scenes import Line, Scenario, Scene, with_source_rows
+from hedgerow.experiment.preparation import order_of
+from hedgerow.study.scenarios import Line, Scenario, Scene, with_source_rows
 
 KINDS = ("steady", "abrupt", "gradual", "recurring", "renamed")
 

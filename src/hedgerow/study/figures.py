@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hedgerow.core.arrays import Array
+from hedgerow.evaluate.folds import Row
 from hedgerow.evaluate.plots import Theme, colour_of, draw_line, marks_of, style
-from hedgerow.paper.book import Row, rate
+from hedgerow.experiment.summaries import rate
 from hedgerow.study.findings import Measure, Pages, balanced, majority
 from hedgerow.study.studies import Panel
 

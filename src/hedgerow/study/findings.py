@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hedgerow.paper.book import Book, Row, fold, rate
+from hedgerow.evaluate.folds import Row
+from hedgerow.experiment.summaries import Book, fold, rate
 from hedgerow.study.studies import OURS, Study
 
 LIMIT = 2.0  # points: what transfer from bad sources may cost against no transfer at all

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from hedgerow.core.errors import InputError
-from hedgerow.evaluate.report import Part, Section, Text, page, write
-from hedgerow.paper import results
-from hedgerow.paper.book import Book, Cell, fold
-from hedgerow.paper.environment import circumstances
-from hedgerow.paper.shared_command import commands_given
-from hedgerow.paper.sheets import CSS, Findings, Sheet, Value, values
-from hedgerow.paper.writer import FILE, Writer
+from hedgerow.experiment import results
+from hedgerow.experiment.command import commands_given
+from hedgerow.experiment.environment import circumstances
+from hedgerow.experiment.page import Part, Section, Text, page, write
+from hedgerow.experiment.summaries import Book, Cell, fold
+from hedgerow.experiment.tables import CSS, Findings, Sheet, Value, values
+from hedgerow.experiment.writer import FILE, Writer
 from hedgerow.study import figures
 from hedgerow.study.findings import Pages, balanced, sentences
 from hedgerow.study.studies import STUDIES

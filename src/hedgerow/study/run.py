@@ -14,12 +14,12 @@ import numpy as np
 
 from hedgerow.core.arrays import Array, Matrix
 from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.experiment.account import account
+from hedgerow.experiment.alignment_cache import AlignmentCache
+from hedgerow.experiment.environment import versions
 from hedgerow.methods import METHODS
-from hedgerow.paper.account import account
-from hedgerow.paper.cache import AlignmentCache
-from hedgerow.paper.environment import versions
 from hedgerow.study.label_events import Model, events, play
-from hedgerow.study.scenes import SEED, Scene, scene
+from hedgerow.study.scenarios import SEED, Scene, scene
 from hedgerow.study.studies import STUDIES
 
 CHECKPOINTS = 40  # points of a curve over the stream

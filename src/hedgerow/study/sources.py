@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from hedgerow.core.arrays import Array
-from hedgerow.study.scenes import SEED, Scenario, Scene, with_source_rows
+from hedgerow.study.scenarios import SEED, Scenario, Scene, with_source_rows
 
 Relabel = Callable[[Array, np.random.Generator], Array]
 

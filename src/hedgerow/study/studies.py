@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.study import sources as kinds
 from hedgerow.study.drift import KINDS, drifting
-from hedgerow.study.scenes import (
+from hedgerow.study.scenarios import (
     Scenario,
     appearing_late,
     as_it_is,

@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from hedgerow.evaluate.report import write
+from hedgerow.experiment.page import write
 
 CSS = """
 td small { color: var(--soft); display: block; } td.far { background: #fbe9d0; }

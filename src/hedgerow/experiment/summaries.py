@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
+from hedgerow.evaluate.folds import Row
+from hedgerow.experiment.results import Results
 from hedgerow.methods import METHODS, RECIPES
-from hedgerow.paper.results import Results
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from hedgerow.core.arrays import Array
 from hedgerow.core.domains import Domain, split
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.evaluate.prequential import EVERY, prequential
+from hedgerow.evaluate.folds import Row
+from hedgerow.experiment.prequential import EVERY, prequential
 
-Row = dict[str, Any]
 OnProgress = Callable[[int, int, str], None]  # done, total, what was finished
 
 

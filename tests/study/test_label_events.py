@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hedgerow import OnlineTransferClassifier
 from hedgerow.core.errors import InputError
 from hedgerow.study.label_events import Arrival, Event, Label, batches, events, late, missing, play
-from hedgerow.study.scenes import scene
+from hedgerow.study.scenarios import scene
 
 Adaptor = Callable[[Iterable[Event]], Iterator[Event]]
 METHODS = ("pa", "oddm", "hedgerow", "hedgerow-linear")

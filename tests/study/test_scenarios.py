@@ -10,7 +10,7 @@ import pytest
 from hedgerow.core.errors import InputError
 from hedgerow.study.drift import KINDS, drifting, switched
 from hedgerow.study.run import Majority, wrong
-from hedgerow.study.scenes import (
+from hedgerow.study.scenarios import (
     appearing_late,
     chosen_classes,
     imbalanced,

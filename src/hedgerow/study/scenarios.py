@@ -15,7 +15,7 @@ import numpy as np
 from hedgerow.core.arrays import Array
 from hedgerow.core.domains import Domain, split
 from hedgerow.data import load
-from hedgerow.paper.preparation import WARMUP, order_of, prepare
+from hedgerow.experiment.preparation import WARMUP, order_of, prepare
 from hedgerow.study.label_events import Event, batches, late, missing
 
 SEED = 0

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from hedgerow.core.errors import HedgerowError, InputError
-from hedgerow.paper import results
-from hedgerow.paper.cache import AlignmentCache
+from hedgerow.experiment import results
+from hedgerow.experiment.alignment_cache import AlignmentCache
 
 CHUNK = 5  # orders a worker takes at once: enough to share one fit, few enough to keep all workers busy
 

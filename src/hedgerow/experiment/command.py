@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hedgerow.core.errors import InputError
+from hedgerow.experiment import results
 from hedgerow.methods import METHODS, RECIPES
-from hedgerow.paper import results
 
 COMMANDS = "commands.txt"
 INTERRUPTED = 130  # 128 + SIGINT

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from hedgerow.evaluate import plots
-from hedgerow.evaluate.report import Picture, write
-from hedgerow.paper.book import Book
-from hedgerow.paper.sheets import Sheet
+from hedgerow.experiment.page import Picture, write
+from hedgerow.experiment.summaries import Book
+from hedgerow.experiment.tables import Sheet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

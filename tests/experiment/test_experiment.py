@@ -8,10 +8,10 @@ import pytest
 from hedgerow import OnlineTransferClassifier, load
 from hedgerow.core.errors import InputError
 from hedgerow.evaluate import plots
-from hedgerow.evaluate.folds import by_method, mistake_rates, summarise
-from hedgerow.evaluate.prequential import prequential
-from hedgerow.evaluate.report import Picture, Section, Table, Text, page
-from hedgerow.evaluate.trials import Row, Task, orders, trials
+from hedgerow.evaluate.folds import Row, by_method, mistake_rates, summarise
+from hedgerow.experiment.page import Picture, Section, Table, Text, page
+from hedgerow.experiment.prequential import prequential
+from hedgerow.experiment.trials import Task, orders, trials
 
 TIMES = ("seconds_offline", "seconds_online")
 
