@@ -10,7 +10,7 @@ from hedgerow.core.errors import InputError
 from hedgerow.evaluate import plots
 from hedgerow.evaluate.folds import Row, by_method, mistake_rates, summarise
 from hedgerow.experiment.page import Picture, Section, Table, Text, page
-from hedgerow.experiment.prequential import prequential
+from hedgerow.experiment.prequential import Block, every, prequential, run
 from hedgerow.experiment.trials import Task, orders, trials
 
 TIMES = ("seconds_offline", "seconds_online")
@@ -30,22 +30,23 @@ def rows(task: Task) -> list[Row]:
     return list(trials(task, methods("pa", "oddm-fixed", "oddm"), orders(len(task.stream), 2)))
 
 
-@pytest.mark.parametrize("every", [1, 7, 1000])
-def test_the_loop_is_the_block_path_at_any_step(task: Task, every: int) -> None:
+@pytest.mark.parametrize("step", [1, 7, 1000])
+def test_the_loop_is_the_block_path_at_any_step(task: Task, step: int) -> None:
     X, y = task.stream.X[:60], np.asarray(task.stream.y)[:60]
     expected = methods("oddm")["oddm"].fit_domains(task.sources, task.warmup).predict_then_learn(X, y)
-    points = list(prequential(methods("oddm")["oddm"].fit_domains(task.sources, task.warmup), X, y, every))
+    clf = methods("oddm")["oddm"].fit_domains(task.sources, task.warmup)
+    points = list(prequential(clf, X, y, every(60, step)))
     assert np.concatenate([point.predictions for point in points]).tolist() == expected.tolist()
     assert points[-1].mistakes == int((expected != y).sum())
     assert points[-1].seen == 60
-    assert points[-1].weights.sum() == pytest.approx(1)
+    assert points[-1].mistakes == clf.mistakes_
 
 
 def test_missing_labels_are_predicted_and_not_counted(task: Task) -> None:
     y = np.asarray(task.stream.y)[:40].astype(object)
     y[::2] = None
     clf = methods("pa")["pa"].fit_domains(task.sources, task.warmup)
-    last = list(prequential(clf, task.stream.X[:40], y, 40))[-1]
+    last = list(prequential(clf, task.stream.X[:40], y, [40]))[-1]
     assert (last.seen, last.labelled, clf.seen_) == (40, 20, 20)
     assert last.mistakes == clf.mistakes_
 
@@ -54,7 +55,25 @@ def test_an_empty_stream_has_no_checkpoint_and_zero_steps_are_refused(task: Task
     clf = methods("pa")["pa"].fit_domains(task.sources, task.warmup)
     assert list(prequential(clf, task.stream.X[:0], [])) == []
     with pytest.raises(InputError, match="at least 1"):
-        next(prequential(clf, task.stream.X, task.stream.y, 0))
+        every(250, 0)
+
+
+@pytest.mark.parametrize("ends", [[5, 5], [7, 3], [0, 4], [11]])
+def test_checkpoints_outside_the_stream_are_refused_before_anything_is_learned(task: Task, ends: list[int]) -> None:
+    clf = methods("pa")["pa"].fit_domains(task.sources, task.warmup)
+    with pytest.raises(InputError, match="they must rise"):
+        list(prequential(clf, task.stream.X[:10], np.asarray(task.stream.y)[:10], ends))
+    assert clf.seen_ == 0
+
+
+def test_a_block_without_labels_is_predicted_and_a_late_one_is_only_learned(task: Task) -> None:
+    X, y = task.stream.X[:20], np.asarray(task.stream.y)[:20]
+    clf, late = (methods("pa")["pa"].fit_domains(task.sources, task.warmup) for _ in range(2))
+    steps = list(run(late, [Block(range(20), X), Block(range(20), X, y, arriving=False)]))
+    assert steps[0].predictions is not None
+    assert steps[0].predictions.tolist() == clf.predict(X).tolist()
+    assert steps[1].predictions is None
+    assert late.predict(X).tolist() == clf.partial_fit(X, y).predict(X).tolist()
 
 
 def test_numbers_do_not_depend_on_the_number_of_processes(task: Task, rows: list[Row]) -> None:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from hedgerow.core.errors import InputError
 from hedgerow.data import load
-from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.evaluate import plots
 from hedgerow.evaluate.folds import Row, Summary, summarise
 from hedgerow.experiment import page
+from hedgerow.experiment.classifiers import classifier
 from hedgerow.experiment.environment import circumstances
 from hedgerow.experiment.trials import OnProgress, Task, orders, trials
 from hedgerow.methods import METHODS, OWN_STEPS
@@ -72,8 +72,8 @@ def demo(
 def _rows(task: Task, steps: str, n_orders: int, jobs: int, part: int, progress: OnProgress | None) -> list[Row]:
     """All rows of a setting, sorted, so that the result does not depend on which worker was first."""
     length = len(task.stream)
-    common: dict[str, Any] = {"reading": READING, "horizon": length, "random_state": SEED}
-    methods = {name: OnlineTransferClassifier(method=name, preprocess=steps, **common) for name in METHODS}
+    common: dict[str, Any] = {"horizon": length, "random_state": SEED}
+    methods = {name: classifier(name, READING, preprocess=steps, **common) for name in METHODS}
 
     def tell(done: int, total: int, what: str) -> None:
         if progress is not None:

@@ -6,7 +6,8 @@ trials            methods x orders of one task, in parallel, in memory
 engine            units of work in parallel, resumable, every finished run a row on disk
 results           the file of these rows
 alignment_cache   alignments are costly: each is solved once and kept
-account           what a row says about a run's experts
+classifiers       the one place where experiments make a classifier
+rows              what every row says about a finished run
 environment       versions, machine and time
 summaries         rows to means and spreads
 tables            a table as HTML, CSV, Markdown and LaTeX

@@ -16,7 +16,9 @@ from hedgerow.core.domains import Domain, split
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.evaluate.folds import Row
+from hedgerow.experiment.classifiers import classifier
 from hedgerow.experiment.prequential import EVERY, prequential
+from hedgerow.experiment.prequential import every as every_so_many
 
 OnProgress = Callable[[int, int, str], None]  # done, total, what was finished
 
@@ -111,9 +113,13 @@ def _run(
 ) -> Row:
     _compile()
     X, y = task.stream.X[order], np.asarray(task.stream.y)[order]
-    points = list(prequential(deepcopy(clf), X, y, every))
+    watched, weights, distances, points = deepcopy(clf), [], [], []
+    for point in prequential(watched, X, y, every_so_many(len(y), every)):
+        points.append(point)
+        weights.append(watched.weights_.tolist())
+        distances.append(watched.discrepancy_.tolist())
     # The clock runs over the stream as one block: calls for a few rows would mostly measure the calling.
-    (last,) = prequential(deepcopy(clf), X, y, len(y))
+    (last,) = prequential(deepcopy(clf), X, y, [len(y)])
     return {
         "task": task.name,
         "method": name,
@@ -127,8 +133,8 @@ def _run(
         "instances": [point.seen for point in points],
         "labels": [point.labelled for point in points],
         "curve": [point.mistakes for point in points],
-        "weights": [point.weights.tolist() for point in points],
-        "discrepancy": [point.discrepancy.tolist() for point in points],
+        "weights": weights,
+        "discrepancy": distances,
     }
 
 
@@ -136,7 +142,7 @@ def _run(
 def _compile() -> None:
     """Let the compiled loops be compiled or read from their cache before a clock runs, once a process."""
     X, y = np.eye(4), np.array([0, 1, 0, 1])
-    OnlineTransferClassifier(method="paio").fit(X, y).predict_then_learn(X, y)
+    classifier("paio", "general").fit(X, y).predict_then_learn(X, y)
 
 
 def _single_threaded(work: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:

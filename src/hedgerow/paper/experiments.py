@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hedgerow.core.errors import unknown
+from hedgerow.experiment.classifiers import reading_answers
 from hedgerow.methods import METHODS
-from hedgerow.methods.readings import READINGS, resolve
+from hedgerow.methods.readings import READINGS
 from hedgerow.paper.tasks import FAMILY_SETTINGS, Task, settings
 
 # the parts of the report, and the group of runs that each one folds over
@@ -124,8 +125,7 @@ def _variants(
 
 
 def _base(task: Task, method: str, reading: str) -> dict[str, Any]:
-    given = {k: v for k, v in settings(task, reading, method).items() if k not in ("loss", "eta")}
-    return dict(vars(resolve(reading, method, **given)))
+    return reading_answers(method, reading, settings(task, reading, method))
 
 
 def _steps(task: Task, method: str, reading: str) -> tuple[str, ...]:

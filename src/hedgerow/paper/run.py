@@ -13,15 +13,14 @@ import numpy as np
 from hedgerow.core.arrays import Array
 from hedgerow.core.moments import Moments, discrepancy, gap
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.experiment.account import account
 from hedgerow.experiment.alignment_cache import AlignmentCache
-from hedgerow.experiment.environment import versions
+from hedgerow.experiment.classifiers import classifier
 from hedgerow.experiment.preparation import Prepared, order_of
-from hedgerow.methods import METHODS
+from hedgerow.experiment.prequential import evenly, prequential
+from hedgerow.experiment.rows import finished_row
 from hedgerow.paper.experiments import Unit
 from hedgerow.paper.tasks import TASKS, prepare, presented
 
-CHECKPOINTS = 40  # points of a curve over the stream
 DISCREPANCY_ORDERS = 5  # the discrepancy over the stream is followed for the first orders only
 
 
@@ -42,7 +41,7 @@ def run_unit(unit: Unit, trials: list[int], cache: AlignmentCache, data_dir: str
 
 
 def _fit(unit: Unit, sources: Prepared, cache: AlignmentCache) -> tuple[OnlineTransferClassifier, float]:
-    clf = OnlineTransferClassifier(unit.method, reading=unit.reading, horizon=len(sources.stream), **unit.options)
+    clf = classifier(unit.method, unit.reading, horizon=len(sources.stream), **unit.options)
     before, start = cache.seconds, time.perf_counter()
     clf.fit_domains(sources.sources, sources.warmup, together=sources.together, align=cache)
     rest = time.perf_counter() - start
@@ -52,44 +51,33 @@ def _fit(unit: Unit, sources: Prepared, cache: AlignmentCache) -> tuple[OnlineTr
 def _row(unit: Unit, trial: int, prepared: Prepared, clf: OnlineTransferClassifier, offline: float) -> dict[str, Any]:
     order = order_of(trial, len(prepared.stream))
     X, y = prepared.stream.X[order], np.asarray(prepared.stream.y)[order]
-    curves = unit.group == "table"
-    at = np.unique(np.linspace(0, len(y), CHECKPOINTS + 1).astype(int))[1:] if curves else np.array([len(y)])
+    n, curves = len(y), unit.group == "table"
+    ends = evenly(n) if curves else [n]
     follow = curves and trial < DISCREPANCY_ORDERS and _has_linear_map(clf)
     true_gaps = _true_gaps(clf, X, y) if follow else []
     distances = [_distance(clf, true_gaps)] if follow else []
-    curve, seconds, start = [], 0.0, 0
-    for end in at:
-        begin = time.perf_counter()
-        clf.predict_then_learn(X[start:end], y[start:end])
-        seconds += time.perf_counter() - begin
-        curve.append(clf.mistakes_)
+    points = []
+    for point in prequential(clf, X, y, ends):
+        points.append(point)
         if follow:
             distances.append(_distance(clf, true_gaps))
-        start = end
-    return {
-        "group": unit.group,
-        "task": unit.task.name,
-        "method": unit.method,
-        "title": METHODS[unit.method].title,
-        "variant": unit.variant,
-        "split": unit.split,
-        "trial": trial,
-        "mistakes": clf.mistakes_,
-        "n": len(y),
-        "seconds_offline": offline,
-        "seconds_online": seconds,
-        "curve_at": at if curves else [],
-        "curve": curve if curves else [],
-        "discrepancy_at": [0, *at.tolist()] if follow else [],
-        "discrepancy": distances,
-        "experts": clf.expert_names_,
-        **account(clf),
-        "reading": unit.reading,
-        "options": unit.options | {"horizon": len(y), "dim": clf.dim_},
-        "seeds": {"split": unit.split, "order": trial, "sources": trial},
-        "versions": versions(),
-        "data": prepared.checksum,
-    }
+    return finished_row(
+        unit.key(trial),
+        clf,
+        mistakes=points[-1].mistakes,
+        n=n,
+        seconds_offline=offline,
+        seconds_online=points[-1].seconds,
+        curve_at=ends if curves else [],
+        curve=[point.mistakes for point in points] if curves else [],
+        discrepancy_at=[0, *ends] if follow else [],
+        discrepancy=distances,
+        experts=clf.expert_names_,
+        reading=unit.reading,
+        options=unit.options | {"horizon": n, "dim": clf.dim_},
+        seeds={"split": unit.split, "order": trial, "sources": trial},
+        data=prepared.checksum,
+    )
 
 
 def _has_linear_map(clf: OnlineTransferClassifier) -> bool:

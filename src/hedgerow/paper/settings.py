@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.experiment.classifiers import every_option
 from hedgerow.experiment.command import commands_given
 from hedgerow.experiment.environment import circumstances
 from hedgerow.experiment.tables import Sheet, values
 from hedgerow.methods import RECIPES
-from hedgerow.methods.readings import Reading, resolve
 from hedgerow.paper import published
 from hedgerow.paper.experiments import PARTS
 from hedgerow.paper.paper_runs import PaperRuns
@@ -109,13 +107,9 @@ def options(book: PaperRuns, family: str) -> Sheet | None:
 
 
 def _options(method: str, row: dict[str, Any]) -> dict[str, str]:
-    """The reading's answers with the row's own, then the classifier's remaining parameters."""
-    known = {field.name for field in fields(Reading)}
-    given = {k: tuple(v) if isinstance(v, list) else v for k, v in row["options"].items()}
-    answers = vars(resolve(row["reading"], method, **{k: v for k, v in given.items() if k in known}))
-    rest = OnlineTransferClassifier().get_params() | given
-    others = {k: v for k, v in rest.items() if k not in known and v is not None and k not in ("method", "reading")}
-    return {k: _word(v) for k, v in (dict(answers) | others).items() if k != "horizon"}
+    given = {name: tuple(value) if isinstance(value, list) else value for name, value in row["options"].items()}
+    found = every_option(method, row["reading"], given)
+    return {name: _word(value) for name, value in found.items() if name != "horizon"}
 
 
 def _word(value: object) -> str:

@@ -14,15 +14,14 @@ import numpy as np
 
 from hedgerow.core.arrays import Array, Matrix
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.experiment.account import account
 from hedgerow.experiment.alignment_cache import AlignmentCache
-from hedgerow.experiment.environment import versions
-from hedgerow.methods import METHODS
-from hedgerow.study.label_events import Model, events, play
+from hedgerow.experiment.classifiers import classifier
+from hedgerow.experiment.prequential import OnlineModel, evenly
+from hedgerow.experiment.rows import finished_row
+from hedgerow.study.label_events import events, play
 from hedgerow.study.scenarios import SEED, Scene, scene
 from hedgerow.study.studies import STUDIES
 
-CHECKPOINTS = 40  # points of a curve over the stream
 READING = "general"  # what a user gets who sets nothing
 
 
@@ -101,12 +100,12 @@ def fit(made: Scene, method: str, cache: AlignmentCache | None = None) -> Online
     True
     """
     known = None if made.sources else made.classes.tolist()
-    clf = OnlineTransferClassifier(method, reading=READING, classes=known, random_state=SEED)
+    clf = classifier(method, READING, classes=known, random_state=SEED)
     more = {} if cache is None else {"align": cache}
     return clf.fit_domains(made.sources, made.unlabelled, together=made.together, **more)
 
 
-def wrong(model: Model, made: Scene, order: int) -> Array:
+def wrong(model: OnlineModel, made: Scene, order: int) -> Array:
     """Which predictions of the stream were mistakes, in order of arrival."""
     rows = made.line(order).rows
     X, y = made.target.X[rows], np.asarray(made.target.y)[rows]
@@ -122,31 +121,24 @@ def _row(unit: Unit, trial: int, made: Scene, clf: OnlineTransferClassifier, off
     seconds = time.perf_counter() - begin
     line = made.line(trial)
     y, n = np.asarray(made.target.y)[line.rows], len(mistakes)
-    at = np.unique(np.linspace(0, n, CHECKPOINTS + 1).astype(int))[1:]
-    return {
-        "group": unit.study,
-        "task": unit.task,
-        "method": unit.method,
-        "title": METHODS[unit.method].title,
-        "variant": unit.point,
-        "split": SEED,
-        "trial": trial,
-        "mistakes": int(mistakes.sum()),
-        "n": n,
-        "balanced": float(np.mean([mistakes[y == label].mean() for label in np.unique(y)])),
-        "majority": int(wrong(Majority(), made, trial).sum()),
-        "changes": line.changes,
-        "seconds_offline": offline,
-        "seconds_online": seconds,
-        "curve_at": at,
-        "curve": np.cumsum(mistakes)[at - 1],
-        "learned": clf.seen_,
-        "sources": clf.source_names_,
-        "unlabelled": 0 if made.warmup is None else len(made.warmup),
-        **account(clf),
-        "reading": READING,
-        "options": {"dim": clf.dim_},
-        "seeds": {"scene": SEED, "order": trial},
-        "versions": versions(),
-        "data": made.checksum,
-    }
+    at = np.array(evenly(n))
+    return finished_row(
+        unit.key(trial),
+        clf,
+        mistakes=int(mistakes.sum()),
+        n=n,
+        balanced=float(np.mean([mistakes[y == label].mean() for label in np.unique(y)])),
+        majority=int(wrong(Majority(), made, trial).sum()),
+        changes=line.changes,
+        seconds_offline=offline,
+        seconds_online=seconds,
+        curve_at=at,
+        curve=np.cumsum(mistakes)[at - 1],
+        learned=clf.seen_,
+        sources=clf.source_names_,
+        unlabelled=0 if made.warmup is None else len(made.warmup),
+        reading=READING,
+        options={"dim": clf.dim_},
+        seeds={"scene": SEED, "order": trial},
+        data=made.checksum,
+    )

@@ -1,4 +1,4 @@
-"""What a finished run's row says about its experts."""
+"""The row of a finished run: what every experiment writes down about it, as plain values."""
 
 from __future__ import annotations
 
@@ -7,10 +7,21 @@ from typing import Any
 import numpy as np
 
 from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.evaluate.folds import Row
+from hedgerow.experiment.environment import versions
+from hedgerow.experiment.results import KEY
+from hedgerow.methods import METHODS
 from hedgerow.mix import Hedge
 
 
-def account(clf: OnlineTransferClassifier) -> dict[str, Any]:
+def finished_row(key: tuple[object, ...], clf: OnlineTransferClassifier, **facts: Any) -> Row:
+    """A row under its key: the method's title, the losses of the experts, `facts`, and the versions used."""
+    named = dict(zip(KEY, key, strict=True))
+    title = METHODS[str(named["method"])].title
+    return {**named, "title": title, **expert_losses(clf), **facts, "versions": versions()}
+
+
+def expert_losses(clf: OnlineTransferClassifier) -> Row:
     """What the theory needs of a finished run: losses of the experts and of the mixture, and the bound."""
     learner = clf.learner_
     mixer = getattr(learner.plan, "mixer", None)  # our own learner mixes in another way, and has no beta
