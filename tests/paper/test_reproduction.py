@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hedgerow.experiment import engine, results
-from hedgerow.experiment.summaries import fold
+from hedgerow.experiment.summaries import summarise
 from hedgerow.paper.experiments import units
 from hedgerow.paper.paper_runs import PaperRuns
 from hedgerow.paper.published import METHODS, TABLE
@@ -24,7 +24,7 @@ POINTS = {"pa": 1.5, "oddm": 2.0, "oddm-fixed": 2.0, "paio": 3.0, "homotlms": 3.
 
 
 @pytest.fixture(scope="module")
-def book(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> PaperRuns:
+def runs(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> PaperRuns:
     out = tmp_path_factory.mktemp("office")
     work = units(["table"], find_tasks(OFFICE), list(METHODS), "table", ORDERS, 1)
     engine.run(work, run_unit, out, jobs=2, data_dir=str(data_dir))
@@ -33,8 +33,8 @@ def book(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> PaperRuns:
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("task", OFFICE.split(","))
-def test_a_cell_is_where_the_paper_has_it(book: PaperRuns, task: str, method: str) -> None:
-    cell = fold(book.cell("table", task, method))
+def test_a_cell_is_where_the_paper_has_it(runs: PaperRuns, task: str, method: str) -> None:
+    cell = summarise(runs.rows_of("table", task, method))
     mean, deviation = TABLE[task][method]
     error = (cell.sd**2 / ORDERS + deviation**2 / PUBLISHED_ORDERS) ** 0.5
     assert cell.orders == ORDERS

@@ -19,7 +19,8 @@ from hedgerow.evaluate.folds import Row, Summary, summarise
 from hedgerow.experiment import page
 from hedgerow.experiment.classifiers import classifier
 from hedgerow.experiment.environment import circumstances
-from hedgerow.experiment.trials import OnProgress, Task, orders, trials
+from hedgerow.experiment.tables import Table, Value, values
+from hedgerow.experiment.trials import OnProgress, TransferTask, orders, trials
 from hedgerow.methods import METHODS, OWN_STEPS
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ SEED = 0
 class Demo:
     """What the demonstration found: rows and summaries by setting, and the report."""
 
-    task: Task
+    task: TransferTask
     rows: dict[str, list[Row]]
     report: Path
 
@@ -52,7 +53,7 @@ def demo(
     """Run all methods over `n_orders` orders of the target's stream; figures, rows and the report go into `out`."""
     if n_orders < 1:
         raise InputError(f"orders={n_orders}: at least one order of the stream is needed")
-    task = Task.of(load("digits"), target, seed=SEED)
+    task = TransferTask.of(load("digits"), target, seed=SEED)
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -69,7 +70,9 @@ def demo(
     return result
 
 
-def _rows(task: Task, steps: str, n_orders: int, jobs: int, part: int, progress: OnProgress | None) -> list[Row]:
+def _rows(
+    task: TransferTask, steps: str, n_orders: int, jobs: int, part: int, progress: OnProgress | None
+) -> list[Row]:
     """All rows of a setting, sorted, so that the result does not depend on which worker was first."""
     length = len(task.stream)
     common: dict[str, Any] = {"horizon": length, "random_state": SEED}
@@ -117,19 +120,22 @@ def _pictures(result: Demo, out: Path) -> dict[str, page.Picture]:
     return pictures
 
 
-def table(result: Demo) -> page.Table:
+def table(result: Demo) -> Table:
     """Mistake rates in both settings and times, a row a method; the lowest rate of each setting is marked."""
     summaries = result.summaries
     published = next(iter(summaries.values()))
     header = ["method", *(f"mistakes, {setting}" for setting in summaries), "µs an instance", "offline, s"]
-    rows, best = [], set()
-    for j, by_name in enumerate(summaries.values(), start=1):
-        lowest = min(round(s.mean, 1) for s in by_name.values())
-        best |= {(i, j) for i, s in enumerate(by_name.values()) if round(s.mean, 1) == lowest}
+    lowest = {setting: min(round(s.mean, 1) for s in by_name.values()) for setting, by_name in summaries.items()}
+    rows = []
     for name, summary in published.items():
-        rates = [f"{by_name[name].mean:.1f} ± {by_name[name].sd:.1f} %" for by_name in summaries.values()]
-        rows.append([TITLES[name], *rates, f"{summary.microseconds:.0f}", f"{summary.seconds_offline:.3f}"])
-    return page.Table(header, rows, _note(summary.orders, summary.n), frozenset(best))
+        rates = [_rate(by_name[name], lowest[setting]) for setting, by_name in summaries.items()]
+        times = [f"{summary.microseconds:.0f}", f"{summary.seconds_offline:.3f}"]
+        rows.append(values([TITLES[name], *rates, *times]))
+    return Table("methods", "", header, rows, _note(summary.orders, summary.n))
+
+
+def _rate(summary: Summary, lowest: float) -> Value:
+    return Value(f"{summary.mean:.1f} ± {summary.sd:.1f} %", mark="best" if round(summary.mean, 1) == lowest else "")
 
 
 def _note(n_orders: int, n: int) -> str:

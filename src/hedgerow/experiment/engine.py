@@ -23,7 +23,7 @@ CHUNK = 5  # orders a worker takes at once: enough to share one fit, few enough 
 ORPHAN_CHECK = 0.5  # seconds between two looks whether the owner is still there
 
 
-class Work(Protocol):
+class Unit(Protocol):
     """What can be run: so many orders, each with a key of its own in the results."""
 
     @property
@@ -74,7 +74,7 @@ def load_plugin(path: str | Path) -> None:
 
 
 def run(
-    units: Sequence[Work],
+    units: Sequence[Unit],
     rows: Rows,
     out: str | Path,
     *,
@@ -98,20 +98,20 @@ def run(
     progress(Progress(0, total, 0.0))
     with parallel_config(backend="loky", n_jobs=jobs, inner_max_num_threads=1):
         fixed = str(directory), data_dir, tuple(plugins), os.getpid(), rows
-        work = (delayed(_work)(unit, trials, *fixed) for unit, trials in chunks)
+        work = (delayed(_run_chunk)(unit, trials, *fixed) for unit, trials in chunks)
         for finished in Parallel(return_as="generator_unordered")(work):
             done += finished
             progress(Progress(done, total, time.perf_counter() - start))
     return total
 
 
-def _chunks(unit: Work, there: set[tuple[object, ...]]) -> list[tuple[Work, list[int]]]:
+def _chunks(unit: Unit, there: set[tuple[object, ...]]) -> list[tuple[Unit, list[int]]]:
     todo = [trial for trial in range(unit.orders) if unit.key(trial) not in there]
     return [(unit, todo[i : i + CHUNK]) for i in range(0, len(todo), CHUNK)]
 
 
-def _work(
-    unit: Work,
+def _run_chunk(
+    unit: Unit,
     trials: list[int],
     out: str,
     data_dir: str | None,

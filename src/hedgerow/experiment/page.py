@@ -28,6 +28,14 @@ th { font-weight: 600; vertical-align: bottom; white-space: normal; }
 th:first-child, td:first-child { text-align: left; }
 td.best { background: var(--best); font-weight: 600; } .facts td { text-align: left; white-space: normal; }
 .facts td:first-child { white-space: nowrap; color: var(--soft); } footer { margin-top: 3rem; }
+td small { color: var(--soft); display: block; } td.far { background: #fbe9d0; }
+@media (prefers-color-scheme: dark) { td.far { background: #4a3413; } }
+nav a { margin-right: .9rem; white-space: nowrap; } a { color: inherit; } details { margin: .6rem 0; }
+summary { cursor: pointer; } h3 { font-size: 1.02rem; margin: 1.6rem 0 .4rem; }
+ul { padding-left: 1.2rem; } li { margin: .3rem 0; } code { font-size: .92em; }
+td.words { white-space: normal; text-align: left; min-width: 15rem; }
+.tight th, .tight td { padding: .3rem .45rem; font-size: .92rem; }
+.missing { color: var(--soft); font-style: italic; }
 """
 
 
@@ -48,29 +56,6 @@ class Text:
     def html(self) -> str:
         """As HTML."""
         return f"<p>{escape(self.text)}</p>"
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table; `best` are the (row, column) cells to mark."""
-
-    header: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    note: str = ""
-    best: frozenset[tuple[int, int]] = frozenset()
-
-    def html(self) -> str:
-        """As HTML."""
-        head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in self.header)
-        body = "\n".join(
-            "<tr>" + "".join(f"<td{self._mark(i, j)}>{escape(cell)}</td>" for j, cell in enumerate(row)) + "</tr>"
-            for i, row in enumerate(self.rows)
-        )
-        note = f'<p class="note">{escape(self.note)}</p>' if self.note else ""
-        return f'<div class="scroll"><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>{note}'
-
-    def _mark(self, i: int, j: int) -> str:
-        return ' class="best"' if (i, j) in self.best else ""
 
 
 @dataclass(frozen=True)
@@ -122,8 +107,8 @@ def _inline(svg: str) -> str:
     return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
 
 
-def page(title: str, lead: str, sections: Sequence[Section], facts: Mapping[str, str], css: str = "") -> str:
-    """The whole page; `facts`, if there are any, close it as "What was run". `css` comes after the common one.
+def page(title: str, lead: str, sections: Sequence[Section], facts: Mapping[str, str]) -> str:
+    """The whole page; `facts`, if there are any, close it as "What was run".
 
     >>> "<h1>A &lt; B</h1>" in page("A < B", "", [], {"seed": "0"})
     True
@@ -132,7 +117,7 @@ def page(title: str, lead: str, sections: Sequence[Section], facts: Mapping[str,
     body = "\n".join(section.html() for section in [*sections, *closing])
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(title)}</title><style>{CSS}{css}</style></head>
+<title>{escape(title)}</title><style>{CSS}</style></head>
 <body><header><h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p></header>
 <main>{body}</main>
 <footer>Made by hedgerow {escape(hedgerow.__version__)}.</footer></body></html>

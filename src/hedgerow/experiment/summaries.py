@@ -1,4 +1,4 @@
-"""The results file as a book: rows by the cell of the report they belong to, folded into means and spreads."""
+"""Rows of a results file, found by the cell of a table they belong to, and summarised as means and spreads."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def rate(row: Row) -> float:
     return 100.0 * float(row["mistakes"]) / float(row["n"])
 
 
-def fold(rows: Iterable[Row]) -> Cell:
+def summarise(rows: Iterable[Row]) -> Cell:
     """The rows of one cell.
 
-    >>> fold([{"split": 0, "mistakes": 10, "n": 100}, {"split": 0, "mistakes": 14, "n": 100}]).mean
+    >>> summarise([{"split": 0, "mistakes": 10, "n": 100}, {"split": 0, "mistakes": 14, "n": 100}]).mean
     12.0
     """
     by_split: dict[int, list[float]] = {}
@@ -64,41 +64,41 @@ def fold(rows: Iterable[Row]) -> Cell:
 
 
 @dataclass(frozen=True)
-class Book:
+class RunIndex:
     """All rows of a results file by (group, task, method, variant)."""
 
     rows: Sequence[Row]
     problems: Sequence[str] = ()
-    _index: dict[tuple[str, str, str, str], list[Row]] = field(default_factory=dict)
+    _by_cell: dict[tuple[str, str, str, str], list[Row]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, results: Results) -> Self:
         """Index a results file; rows of a cell are sorted, because workers finish in any order."""
-        book = cls(results.rows, tuple(results.problems))
+        index = cls(results.rows, tuple(results.problems))
         for row in sorted(results.rows, key=lambda row: (row["split"], row["trial"])):
-            book._index.setdefault((row["group"], row["task"], row["method"], row["variant"]), []).append(row)
-        return book
+            index._by_cell.setdefault((row["group"], row["task"], row["method"], row["variant"]), []).append(row)
+        return index
 
-    def cell(self, group: str, task: str, method: str, variant: str = "") -> list[Row]:
+    def rows_of(self, group: str, task: str, method: str, variant: str = "") -> list[Row]:
         """The rows of one cell, by split and order; empty if there are none."""
-        return self._index.get((group, task, method, variant), [])
+        return self._by_cell.get((group, task, method, variant), [])
 
     def cells(self) -> Iterator[tuple[tuple[str, str, str, str], list[Row]]]:
         """Every (group, task, method, variant) with its rows."""
-        return iter(self._index.items())
+        return iter(self._by_cell.items())
 
     def has(self, group: str) -> bool:
         """Whether any row of this group is there."""
-        return any(key[0] == group for key in self._index)
+        return any(key[0] == group for key in self._by_cell)
 
     def methods(self, group: str) -> list[str]:
         """Methods with rows in a group: our own in the order of their table, then the others by name."""
-        found = {key[2] for key in self._index if key[0] == group}
+        found = {key[2] for key in self._by_cell if key[0] == group}
         return [name for name in self.styles() if name in found]
 
     def variants(self, group: str, method: str | None = None) -> list[str]:
         """Variants in a group, by name: the order of the rows depends on who finished first."""
-        return sorted({key[3] for key in self._index if key[0] == group and method in (None, key[2])})
+        return sorted({key[3] for key in self._by_cell if key[0] == group and method in (None, key[2])})
 
     @cached_property
     def titles(self) -> dict[str, str]:

@@ -24,7 +24,7 @@ OnProgress = Callable[[int, int, str], None]  # done, total, what was finished
 
 
 @dataclass(frozen=True)
-class Task:
+class TransferTask:
     """Labelled sources, unlabelled warm-up rows of the target (there may be none), and the target's stream."""
 
     name: str
@@ -33,11 +33,11 @@ class Task:
     stream: Domain
 
     @classmethod
-    def of(cls, domains: Mapping[str, Domain], target: str, warmup: float = 0.3, seed: int | None = 0) -> Task:
+    def of(cls, domains: Mapping[str, Domain], target: str, warmup: float = 0.3, seed: int | None = 0) -> TransferTask:
         """One domain as the target, all others as sources.
 
         >>> from hedgerow import load
-        >>> task = Task.of(load("digits"), "thin")
+        >>> task = TransferTask.of(load("digits"), "thin")
         >>> len(task.sources), task.warmup, task.stream
         (4, Domain('thin', 107 x 64, unlabelled), Domain('thin', 250 x 64, 10 classes))
         """
@@ -63,7 +63,7 @@ def orders(n: int, count: int, seed: int = 0) -> list[Array]:
 
 
 def trials(
-    task: Task,
+    task: TransferTask,
     methods: Mapping[str, OnlineTransferClassifier],
     orders: Sequence[Array],
     *,
@@ -77,7 +77,7 @@ def trials(
     BLAS has one thread everywhere. With `jobs` > 1 rows come as they are ready: sort by (method, order).
 
     >>> from hedgerow import load
-    >>> task = Task.of(load("digits"), "thin")
+    >>> task = TransferTask.of(load("digits"), "thin")
     >>> found = list(trials(task, {"pa": OnlineTransferClassifier("pa")}, orders(250, 2)))
     >>> [(row["method"], row["order"], row["n"]) for row in found]
     [('pa', 0, 250), ('pa', 1, 250)]
@@ -99,7 +99,7 @@ def trials(
         yield row
 
 
-def _fit(name: str, clf: OnlineTransferClassifier, task: Task) -> tuple[str, OnlineTransferClassifier, float]:
+def _fit(name: str, clf: OnlineTransferClassifier, task: TransferTask) -> tuple[str, OnlineTransferClassifier, float]:
     from sklearn.base import clone
 
     _compile()
@@ -109,7 +109,7 @@ def _fit(name: str, clf: OnlineTransferClassifier, task: Task) -> tuple[str, Onl
 
 
 def _run(
-    name: str, clf: OnlineTransferClassifier, offline: float, number: int, order: Array, task: Task, every: int
+    name: str, clf: OnlineTransferClassifier, offline: float, number: int, order: Array, task: TransferTask, every: int
 ) -> Row:
     _compile()
     X, y = task.stream.X[order], np.asarray(task.stream.y)[order]

@@ -8,28 +8,28 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from hedgerow.evaluate import plots
 from hedgerow.experiment.page import Picture, write
-from hedgerow.experiment.summaries import Book
-from hedgerow.experiment.tables import Sheet
+from hedgerow.experiment.summaries import RunIndex
+from hedgerow.experiment.tables import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DPI = 150
 FILE = "report.html"
-R = TypeVar("R", bound=Book)
+R = TypeVar("R", bound=RunIndex)
 
 
 @dataclass
 class Writer(Generic[R]):
-    """Makes parts for the page from sheets and figures, and saves each as files on the way."""
+    """Makes parts for the page from tables and figures, and saves each as files on the way."""
 
     runs: R
     out: Path
 
-    def sheet(self, sheet: Sheet) -> Sheet:
+    def table(self, table: Table) -> Table:
         """A table, saved as CSV, Markdown and LaTeX."""
-        sheet.save(self.out / "tables")
-        return sheet
+        table.save(self.out / "tables")
+        return table
 
     def picture(self, name: str, figure: Figure, alt: str, caption: str) -> Picture:
         """A figure, saved as PNG and SVG."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from hedgerow.core.errors import InputError
@@ -11,57 +10,43 @@ from hedgerow.experiment import engine
 from hedgerow.experiment.command import Outcome, Say, Tell, attempt, check_directory, done, find_methods
 from hedgerow.paper import published
 from hedgerow.paper.experiments import Unit, check_reading, parts_of, units
+from hedgerow.paper.options import PaperOptions
 from hedgerow.paper.report import report
 from hedgerow.paper.run import run_unit
 from hedgerow.paper.tasks import find_tasks, with_data
 
-WHAT = "table,curves,discrepancy,bound,stats,time"
 
-
-@dataclass(frozen=True)
-class Job:
-    """The options of the command."""
-
-    tasks: str = "all"
-    methods: str = "all"
-    trials: int = 20
-    splits: int = 1
-    reading: str = "table"
-    what: str = WHAT
-    jobs: int = -1
-    data_dir: str | None = None
-    out: Path = Path("hedgerow-paper")
-    resume: bool = False
-    plugins: tuple[str, ...] = ()
-
-
-def plan(job: Job, say: Say) -> list[Unit]:
+def plan(options: PaperOptions, say: Say) -> list[Unit]:
     """Everything that can be wrong is found here, before anything is run or written."""
-    for plugin in job.plugins:
+    for plugin in options.plugins:
         engine.load_plugin(plugin)
-    parts, tasks, methods = parts_of(job.what), find_tasks(job.tasks), find_methods(job.methods, published.METHODS)
-    check_reading(job.reading)
+    parts, tasks, methods = (
+        parts_of(options.what),
+        find_tasks(options.tasks),
+        find_methods(options.methods, published.METHODS),
+    )
+    check_reading(options.reading)
     if not parts:
-        raise InputError(f"--what {job.what!r} names no part of the report")
+        raise InputError(f"--what {options.what!r} names no part of the report")
     if not tasks:
-        raise InputError(f"--tasks {job.tasks!r} names no task")
-    if job.trials < 1 or job.splits < 1:
-        raise InputError(f"trials={job.trials}, splits={job.splits}: at least one of each is needed")
-    check_directory(job.out, job.resume, job.reading, say)
-    tasks = with_data(tasks, job.data_dir, say)
-    return units(parts, tasks, methods, job.reading, job.trials, job.splits)
+        raise InputError(f"--tasks {options.tasks!r} names no task")
+    if options.trials < 1 or options.splits < 1:
+        raise InputError(f"trials={options.trials}, splits={options.splits}: at least one of each is needed")
+    check_directory(options.out, options.resume, options.reading, say)
+    tasks = with_data(tasks, options.data_dir, say)
+    return units(parts, tasks, methods, options.reading, options.trials, options.splits)
 
 
-def run(job: Job, arguments: Sequence[str], say: Say, tell: Tell) -> Outcome:
+def run(options: PaperOptions, arguments: Sequence[str], say: Say, tell: Tell) -> Outcome:
     """Run what is not there yet and write the report. `arguments` are the command's own, to be repeated."""
-    work = plan(job, say)
+    work = plan(options, say)
 
     def make() -> Path:
         new = engine.run(
-            work, run_unit, job.out, jobs=job.jobs, data_dir=job.data_dir, plugins=job.plugins,
+            work, run_unit, options.out, jobs=options.jobs, data_dir=options.data_dir, plugins=options.plugins,
             progress=lambda p: tell(p.done, p.total, "runs") if p.total else None,
         )  # fmt: skip
         say(done(new, sum(unit.orders for unit in work) - new))
-        return report(job.out)
+        return report(options.out)
 
-    return attempt(job.out, arguments, say, make)
+    return attempt(options.out, arguments, say, make)

@@ -10,23 +10,9 @@ from hedgerow.core.errors import unknown
 from hedgerow.experiment.classifiers import reading_answers
 from hedgerow.methods import METHODS
 from hedgerow.methods.readings import READINGS
-from hedgerow.paper.tasks import FAMILY_SETTINGS, Task, settings
+from hedgerow.paper.options import PARTS
+from hedgerow.paper.tasks import Task, settings
 
-# the parts of the report, and the group of runs that each one folds over
-PARTS = {
-    "table": ("table",),
-    "curves": ("table",),
-    "discrepancy": ("table",),
-    "stats": ("table",),
-    "time": ("table",),
-    "bound": ("table", "mixers"),
-    "sensitivity-C": ("sensitivity-C",),
-    "sensitivity-Tw": ("sensitivity-Tw",),
-    "ablation": ("table", "ablation"),
-    "refresh": ("refresh",),
-    "inputs": ("table", "inputs"),
-    "definitions": ("definitions",),
-}
 SIDE_ORDERS = 5  # orders of the runs beside the main table: they compare settings, not methods
 C_VALUES = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
 TW_VALUES = (1, 5, 10, 20, 30, 50, 100, 200)
@@ -208,6 +194,3 @@ def check_reading(name: str) -> str:
     if name not in READINGS:
         raise unknown("reading", name, READINGS)
     return name
-
-
-__all__ = ["FAMILY_SETTINGS", "PARTS", "Unit", "check_reading", "parts_of", "units"]

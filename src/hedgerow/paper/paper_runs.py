@@ -6,22 +6,22 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from hedgerow.experiment.summaries import Book, Cell, fold, rate
+from hedgerow.experiment.summaries import Cell, RunIndex, rate, summarise
 from hedgerow.paper import published
 from hedgerow.paper.tasks import TASKS, Task
 
 
-class PaperRuns(Book):
+class PaperRuns(RunIndex):
     """The rows of `hedgerow paper`; without a group, those of the table are meant."""
 
     def tasks(self, group: str = "table") -> list[Task]:
         """Tasks with rows in a group, in the paper's order."""
-        found = {key[1] for key in self._index if key[0] == group}
+        found = {key[1] for key in self._by_cell if key[0] == group}
         return [task for task in TASKS.values() if task.name in found]
 
     def any_tasks(self) -> list[Task]:
         """Tasks with rows in any group."""
-        found = {key[1] for key in self._index}
+        found = {key[1] for key in self._by_cell}
         return [task for task in TASKS.values() if task.name in found]
 
     def methods(self, group: str = "table") -> list[str]:
@@ -30,8 +30,8 @@ class PaperRuns(Book):
 
     def change(self, task: str, method: str, group: str, variant: str) -> float:
         """Points by which a variant changes the table's mean, over the orders that both have; NaN without any."""
-        base = {row["trial"]: rate(row) for row in self.cell("table", task, method) if row["split"] == 0}
-        other = {row["trial"]: rate(row) for row in self.cell(group, task, method, variant)}
+        base = {row["trial"]: rate(row) for row in self.rows_of("table", task, method) if row["split"] == 0}
+        other = {row["trial"]: rate(row) for row in self.rows_of(group, task, method, variant)}
         common = sorted(base.keys() & other.keys())
         return float(np.mean([other[k] - base[k] for k in common])) if common else float("nan")
 
@@ -51,10 +51,10 @@ def far(cell: Cell, task: str, method: str) -> bool:
     return paper is not None and abs(cell.mean - paper[0]) > cell.spread + paper[1]
 
 
-def far_cells(book: PaperRuns) -> Iterator[tuple[Task, str, Cell]]:
+def far_cells(runs: PaperRuns) -> Iterator[tuple[Task, str, Cell]]:
     """All cells of the table that differ by more than both spreads."""
-    for task in book.tasks():
-        for method in book.methods():
-            rows = book.cell("table", task.name, method)
-            if rows and far(fold(rows), task.name, method):
-                yield task, method, fold(rows)
+    for task in runs.tasks():
+        for method in runs.methods():
+            rows = runs.rows_of("table", task.name, method)
+            if rows and far(summarise(rows), task.name, method):
+                yield task, method, summarise(rows)

@@ -10,7 +10,6 @@ from pathlib import Path
 from hedgerow.core.errors import InputError
 from hedgerow.experiment import results
 from hedgerow.experiment.page import Facts, Section, page, write
-from hedgerow.experiment.tables import CSS
 from hedgerow.experiment.writer import FILE, Writer
 from hedgerow.paper import settings
 from hedgerow.paper.paper_runs import PaperRuns
@@ -32,13 +31,13 @@ def report(directory: str | Path, say: Callable[[str], None] = lambda _: None) -
         say(problem)
     if not found.rows:
         raise InputError(f"{out / results.FILE} has no results; run `hedgerow paper --out {directory}` first")
-    book = PaperRuns.of(found)
-    writer = Writer(book, out)
+    runs = PaperRuns.of(found)
+    writer = Writer(runs, out)
     under = list(sections(writer))
-    options = [sheet for family in FAMILIES if (sheet := settings.options(book, family))]
-    facts = Facts(settings.facts(book, out))
-    head = Section("What was run", [facts, *map(writer.sheet, options), _Contents(under)])
-    return write(out / FILE, page(TITLE, LEAD, [head, *under], {}, CSS)).resolve()
+    options = [table for family in FAMILIES if (table := settings.options(runs, family))]
+    facts = Facts(settings.facts(runs, out))
+    head = Section("What was run", [facts, *map(writer.table, options), _Contents(under)])
+    return write(out / FILE, page(TITLE, LEAD, [head, *under], {})).resolve()
 
 
 @dataclass(frozen=True)

@@ -29,11 +29,11 @@ def sections(w: Writer[PaperRuns]) -> Iterator[Section]:
     if has_table:
         yield Section("Theory", _theory(w), "theory")
         yield Section("Statistics", _statistics(w), "statistics")
-        yield Section("Time", [w.sheet(tables.seconds(w.runs, what)) for what in ("offline", "online")], "time")
+        yield Section("Time", [w.table(tables.seconds(w.runs, what)) for what in ("offline", "online")], "time")
 
 
 def _table(w: Writer[PaperRuns]) -> list[Part]:
-    parts: list[Part] = [w.sheet(tables.mistakes(w.runs))]
+    parts: list[Part] = [w.table(tables.mistakes(w.runs))]
     if agreement := findings.agreement(w.runs):
         parts += [
             w.picture(
@@ -60,15 +60,15 @@ def _differences(w: Writer[PaperRuns]) -> list[Part]:
         parts += [Text("Known without any run:"), Findings(facts)]
     if w.runs.has("ablation"):
         causes = differences.causes(w.runs)
-        parts += [w.sheet(causes)] if causes else []
-        parts += [w.sheet(sheet) for sheet in differences.ablation(w.runs)]
+        parts += [w.table(causes)] if causes else []
+        parts += [w.table(table) for table in differences.ablation(w.runs)]
     else:
         parts.append(missing(w, "ablation", "Each option switched alone, to find the causes, was not run."))
     closest = [s for m in differences.HOMOTL if (s := differences.closest_definition(w.runs, m))]
     if closest:
         parts.append(Findings(closest))
-        sheets = [differences.definitions(w.runs, m) for m in differences.HOMOTL]
-        parts += [w.sheet(sheet) for sheet in sheets if sheet]
+        found = [differences.definitions(w.runs, m) for m in differences.HOMOTL]
+        parts += [w.table(table) for table in found if table]
     else:
         parts.append(missing(w, "definitions", "Other definitions of HomOTL-I and HomOTL-II were not run."))
     return parts
@@ -109,7 +109,7 @@ def _sensitivity(w: Writer[PaperRuns]) -> list[Part]:
                 "Mistake rate of all methods against C, a panel for each task.",
                 "Means over the orders, bands of one standard deviation (the paper's Fig. 4, for all tasks).",
             ),
-            w.sheet(tables.sensitivity(w.runs, "sensitivity-C", "C", figures.value_of)),
+            w.table(tables.sensitivity(w.runs, "sensitivity-C", "C", figures.value_of)),
         ]
     else:
         parts.append(missing(w, "sensitivity-C", "The sensitivity to C was not run."))
@@ -121,7 +121,7 @@ def _sensitivity(w: Writer[PaperRuns]) -> list[Part]:
                 "Mistake rate against the number of labels between two updates of A.",
                 "Means over the orders, bands of one standard deviation (the paper's Fig. 5).",
             ),
-            w.sheet(tables.sensitivity(w.runs, "sensitivity-Tw", "T_w", figures.value_of)),
+            w.table(tables.sensitivity(w.runs, "sensitivity-Tw", "T_w", figures.value_of)),
         ]
     else:
         parts.append(missing(w, "sensitivity-Tw", "The sensitivity to T_w was not run."))
@@ -139,7 +139,7 @@ def _refresh(w: Writer[PaperRuns]) -> list[Part]:
             "Points gained by updating A, for each task and rule for classes not seen yet.",
             "Mistake rate without any update minus the rate with it: right of the line, updating helps.",
         ),
-        w.sheet(tables.refresh(w.runs)),
+        w.table(tables.refresh(w.runs)),
     ]
 
 
@@ -147,11 +147,11 @@ def _inputs(w: Writer[PaperRuns]) -> list[Part]:
     if not w.runs.has("inputs"):
         return [missing(w, "inputs", "The table with the same preprocessing for every method was not run.")]
     variants = [v for v in ("centred", "zscore+unit") if v in w.runs.variants("inputs")]
-    return [Findings(findings.inputs(w.runs)), *(w.sheet(tables.inputs(w.runs, variant)) for variant in variants)]
+    return [Findings(findings.inputs(w.runs)), *(w.table(tables.inputs(w.runs, variant)) for variant in variants)]
 
 
 def _theory(w: Writer[PaperRuns]) -> list[Part]:
-    parts: list[Part] = [Findings(theory_section.sentences(w.runs)), w.sheet(theory_section.summary(w.runs))]
+    parts: list[Part] = [Findings(theory_section.sentences(w.runs)), w.table(theory_section.summary(w.runs))]
     parts.append(
         w.picture(
             "counter-example",
@@ -161,7 +161,7 @@ def _theory(w: Writer[PaperRuns]) -> list[Part]:
             "guarantees of their own.",
         )
     )
-    parts.append(w.sheet(theory_section.table(w.runs)))
+    parts.append(w.table(theory_section.table(w.runs)))
     if not w.runs.has("mixers"):
         parts.append(missing(w, "bound", "Mixers with a guarantee (vote, simplex scores, log-loss) were not run."))
     return parts
@@ -171,7 +171,7 @@ def _statistics(w: Writer[PaperRuns]) -> list[Part]:
     ranking = comparisons.ranking(w.runs)
     parts: list[Part] = [Findings(comparisons.sentences(w.runs, ranking))]
     if len(w.runs.methods()) > 1:
-        parts.append(w.sheet(comparisons.within_tasks(w.runs)))
+        parts.append(w.table(comparisons.within_tasks(w.runs)))
     if ranking is not None:
         parts += [
             w.picture(
@@ -181,6 +181,6 @@ def _statistics(w: Writer[PaperRuns]) -> list[Part]:
                 "Mean ranks over the tasks, the best on the left; a bar joins methods that Nemenyi's test cannot tell "
                 "apart.",
             ),
-            w.sheet(comparisons.ranks(w.runs, ranking)),
+            w.table(comparisons.ranks(w.runs, ranking)),
         ]
     return parts

@@ -73,7 +73,7 @@ def _held_back(title: str, share: float) -> Scenario:
     late, absent = appearing_late(share), only_in_target(share)
     if title == "late":
         return late
-    return absent if title == "only in the target" else lambda scene: late(absent(scene))
+    return absent if title == "only in the target" else lambda task: late(absent(task))
 
 
 def _sources() -> Study:
