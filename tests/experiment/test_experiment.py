@@ -142,6 +142,13 @@ def test_figures_name_every_line(rows: list[Row], theme: plots.Theme) -> None:
     assert plots.svg(figures[1]) == again  # no date, no random ids
 
 
+def test_the_axis_of_running_mistakes_ends_where_the_curves_end(rows: list[Row]) -> None:
+    low = [row | {"curve": [round(0.05 * seen) for seen in row["instances"]]} for row in rows]
+    top = max(100 * max(np.array(row["curve"]) / row["labels"]) for row in low)
+    for axes in plots.running_mistakes({"a": low, "b": low}).axes:
+        assert axes.get_ylim() == (0, pytest.approx(top, rel=0.1))
+
+
 def test_labels_never_overlap(rng: np.random.Generator) -> None:
     for _ in range(20):
         heights = rng.random(8).tolist()

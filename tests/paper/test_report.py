@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
+import re
+from html import escape
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from hedgerow.experiment.results import Results
@@ -14,10 +17,12 @@ from hedgerow.experiment.summaries import summarise
 from hedgerow.experiment.tables import signed
 from hedgerow.paper import comparisons, differences, figures, findings, settings, tables, theory_section
 from hedgerow.paper.experiments import C_VALUES, TW_VALUES
-from hedgerow.paper.paper_runs import PaperRuns
+from hedgerow.paper.paper_runs import PaperRuns, far_cells
 from hedgerow.paper.published import METHODS, TABLE
 from hedgerow.paper.report import report
 from hedgerow.paper.tasks import TASKS
+from hedgerow.paper.theory import theorem_bound
+from hedgerow.paper.verdict import verdict
 
 from .conftest import made_row
 
@@ -29,7 +34,7 @@ def runs_of(rows: list[Row]) -> PaperRuns:
     return PaperRuns.of(Results(rows, []))
 
 
-def published_rows(task: str = "dslr", shift: float = 0.0, orders: int = 4, **more: Any) -> list[Row]:
+def published_rows(task: str = "dslr", shift: float = 0.0, orders: int = 6, **more: Any) -> list[Row]:
     """Rows whose means are the published ones plus a shift in points, with little spread."""
     return [
         made_row("table", task, m, trial=k, mistakes=round(10 * (TABLE[task][m][0] + shift)) + k % 2, **more)
@@ -43,7 +48,55 @@ def test_a_cell_that_agrees_is_not_marked_and_one_far_away_is() -> None:
     rows = tables.mistakes(runs).rows
     assert not any("far" in value.mark for value in rows[0])
     assert all("far" in value.mark for value in rows[1][1:])
-    assert [task.name for task, _, _ in differences.far_cells(runs)] == ["webcam"] * len(METHODS)
+    assert [task.name for task, _, _ in far_cells(runs)] == ["webcam"] * len(METHODS)
+
+
+def test_a_cell_of_few_orders_is_not_judged_by_their_spread() -> None:
+    few = runs_of(published_rows(shift=20, orders=4))
+    assert not any("far" in value.mark for value in tables.mistakes(few).rows[0])
+    assert "nothing is marked" in tables.mistakes(few).note
+    assert list(far_cells(few)) == []
+    same = [row | {"mistakes": 400} for row in published_rows(orders=5)]  # no spread, but from enough orders
+    assert all("far" in value.mark for value in tables.mistakes(runs_of(same)).rows[0][1:])
+
+
+def test_the_verdict_is_computed_from_the_rows() -> None:
+    rows = published_rows() + published_rows("webcam", shift=20)
+    said = verdict(runs_of(rows))
+    assert said.startswith("7 methods on 2 tasks, 6 orders of each stream.")
+    ours = np.mean([100 * row["mistakes"] / row["n"] for row in rows if row["method"] == "oddm"])
+    off = np.mean([100 * row["mistakes"] / row["n"] - TABLE[row["task"]][row["method"]][0] for row in rows])
+    broken = sum(row["mistakes"] > theorem_bound(310, 2) for row in rows)
+    assert 0 < broken < len(rows)
+    assert (
+        f"HomOTL-ODDM makes the fewest mistakes on 1 of 2 tasks and {ours:.2f} % on average (published: 24.63 %)"
+        in said
+    )
+    assert f"Our means lie {off:.2f} points from the published ones on average; 7 of 14 differ" in said
+    assert f"broken in {broken} of {len(rows)} runs" in said
+    assert "The table of mistakes was not run" in verdict(runs_of(refresh_rows(3, 2, 2, 1)))
+
+
+def test_the_page_starts_with_the_verdict_and_ends_with_what_was_run(tmp_path: Path) -> None:
+    rows = published_rows()
+    (tmp_path / "results.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    page = report(tmp_path).read_text(encoding="utf-8")
+    titles = re.findall(r"<h2>([^<]*)</h2>", page)
+    assert titles[:2] == ["In short", "Table of mistakes"]
+    assert titles[-1] == "What was run"
+    assert escape(verdict(runs_of(rows))) in page
+
+
+def test_panels_that_show_the_same_have_one_scale_and_fit_what_they_show() -> None:
+    rows = published_rows() + published_rows("webcam")
+    rows = [row | {"curve_at": [500, 1000], "curve": [30, 50]} for row in rows]
+    panels = figures.agreement(runs_of(rows)).axes
+    assert len({axes.get_xlim() for axes in panels}) == 1
+    assert panels[0].get_xlim()[0] == 0
+    for axes in figures.curves(runs_of(rows)).axes:
+        low, high = axes.get_ylim()
+        assert low == 0
+        assert 6 < high < 8  # the highest point is at 6 %
 
 
 def test_the_average_is_of_the_tasks_that_were_run() -> None:
@@ -131,7 +184,7 @@ def test_sentences_on_inputs_follow_the_numbers() -> None:
 
 
 def test_orders_of_one_split_are_not_sold_as_more() -> None:
-    said = comparisons.sentences(runs_of(published_rows()), None)
+    said = comparisons.sentences(runs_of(published_rows(orders=4)), None)
     assert "It says nothing about another split" in said[0]
     assert "cannot fall below 0.05" in said[1]
     two = comparisons.sentences(runs_of(published_rows() + published_rows(split=1)), None)

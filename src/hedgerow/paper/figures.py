@@ -10,7 +10,7 @@ import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.evaluate.folds import Row
-from hedgerow.evaluate.plots import Theme, colour_of, draw_line, label_ends, marks_of, style
+from hedgerow.evaluate.plots import Theme, colour_of, draw_line, from_zero, label_ends, marks_of, style
 from hedgerow.experiment.summaries import rate, summarise
 from hedgerow.paper.paper_runs import PaperRuns, published_cell
 from hedgerow.paper.tables import RULES, refresh_rows
@@ -37,9 +37,10 @@ def curves(runs: PaperRuns, theme: Theme = "light") -> Figure:
                 rates = 100 * _matrix(rows, "curve", len(at)) / at
                 _band(axes, at, rates, runs.styles()[method], colours)
                 axes.set_xlim(0, at[-1])
-        axes.set_ylim(0, 100)
 
-    return _panels(runs, runs.tasks(), runs.methods(), draw, "instances of the stream", "mistakes so far, %", theme)
+    figure = _panels(runs, runs.tasks(), runs.methods(), draw, "instances of the stream", "mistakes so far, %", theme)
+    from_zero(figure.axes)
+    return figure
 
 
 def discrepancy(runs: PaperRuns, theme: Theme = "light") -> Figure:
@@ -71,7 +72,9 @@ def sensitivity_C(runs: PaperRuns, theme: Theme = "light") -> Figure:
         for method in runs.methods(group):
             _swept(axes, runs, group, task, method, runs.styles()[method], colours)
 
-    return _panels(runs, runs.tasks(group), runs.methods(group), draw, "C", "mistakes, %", theme)
+    figure = _panels(runs, runs.tasks(group), runs.methods(group), draw, "C", "mistakes, %", theme)
+    from_zero(figure.axes)
+    return figure
 
 
 def sensitivity_Tw(runs: PaperRuns, theme: Theme = "light") -> Figure:
@@ -133,7 +136,7 @@ def agreement(runs: PaperRuns, theme: Theme = "light") -> Figure:
         figure = _figure((1.2 + 2.3 * width, 0.8 + lines * (1.0 + 0.24 * len(tasks))))
         shared: Any = None
         for i, method in enumerate(methods, start=1):
-            shared = axes = figure.add_subplot(lines, width, i, sharey=shared)
+            shared = axes = figure.add_subplot(lines, width, i, sharex=shared, sharey=shared)
             for k, task in enumerate(tasks):
                 rows, paper = runs.rows_of("table", task.name, method), published_cell(task.name, method)
                 if rows:
@@ -151,6 +154,7 @@ def agreement(runs: PaperRuns, theme: Theme = "light") -> Figure:
             if i > len(methods) - width:
                 axes.set_xlabel("mistakes, %")
         shared.set_ylim(len(tasks) - 0.4, -0.6)
+        shared.set_xlim(left=0)
         handles = dict(zip(*reversed(shared.get_legend_handles_labels()), strict=True))
         _legend(figure, (list(handles.values()), list(handles)), 2)
         return figure

@@ -138,7 +138,7 @@ def agreement(runs: PaperRuns) -> list[str]:
         if found:
             worst = max(found, key=lambda pair: abs(pair[0]))
             mean = np.mean([abs(miss) for miss, _ in found])
-            out.append(
-                f"{runs.titles[method]}: {mean:.2f} points off on average, most on {worst[1]} ({signed(worst[0])})."
-            )
+            off = f"{mean:.2f} points from the published means on average, most on {worst[1]} ({signed(worst[0])})"
+            one = f"{signed(worst[0])} points from the published mean on {worst[1]}"
+            out.append(f"{runs.titles[method]}: {off if len(found) > 1 else one}.")
     return out

@@ -10,6 +10,8 @@ from hedgerow.experiment.summaries import Cell, RunIndex, rate, summarise
 from hedgerow.paper import published
 from hedgerow.paper.tasks import TASKS, Task
 
+ENOUGH_ORDERS = 5  # of a split: the spread of fewer may be zero by chance
+
 
 class PaperRuns(RunIndex):
     """The rows of `hedgerow paper`; without a group, those of the table are meant."""
@@ -45,10 +47,15 @@ def published_cell(task: str, method: str) -> tuple[float, float] | None:
     return published.TABLE.get(task, {}).get(method)
 
 
+def judged(cell: Cell) -> bool:
+    """Whether a cell has orders enough that its spread says something."""
+    return cell.orders // cell.splits >= ENOUGH_ORDERS
+
+
 def far(cell: Cell, task: str, method: str) -> bool:
     """Whether our mean differs from the published one by more than both spreads together."""
     paper = published_cell(task, method)
-    return paper is not None and abs(cell.mean - paper[0]) > cell.spread + paper[1]
+    return paper is not None and judged(cell) and abs(cell.mean - paper[0]) > cell.spread + paper[1]
 
 
 def far_cells(runs: PaperRuns) -> Iterator[tuple[Task, str, Cell]]:

@@ -9,12 +9,13 @@ from pathlib import Path
 
 from hedgerow.core.errors import InputError
 from hedgerow.experiment import results
-from hedgerow.experiment.page import Facts, Section, page, write
+from hedgerow.experiment.page import Facts, Section, Text, page, write
 from hedgerow.experiment.writer import FILE, Writer
 from hedgerow.paper import settings
 from hedgerow.paper.paper_runs import PaperRuns
 from hedgerow.paper.sections import sections
 from hedgerow.paper.tasks import FAMILIES
+from hedgerow.paper.verdict import verdict
 
 TITLE = "HomOTL-ODDM, reproduced"
 LEAD = (
@@ -35,9 +36,9 @@ def report(directory: str | Path, say: Callable[[str], None] = lambda _: None) -
     writer = Writer(runs, out)
     under = list(sections(writer))
     options = [table for family in FAMILIES if (table := settings.options(runs, family))]
-    facts = Facts(settings.facts(runs, out))
-    head = Section("What was run", [facts, *map(writer.table, options), _Contents(under)])
-    return write(out / FILE, page(TITLE, LEAD, [head, *under], {})).resolve()
+    run = Section("What was run", [Facts(settings.facts(runs, out)), *map(writer.table, options)], "run")
+    head = Section("In short", [Text(verdict(runs)), _Contents([*under, run])])
+    return write(out / FILE, page(TITLE, LEAD, [head, *under, run], {})).resolve()
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hedgerow.experiment.page import Part, Section, Text
+from hedgerow.experiment.summaries import summarise
 from hedgerow.experiment.tables import Findings, Missing
 from hedgerow.experiment.writer import Writer
 from hedgerow.paper import comparisons, diagram, differences, figures, findings, settings, tables, theory_section
-from hedgerow.paper.paper_runs import PaperRuns
+from hedgerow.paper.paper_runs import ENOUGH_ORDERS, PaperRuns, judged
 
 
 def missing(w: Writer[PaperRuns], part: str, what: str) -> Missing:
@@ -54,6 +55,8 @@ def _differences(w: Writer[PaperRuns]) -> list[Part]:
         cells = "1 cell differs" if len(marked) == 1 else f"{len(marked)} cells differ"
         parts += [Text(f"{cells} from the published mean by more than both deviations together.")]
         parts += [Findings(marked)]
+    elif not any(judged(summarise(rows)) for key, rows in w.runs.cells() if key[0] == "table"):
+        parts += [Text(f"Which cells differ is not judged: that takes at least {ENOUGH_ORDERS} orders of a stream.")]
     else:
         parts += [Text("No cell differs from the published mean by more than both deviations together.")]
     if facts := differences.facts(w.runs):

@@ -1,4 +1,4 @@
-"""What was run, read off the rows: the head of the report, the options of every method, the command for a part."""
+"""What was run, read off the rows: the end of the report, the options of every method, the command for a part."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def readings(runs: PaperRuns) -> list[str]:
 
 
 def facts(runs: PaperRuns, out: Path) -> dict[str, str]:
-    """The head of the report."""
+    """What was run, for the end of the report."""
     table = [row for row in runs.rows if row["group"] == "table"]
     rows = table or list(runs.rows)
     trials = sorted({row["trial"] for row in rows})

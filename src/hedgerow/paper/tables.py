@@ -9,7 +9,7 @@ import numpy as np
 
 from hedgerow.experiment.summaries import Cell, summarise
 from hedgerow.experiment.tables import Table, Value, values
-from hedgerow.paper.paper_runs import PaperRuns, far, published_cell
+from hedgerow.paper.paper_runs import ENOUGH_ORDERS, PaperRuns, far, judged, published_cell
 from hedgerow.paper.tasks import Task
 
 RULES = ("fixed", "zero", "skip", "shrink")
@@ -73,10 +73,14 @@ def _mistakes_note(runs: PaperRuns, cells: dict[tuple[str, str], Cell]) -> str:
     spread = f"mean ± standard deviation over {over}"
     if splits > 1:
         spread = f"mean ± deviation over {over} within a split ± deviation of the means of {splits} splits"
+    marks = (
+        "†, shaded amber: differs from the published mean by more than both deviations together; see Differences."
+        if any(map(judged, cells.values()))
+        else f"With fewer than {ENOUGH_ORDERS} orders nothing is marked as different from the published mean."
+    )
     return (
         f"First ours, {spread}; then, below or in brackets, as published (20 orders; the average is of the same "
-        "tasks). Shaded green: the lowest of the row. †, shaded amber: differs from the published mean by more than "
-        "both deviations together; see Differences."
+        f"tasks). Shaded green: the lowest of the row. {marks}"
     )
 
 
