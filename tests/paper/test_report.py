@@ -74,6 +74,7 @@ def test_the_verdict_is_computed_from_the_rows() -> None:
     )
     assert f"Our means lie {off:.2f} points from the published ones on average; 7 of 14 differ" in said
     assert f"broken in {broken} of {len(rows)} runs" in said
+    assert "holds in 7 runs" in verdict(runs_of([made_row("table", "dslr", m) for m in METHODS]))
     assert "The table of mistakes was not run" in verdict(runs_of(refresh_rows(3, 2, 2, 1)))
 
 

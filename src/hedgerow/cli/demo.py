@@ -7,7 +7,7 @@ and that of our own learner. Both are the reading of the released code; they dif
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 READING = "authors"
 SETTINGS = {"as published": "row-minmax+unit", "our input": "+".join(OWN_STEPS)}  # the preprocessing of each
 TITLES = {name: METHODS[name].title for name in METHODS}
-LAST = "oddm"  # the method whose inner life is shown: few experts, and their weights move
+LAST = "oddm"  # the method whose weights and discrepancy are drawn: it has few experts, and their weights move
 SEED = 0
 
 
@@ -91,21 +91,21 @@ def _pictures(result: Demo, out: Path) -> dict[str, page.Picture]:
     published = next(iter(result.rows.values()))
     aligned = [row for row in published if row["method"] in ("oddm-fixed", LAST)]
     first = next(row for row in published if row["method"] == LAST)
-    drawn: dict[str, tuple[Callable[[plots.Theme], Figure], str, str]] = {
+    drawn: dict[str, tuple[Figure, str, str]] = {
         "running-mistakes": (
-            lambda theme: plots.running_mistakes(result.rows, TITLES, theme),
+            plots.running_mistakes(result.rows, TITLES),
             "Running mistake rate of all methods along the stream, in two panels.",
             "Mistakes so far in percent of the instances so far; lines are means over the orders, bands one standard "
             "deviation. Left: as published. Right: square roots, then every domain about its own mean.",
         ),
         "expert-weights": (
-            lambda theme: plots.expert_weights(first, f"{TITLES[LAST]}, as published, first order", theme),
+            plots.expert_weights(first, f"{TITLES[LAST]}, as published, first order"),
             "Stacked weights of the experts along the stream.",
             "Who is trusted when. 'source x' (hatched) is the frozen classifier of source x, 'target via x' the one "
             "that learns from the stream in the space aligned with x.",
         ),
         "discrepancy": (
-            lambda theme: plots.discrepancies(aligned, TITLES, "mean over the sources, as published", theme),
+            plots.discrepancies(aligned, TITLES, "mean over the sources, as published"),
             "Discrepancy between target and sources along the stream on a log scale.",
             "Sum of squared distances between the overall and class means of target and source in the aligned space "
             "(the target's by the labels seen so far); bands reach from the lowest to the highest order. It is "
@@ -113,10 +113,10 @@ def _pictures(result: Demo, out: Path) -> dict[str, page.Picture]:
         ),
     }
     pictures = {}
-    for name, (draw, alt, caption) in drawn.items():
-        figure = draw("light")
+    for name, (figure, alt, caption) in drawn.items():
         figure.savefig(out / f"{name}.png", dpi=150, bbox_inches="tight")
-        pictures[name] = page.Picture(plots.svg(figure), plots.svg(draw("dark")), alt, caption)
+        light = plots.svg(figure)
+        pictures[name] = page.Picture(light, plots.darkened(light), alt, caption)
     return pictures
 
 
@@ -152,9 +152,10 @@ def _page(result: Demo, pictures: dict[str, page.Picture], n_orders: int) -> str
     warmup = 0 if task.warmup is None else len(task.warmup)
     sources = ", ".join(source.name for source in task.sources)
     lead = (
-        f"Handwritten digits from a scanner never seen before ('{task.name}') arrive one by one. Four other scanners' "
-        f"labelled digits ({sources}) and {warmup} unlabelled ones of the new scanner are known in advance. "
-        "Each method predicts a digit, is then told its label, and learns."
+        "Real handwritten digits (scikit-learn's images of 8 x 8 pixels), dealt out to five domains that differ by a "
+        f"computed distortion. Digits of the domain '{task.name}' arrive one by one; labelled ones of the four others "
+        f"({sources}) and {warmup} unlabelled ones of '{task.name}' are known in advance. Each method predicts a digit, "
+        "is then told its label, and learns."
     )
     sections: Sequence[page.Section] = [
         page.Section("Mistakes and time", [table(result), page.Text(MEANING)]),
@@ -174,7 +175,7 @@ def _page(result: Demo, pictures: dict[str, page.Picture], n_orders: int) -> str
 
 
 MEANING = (
-    "Read the columns separately: both show the same methods on the same instances and differ only in what "
-    "happens to the features before anything else. An advantage in the left column that is gone in the right "
-    "one is one that the input alone gives as well."
+    "Both columns show the same methods on the same instances; they differ only in how the features are scaled before "
+    "anything else. Where a method leads in the left column and not in the right one, scaling the input better gives "
+    "the others the same advantage."
 )
