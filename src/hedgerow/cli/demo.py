@@ -154,8 +154,8 @@ def _page(result: Demo, pictures: dict[str, page.Picture], n_orders: int) -> str
     lead = (
         "Real handwritten digits (scikit-learn's images of 8 x 8 pixels), dealt out to five domains that differ by a "
         f"computed distortion. Digits of the domain '{task.name}' arrive one by one; labelled ones of the four others "
-        f"({sources}) and {warmup} unlabelled ones of '{task.name}' are known in advance. Each method predicts a digit, "
-        "is then told its label, and learns."
+        f"({sources}) and {warmup} unlabelled ones of '{task.name}' are known in advance. Each method predicts a "
+        "digit, is then told its label, and learns."
     )
     sections: Sequence[page.Section] = [
         page.Section("Mistakes and time", [table(result), page.Text(MEANING)]),

@@ -1,4 +1,4 @@
-"""Rows of finished runs, folded into the numbers that tables and plots show."""
+"""Rows of finished runs, summarised as the numbers that tables and plots show."""
 
 from __future__ import annotations
 

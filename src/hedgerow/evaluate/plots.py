@@ -54,7 +54,7 @@ def style(theme: Theme = "light") -> Iterator[dict[str, str]]:
 def running_mistakes(
     panels: Mapping[str, Sequence[Row]], titles: Mapping[str, str] | None = None, theme: Theme = "light"
 ) -> Figure:
-    """Running mistake rate of every method: mean over the orders, a band of one standard deviation; a panel a group."""
+    """Running mistake rate of every method: means over the orders, bands of one deviation; a panel for each group."""
     with style(theme) as colours:
         figure = _figure(len(panels))
         shared: Any = None
@@ -209,7 +209,7 @@ def marks_of(j: int) -> dict[str, Any]:
 
 
 def _domain(expert: str) -> str:
-    """The domain an expert's name speaks of: one colour for both its experts."""
+    """The domain in an expert's name: both experts of a domain share its colour."""
     return expert.removeprefix("source ").removeprefix("target via ")
 
 

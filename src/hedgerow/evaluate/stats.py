@@ -31,7 +31,7 @@ ALPHA = 0.05
 
 @dataclass(frozen=True)
 class Rates:
-    """Mistake rates: a row a block (an order, or a task), a column a method. Smaller is better.
+    """Mistake rates: one row for each block (an order or a task), one column for each method. Smaller is better.
 
     >>> Rates(("pa", "oddm"), np.array([[0.5, 0.2], [0.4, 0.3]])).column("oddm")
     array([0.2, 0.3])
@@ -111,7 +111,7 @@ def wilcoxon(rates: Rates, first: str, second: str) -> Pair:
 
 
 def _signed_rank_p(doubled: Array, lesser: int) -> float:
-    """2 P(R <= lesser), R the sum of a random half of the ranks, by counting subsets (or by the normal law)."""
+    """2 P(R <= lesser), R the sum of the ranks that random signs make positive: counted, or by the normal law."""
     if len(doubled) > EXACT:
         from scipy.stats import norm
 
@@ -172,7 +172,7 @@ class Ranking:
         return [(self.names[i], float(self.mean_ranks[i])) for i in order]
 
     def cliques(self) -> list[tuple[str, ...]]:
-        """Largest groups whose mean ranks lie less than a critical difference apart: the bars of a diagram."""
+        """The largest groups of methods whose mean ranks lie within one critical difference: the bars of a diagram."""
         ordered = self.ordered
         found: list[tuple[int, int]] = []
         for i in range(len(ordered)):

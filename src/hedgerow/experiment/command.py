@@ -6,9 +6,10 @@ import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from hedgerow.core.errors import InputError
-from hedgerow.experiment import results
+from hedgerow.experiment import engine, results
 from hedgerow.methods import METHODS, RECIPES
 
 COMMANDS = "commands.txt"
@@ -63,6 +64,52 @@ def check_directory(out: Path, resume: bool, reading: str, say: Say) -> None:
         raise InputError(
             f"{out} holds {len(found.rows)} results already; pass --resume to go on, or another folder with --out"
         )
+
+
+class FolderOptions(Protocol):
+    """What a command must be told that fills a folder with results."""
+
+    @property
+    def out(self) -> Path:
+        """The folder."""
+        ...
+
+    @property
+    def jobs(self) -> int:
+        """Processes; -1 takes every core."""
+        ...
+
+    @property
+    def data_dir(self) -> str | None:
+        """Where the data sets are."""
+        ...
+
+    @property
+    def plugins(self) -> tuple[str, ...]:
+        """Python files that register methods."""
+        ...
+
+
+def run_and_report(
+    units: Sequence[engine.Unit],
+    rows: engine.Rows,
+    report: Callable[[Path], Path],
+    options: FolderOptions,
+    arguments: Sequence[str],
+    say: Say,
+    tell: Tell,
+) -> Outcome:
+    """Run what is not in the folder yet, then write the report. `arguments` are the command's, to be shown again."""
+
+    def make() -> Path:
+        new = engine.run(
+            units, rows, options.out, jobs=options.jobs, data_dir=options.data_dir, plugins=options.plugins,
+            progress=lambda p: tell(p.done, p.total, "runs") if p.total else None,
+        )  # fmt: skip
+        say(done(new, sum(unit.orders for unit in units) - new))
+        return report(options.out)
+
+    return attempt(options.out, arguments, say, make)
 
 
 def done(new: int, kept: int) -> str:

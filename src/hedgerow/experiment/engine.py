@@ -1,4 +1,4 @@
-"""Run units in parallel, with progress, resumable; every row is on disk before it is counted."""
+"""Run units in parallel and report progress; each row is on disk before it is counted, so a run can be resumed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Progress:
 
     @property
     def left(self) -> float:
-        """Seconds left, if the rest is like what is done."""
+        """Estimated seconds left, if the rest takes as long as what is done."""
         return self.seconds / self.done * (self.total - self.done) if self.done else float("nan")
 
 
@@ -139,7 +139,7 @@ def _run_chunk(
 
 @cache
 def _belong_to(owner: int) -> None:
-    """A worker leaves Ctrl-C to its owner, and ends soon after it: a killed run leaves nobody behind who writes on."""
+    """A worker ignores Ctrl-C, which its owner handles, and ends soon after its owner: nobody writes after a kill."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def watch() -> None:

@@ -78,7 +78,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Facts:
-    """Names and what they stand for: what somebody needs to run it again."""
+    """A table of names and values: what somebody needs to know to run it again."""
 
     facts: Mapping[str, str]
 

@@ -89,11 +89,6 @@ class Checkpoint:
     predictions: Array
     seconds: float
 
-    @property
-    def mistake_rate(self) -> float:
-        """Mistakes per labelled instance so far; NaN before the first label."""
-        return self.mistakes / self.labelled if self.labelled else float("nan")
-
 
 def prequential(model: OnlineModel, X: Matrix, y: Any, ends: Sequence[int] | None = None) -> Iterator[Checkpoint]:
     """Run a fitted model over a stream; yield after each of the `ends`, where the caller may look at the model.

@@ -43,7 +43,7 @@ def append(directory: str | Path, row: Mapping[str, Any]) -> None:
 
 
 def read(directory: str | Path) -> Results:
-    """All rows, the last one where a run is there twice. A line that is no row is named by its number and left out."""
+    """All rows; of two rows of the same run, the later one. A line that is no row is reported and left out."""
     path = Path(directory) / FILE
     if not path.is_file():
         return Results([], [])
@@ -62,7 +62,7 @@ def read(directory: str | Path) -> Results:
 
 
 def _checked(row: Any) -> dict[str, Any]:
-    """A row that every table can be folded over, or an error."""
+    """The row, if it has all that the tables need; else an error that says what is missing."""
     if not isinstance(row, dict):
         raise TypeError(f"{type(row).__name__}, not an object")
     missing = [name for name in (*KEY, *NUMBERS, *NEEDED) if name not in row]

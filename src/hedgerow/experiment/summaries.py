@@ -16,7 +16,7 @@ from hedgerow.methods import METHODS, RECIPES
 
 @dataclass(frozen=True)
 class Cell:
-    """Mistake rates in per cent: mean, standard deviation over orders within a split, and of the means of splits."""
+    """Mistake rates in per cent: the mean, its spread over orders within a split (`sd`) and over splits (`between`)."""
 
     mean: float
     sd: float

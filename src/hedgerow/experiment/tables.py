@@ -72,7 +72,7 @@ class Table:
         return (f"<h3>{escape(self.title)}</h3>" if self.title else "") + table
 
     def csv(self) -> str:
-        """Numbers one a line if there are records, else the cells.
+        """The records, one in each line; without any, the cells as they are shown.
 
         >>> print(Table("t", "T", ["task", "pa"], [[Value("dslr"), Value("50")]]).csv().strip())
         task,pa

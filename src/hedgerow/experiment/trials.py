@@ -54,7 +54,7 @@ def _nameless(domain: Domain) -> Domain:
 
 
 def orders(n: int, count: int, seed: int = 0) -> list[Array]:
-    """Presentation orders of n instances; the k-th depends on the seed and k alone, not on how many are asked for.
+    """Orders in which n instances arrive; the k-th depends on the seed and k alone, not on how many are asked for.
 
     >>> [o.tolist() for o in orders(4, 2)] == [o.tolist() for o in orders(4, 5)[:2]]
     True
@@ -140,7 +140,7 @@ def _run(
 
 @cache
 def _compile() -> None:
-    """Let the compiled loops be compiled or read from their cache before a clock runs, once a process."""
+    """Compile the loops, or read them from their cache, before a clock runs; once in each process."""
     X, y = np.eye(4), np.array([0, 1, 0, 1])
     classifier("paio", "general").fit(X, y).predict_then_learn(X, y)
 

@@ -21,7 +21,7 @@ R = TypeVar("R", bound=RunIndex)
 
 @dataclass
 class Writer(Generic[R]):
-    """Makes parts for the page from tables and figures, and saves each as files on the way."""
+    """Turns tables and figures into parts of the page, and saves each of them as files too."""
 
     runs: R
     out: Path

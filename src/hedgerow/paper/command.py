@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from hedgerow.core.errors import InputError
 from hedgerow.experiment import engine
-from hedgerow.experiment.command import Outcome, Say, Tell, attempt, check_directory, done, find_methods
+from hedgerow.experiment.command import Outcome, Say, Tell, check_directory, find_methods, run_and_report
 from hedgerow.paper import published
 from hedgerow.paper.experiments import Unit, check_reading, parts_of, units
 from hedgerow.paper.options import PaperOptions
@@ -17,7 +16,7 @@ from hedgerow.paper.tasks import find_tasks, with_data
 
 
 def plan(options: PaperOptions, say: Say) -> list[Unit]:
-    """Everything that can be wrong is found here, before anything is run or written."""
+    """Check every option, then list what is to be run: errors come before anything is run or written."""
     for plugin in options.plugins:
         engine.load_plugin(plugin)
     parts, tasks, methods = (
@@ -38,15 +37,5 @@ def plan(options: PaperOptions, say: Say) -> list[Unit]:
 
 
 def run(options: PaperOptions, arguments: Sequence[str], say: Say, tell: Tell) -> Outcome:
-    """Run what is not there yet and write the report. `arguments` are the command's own, to be repeated."""
-    work = plan(options, say)
-
-    def make() -> Path:
-        new = engine.run(
-            work, run_unit, options.out, jobs=options.jobs, data_dir=options.data_dir, plugins=options.plugins,
-            progress=lambda p: tell(p.done, p.total, "runs") if p.total else None,
-        )  # fmt: skip
-        say(done(new, sum(unit.orders for unit in work) - new))
-        return report(options.out)
-
-    return attempt(options.out, arguments, say, make)
+    """Run what is not in the folder yet and write the report. `arguments` are the command's, to be shown again."""
+    return run_and_report(plan(options, say), run_unit, report, options, arguments, say, tell)

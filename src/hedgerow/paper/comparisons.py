@@ -114,8 +114,8 @@ def sentences(runs: PaperRuns, found: Ranking | None) -> list[str]:
             f"With {orders * splits} paired runs Wilcoxon's test cannot fall below 0.05: run at least {TOO_FEW}."
         )
     out.append(
-        "Only the ranks over tasks speak about tasks that were not run, and they assume that these tasks are a fair "
-        "and independent draw; tasks of one family share their domains, so even that is generous."
+        "Only the ranks over tasks say something about tasks that were not run, and only if these tasks are a fair and "
+        "independent sample. Tasks of one family share their domains, so they are not quite independent."
     )
     return out
 

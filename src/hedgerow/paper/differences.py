@@ -44,15 +44,15 @@ KNOWN = {
     "pie": "The PIE images at hand went through JPEG, so their pixels are not the published ones: every PIE row may "
     "move for that reason alone, and no switch can show it.",
     "baselines": "The order of the source rows behind the published baselines is not known. Here each order "
-    "of the stream draws its own (reading 'table'), so what it does is part of our deviations.",
-    "homotl": "HomOTL-I and HomOTL-II are defined for two classes in their source; how the paper extended them to "
-    "several is not known. The definitions that were tried are in the table of definitions.",
+    "of the stream draws its own (reading 'table'), so our deviations include its effect.",
+    "homotl": "HomOTL-I and HomOTL-II were published for two classes; how the paper extended them to several is not "
+    "known. The definitions that were tried are in the table of definitions.",
 }
 
 
 @dataclass(frozen=True)
 class Switch:
-    """One option of a reading changed alone: where it brings a cell, and how far that is from the published mean."""
+    """One option changed, all others as in the table: the cell's mean then, and its distance from the published one."""
 
     variant: str
     mean: float
@@ -84,7 +84,7 @@ def switches(runs: PaperRuns, task: Task, method: str, cell: Cell) -> list[Switc
 
 
 def explain(runs: PaperRuns, task: Task, method: str, cell: Cell) -> str:
-    """One sentence or three on a marked cell, from the ablation's rows where they are there."""
+    """Sentences on a marked cell: how far off it is, and which single switch, if any was run, brings it closest."""
     paper = published_cell(task.name, method)
     assert paper is not None
     miss = cell.mean - paper[0]
@@ -134,7 +134,7 @@ def sentences(runs: PaperRuns) -> list[str]:
 
 
 def causes(runs: PaperRuns) -> Table | None:
-    """For each marked cell, how far off it is with each single switch; None without an ablation or marked cells."""
+    """Each marked cell's distance from the published mean under each single switch; None if there is none."""
     cells = [(t, m, c, found) for t, m, c in far_cells(runs) if (found := switches(runs, t, m, c))]
     if not cells:
         return None

@@ -42,7 +42,7 @@ class Unit:
 
 
 def parts_of(names: str) -> list[str]:
-    """Parts of the report by name, joined by commas; "all" is all.
+    """Parts of the report by name, joined by commas; "all" stands for every one.
 
     >>> parts_of("table,curves")
     ['table', 'curves']
@@ -59,7 +59,7 @@ def parts_of(names: str) -> list[str]:
 def units(
     parts: Sequence[str], tasks: Sequence[Task], methods: Sequence[str], reading: str, trials: int, splits: int
 ) -> list[Unit]:
-    """Every unit that these parts of the report fold over, each once.
+    """Every unit whose rows these parts of the report need, each once.
 
     >>> from hedgerow.paper.tasks import TASKS
     >>> len(units(["table", "curves"], [TASKS["dslr"]], ["pa", "oddm"], "table", 20, 1))
@@ -119,7 +119,7 @@ def _steps(task: Task, method: str, reading: str) -> tuple[str, ...]:
 
 
 def _ablation(task: Task, method: str, reading: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Each reading switched alone, away from what the table uses."""
+    """One option after the other changed from what the table uses, all others left alone."""
     base = _base(task, method, reading)
     other_lam = 0.1 if base["lam"] == 1.0 else 1.0
     other_every = 50 if base["refresh_every"] == 10 else 10
@@ -190,7 +190,7 @@ def _definitions(methods: Sequence[str]) -> Iterator[tuple[str, str, dict[str, A
 
 
 def check_reading(name: str) -> str:
-    """A reading's name, or the nearest."""
+    """The name, if there is such a reading; else an error that suggests the nearest one."""
     if name not in READINGS:
         raise unknown("reading", name, READINGS)
     return name

@@ -1,4 +1,4 @@
-"""The report's figures, each a pure fold over the rows: small multiples in one style, colours for every eye."""
+"""The report's figures, each computed from the rows alone: small panels in one style, colours for every eye."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RULE_LABELS = {"zero": "unseen classes at zero", "skip": "unseen classes skipped
 
 
 def curves(runs: PaperRuns, theme: Theme = "light") -> Figure:
-    """Running mistake rate of every method, a panel a task; bands of one standard deviation over the orders."""
+    """Running mistake rate of every method, one panel for each task; bands of one deviation over the orders."""
 
     def draw(axes: Axes, task: Task, colours: Mapping[str, str]) -> None:
         for method in runs.methods():
@@ -78,7 +78,7 @@ def sensitivity_C(runs: PaperRuns, theme: Theme = "light") -> Figure:
 
 
 def sensitivity_Tw(runs: PaperRuns, theme: Theme = "light") -> Figure:
-    """Mistake rate against the labels between two updates of A: a panel a method and family, a line a task."""
+    """Mistake rate against the labels between two updates of A: one panel a method and family, one line a task."""
     group = "sensitivity-Tw"
     families = [name for name in FAMILIES if any(task.family == name for task in runs.tasks(group))]
     panels = [(method, family) for method in runs.methods(group) for family in families]
@@ -100,7 +100,7 @@ def sensitivity_Tw(runs: PaperRuns, theme: Theme = "light") -> Figure:
 
 
 def refresh(runs: PaperRuns, theme: Theme = "light") -> Figure:
-    """Points that updating A takes off the mistake rate, for each rule and task; as given, and all domains centred."""
+    """By how many points updating A lowers the mistake rate, for each rule and task; domains as given, and centred."""
     tasks = runs.tasks("refresh")
     with style(theme) as colours:
         figure = _figure((9.4, 1.5 + 0.36 * len(tasks)))
@@ -179,7 +179,7 @@ def _band(axes: Axes, x: Array, values: Array, j: int, colours: Mapping[str, str
 def _swept(
     axes: Axes, runs: PaperRuns, group: str, task: Task, method: str, j: int, colours: Mapping[str, str]
 ) -> float:
-    """Rates against the value in the variant's name; the last mean."""
+    """Draw the rates against the value in each variant's name; return the mean at the largest value."""
     found = {
         value_of(variant): [rate(row) for row in rows]
         for variant in runs.variants(group)
@@ -212,7 +212,7 @@ def _panels(
     ylabel: str,
     theme: Theme,
 ) -> Figure:
-    """A panel a task under one legend of the methods."""
+    """One panel for each task under a common legend of the methods."""
     with style(theme) as colours:
         width = min(len(tasks), COLUMNS)
         lines = math.ceil(len(tasks) / width)

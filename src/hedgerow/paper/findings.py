@@ -23,7 +23,7 @@ SMALL = 0.25  # points: less is called no change
 
 
 def refresh(runs: PaperRuns) -> list[str]:
-    """Does updating A help, and how much of it is centring? One paragraph a family."""
+    """Does updating A help, and how much of the gain does centring alone give? Sentences for each family."""
     out = []
     for family, title in FAMILIES.items():
         tasks = [task for task in runs.tasks("refresh") if task.family == family and _complete(runs, task)]
@@ -88,7 +88,7 @@ def _share(title: str, update: float, update_centred: float, centring: float) ->
 
 
 def inputs(runs: PaperRuns) -> list[str]:
-    """How far the paper's method leads the best baseline under each scaling: over the tasks that have all of them."""
+    """How far the paper's method leads the best baseline under each scaling, over the tasks that were run with it."""
     baselines = [m for m in runs.methods("inputs") if m in published.METHODS[:5]]
     if not baselines or "oddm" not in runs.methods("inputs"):
         return []
@@ -115,7 +115,7 @@ def _lead(points: Array) -> str:
 
 
 def _leads(runs: PaperRuns, group: str, variant: str, tasks: Sequence[Task], baselines: Sequence[str]) -> Array:
-    """Best baseline minus ODDM, a task each."""
+    """For each task, the rate of the best baseline minus that of ODDM."""
     leads = []
     for task in tasks:
         cells = [runs.rows_of(group, task.name, m, variant) for m in (*baselines, "oddm")]

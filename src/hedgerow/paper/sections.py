@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from hedgerow.experiment.page import Part, Section, Text
 from hedgerow.experiment.summaries import summarise
@@ -10,6 +11,9 @@ from hedgerow.experiment.tables import Findings, Missing
 from hedgerow.experiment.writer import Writer
 from hedgerow.paper import comparisons, diagram, differences, figures, findings, settings, tables, theory_section
 from hedgerow.paper.paper_runs import ENOUGH_ORDERS, PaperRuns, judged
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def missing(w: Writer[PaperRuns], part: str, what: str) -> Missing:
@@ -103,32 +107,36 @@ def _stream(w: Writer[PaperRuns]) -> list[Part]:
 
 
 def _sensitivity(w: Writer[PaperRuns]) -> list[Part]:
-    parts: list[Part] = []
-    if w.runs.has("sensitivity-C"):
-        parts += [
-            w.picture(
-                "sensitivity-C",
-                figures.sensitivity_C(w.runs),
-                "Mistake rate of all methods against C, a panel for each task.",
-                "Means over the orders, bands of one standard deviation (the paper's Fig. 4, for all tasks).",
-            ),
-            w.table(tables.sensitivity(w.runs, "sensitivity-C", "C", figures.value_of)),
-        ]
-    else:
-        parts.append(missing(w, "sensitivity-C", "The sensitivity to C was not run."))
-    if w.runs.has("sensitivity-Tw"):
-        parts += [
-            w.picture(
-                "sensitivity-Tw",
-                figures.sensitivity_Tw(w.runs),
-                "Mistake rate against the number of labels between two updates of A.",
-                "Means over the orders, bands of one standard deviation (the paper's Fig. 5).",
-            ),
-            w.table(tables.sensitivity(w.runs, "sensitivity-Tw", "T_w", figures.value_of)),
-        ]
-    else:
-        parts.append(missing(w, "sensitivity-Tw", "The sensitivity to T_w was not run."))
-    return parts
+    over = "Means over the orders, bands of one standard deviation"
+    return [
+        *_swept(
+            w,
+            "C",
+            figures.sensitivity_C,
+            "Mistake rate of all methods against C, a panel for each task.",
+            f"{over} (the paper's Fig. 4, for all tasks).",
+        ),
+        *_swept(
+            w,
+            "Tw",
+            figures.sensitivity_Tw,
+            "Mistake rate against the number of labels between two updates of A.",
+            f"{over} (the paper's Fig. 5).",
+        ),
+    ]
+
+
+def _swept(
+    w: Writer[PaperRuns], option: str, draw: Callable[[PaperRuns], Figure], alt: str, caption: str
+) -> list[Part]:
+    """Figure and table of one option's values, or how to get them."""
+    group, name = f"sensitivity-{option}", option.replace("Tw", "T_w")
+    if not w.runs.has(group):
+        return [missing(w, group, f"The sensitivity to {name} was not run.")]
+    return [
+        w.picture(group, draw(w.runs), alt, caption),
+        w.table(tables.sensitivity(w.runs, group, name, figures.value_of)),
+    ]
 
 
 def _refresh(w: Writer[PaperRuns]) -> list[Part]:

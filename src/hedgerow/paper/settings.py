@@ -19,7 +19,7 @@ from hedgerow.paper.tasks import FAMILIES, TASKS
 
 
 def command(runs: PaperRuns, out: str | Path, what: Sequence[str] = ()) -> str:
-    """The command for parts of the report that fits the rows at hand; without parts, for all that is there."""
+    """The command that adds parts of the report to the rows at hand; without parts, the one that made them."""
     words = ["hedgerow", "paper"]
     if len(runs.tasks()) < len(TASKS):
         words += ["--tasks", ",".join(task.name for task in runs.tasks() or runs.any_tasks())]
@@ -100,7 +100,7 @@ def options(runs: PaperRuns, family: str) -> Table | None:
     names = dict.fromkeys(name for found in columns.values() for name in found)
     rows_ = [values([name, *(found.get(name, "–") for found in columns.values())]) for name in names]
     header = ["option", *(runs.titles[m] for m in columns)]
-    note = "Options that a method has no use for (an aligner's, for methods without one) are shown all the same."
+    note = "Options that a method does not use are listed too, for example an aligner's for a method without one."
     return Table(f"options-{family}", f"All options, {FAMILIES[family]}", header, rows_, note, folded=True)
 
 

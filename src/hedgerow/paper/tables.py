@@ -1,4 +1,4 @@
-"""The report's tables, each a pure fold over the rows."""
+"""The report's tables, each computed from the rows alone."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _marked_row(task: Task, methods: Sequence[str], cells: dict[tuple[str, str],
 
 
 def _average(tasks: Sequence[Task], method: str, cells: dict[tuple[str, str], Cell]) -> Value:
-    """Of the tasks that were run, ours and, of the same tasks, theirs."""
+    """Our average over the tasks that were run, and below it the published average over the same tasks."""
     if any((task.name, method) not in cells for task in tasks):
         return Value("–")
     paper = [published_cell(task.name, method) for task in tasks]

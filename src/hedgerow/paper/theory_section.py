@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 RATIO, BEST, LEARNED_RATIO = 4.0, 25, 100.0  # the counter-examples that are drawn
 CLAIM_TITLES = {
     "theorem": "the Theorem, on mistakes",
-    "theorem, loss": "the Theorem's bound, on the weighted loss, with another beta than it asks for",
+    "theorem, loss": "the Theorem's bound, on the weighted loss (with our beta, not the one it asks for)",
     "step": "Hedge's bound for the beta used, on mistakes",
     "hedge": "Hedge's bound for the beta used, on the weighted loss",
     "vote": "weighted vote",
@@ -46,7 +46,7 @@ def table(runs: PaperRuns) -> Table:
     header = ["task", "method", "claim", "M", "M_min", "bounded", "bound", "nearest", "broken"]
     note = (
         "Means over the runs: mistakes M, mistakes of the best expert M_min, the quantity that the claim bounds and "
-        "its bound. Nearest: the largest quotient of the two in a run; above 1 the claim was broken."
+        "its bound. Nearest: the largest ratio of the two in any run; above 1 the claim was broken."
     )
     records = [
         {"task": v.task, "method": v.method, "variant": v.variant, "claim": v.claim, "proved": CLAIMS[v.claim].proved,
@@ -77,8 +77,8 @@ def summary(runs: PaperRuns) -> Table:
         rows.append(cells)
     header = ["claim", "proved", *(runs.titles[m] + (f", {variant}" if variant else "") for m, variant in columns)]
     note = (
-        "Runs that broke the claim; below, how near one came: the largest quotient of both sides, above 1 is broken "
-        "(†). M_min: mistakes of the best of N experts; L: a loss. Formulas are the bounds."
+        "In each cell: how many runs broke the claim; below, the largest ratio of the quantity to its bound in any "
+        "run; above 1 the claim is broken (†). M_min: mistakes of the best of N experts; L: an expert's loss."
     )
     return Table("claims", "What is promised and what happened", header, rows, note)
 
@@ -100,7 +100,7 @@ def sentences(runs: PaperRuns) -> list[str]:
     out.append(
         f"The Theorem is false: with one expert whose scores are {RATIO:g} times as large as those of the best, summed "
         f"scores err {int(example.mistakes['scores'][-1])} times where it allows {example.bounds['theorem']:.1f}, and "
-        f"further without limit as the scores grow. Kept runs are luck of the data, not a guarantee."
+        f"the number grows without limit as the scores grow. Where it held above, that is luck of the data."
     )
     return out
 

@@ -29,7 +29,7 @@ SPREAD: dict[str, Any] = {"alpha": 0.13, "linewidth": 0}
 
 
 def strengths(runs: StudyRuns, theme: Theme = "light") -> Figure:
-    """Mistakes against strength, a panel a kind; for rare classes a second one in which every class counts the same."""
+    """Mistakes against strength, a panel for each kind; for rare classes one more that weighs all classes the same."""
     panels: list[tuple[Panel, Measure, str]] = [(panel, rate, "mistakes, %") for panel in runs.study.panels]
     if runs.study.name == "imbalance":
         panels.append((runs.study.panels[0], balanced, "mistakes, %, mean of the classes"))
@@ -49,7 +49,7 @@ def strengths(runs: StudyRuns, theme: Theme = "light") -> Figure:
 def _curve(
     axes: Axes, runs: StudyRuns, panel: Panel, method: str, measure: Measure, colours: Mapping[str, str]
 ) -> float:
-    """The curve of a method; its highest point."""
+    """Draw the curve of a method; return its highest point."""
     found = [(x, [measure(row) for row in runs.rows(method, p)]) for x, p in enumerate(panel.points.values())]
     x = np.array([at for at, rates in found if rates])
     if not len(x):
@@ -71,7 +71,7 @@ def _majority(axes: Axes, runs: StudyRuns, panel: Panel, top: float) -> None:
 
 
 def along(runs: StudyRuns, theme: Theme = "light") -> Figure:
-    """Mistakes in a window that ends at each place of the stream, a panel a point; changes are upright lines."""
+    """Mistakes in a moving window along the stream, one panel for each point; upright lines show changes."""
     with style(theme) as colours:
         figure = _figure(len(runs.points))
         for axes, point in zip(_grid(figure, len(runs.points)), runs.points, strict=True):

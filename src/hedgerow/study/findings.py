@@ -24,7 +24,7 @@ class StudyRuns:
     task: str
 
     def rows(self, method: str, point: str) -> list[Row]:
-        """By order."""
+        """The rows of a method at a point, in the order of their trials."""
         return self.index.rows_of(self.study.name, self.task, method, point)
 
     @property
@@ -49,7 +49,7 @@ class StudyRuns:
 
 @dataclass(frozen=True)
 class Gap:
-    """How many points more the first made than the second, over the orders that both have, and the standard error."""
+    """The first's mistake rate minus the second's, in points, over the orders that both have; its standard error."""
 
     points: float
     error: float
@@ -64,7 +64,7 @@ class Gap:
 
     @property
     def clear(self) -> bool:
-        """More than its own standard error."""
+        """Whether the difference is larger than its standard error."""
         return not abs(self.points) <= self.error
 
 
@@ -132,7 +132,7 @@ def _against_baselines(runs: StudyRuns, method: str, measure: Measure, what: str
 
 
 def _against_itself(runs: StudyRuns, method: str) -> Iterator[str]:
-    """Is transfer worse than none?"""
+    """Whether a method with sources is worse than the same method without any."""
     alone = runs.rows(method, runs.study.reference)
     gaps = [
         (found.points, point, found)

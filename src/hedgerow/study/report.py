@@ -34,7 +34,7 @@ def studies_in(index: RunIndex) -> Iterator[StudyRuns]:
 
 
 def table(runs: StudyRuns) -> Table:
-    """Mistakes in per cent, a row a point, a column a method; the lowest of a row is marked."""
+    """Mistakes in per cent: one row for each point, one column for each method, the lowest of each row marked."""
     rows, records = [], []
     for point in runs.points:
         cells = {m: summarise(found) for m in runs.methods if (found := runs.rows(m, point))}

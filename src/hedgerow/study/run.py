@@ -70,7 +70,7 @@ class Majority:
         return self
 
     def predict_then_learn(self, X: Matrix, y: Any) -> Array:
-        """One by one."""
+        """Predict and count row by row."""
         out = np.empty(len(y), dtype=object)
         for i, label in enumerate(y):
             out[i] = self.predict(X[i : i + 1])[0]

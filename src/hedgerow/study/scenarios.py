@@ -150,7 +150,7 @@ def appearing_late(share: float) -> Scenario:
 
 
 def missing_classes(share: float) -> Scenario:
-    """Each source lacks a share of the classes (one or more, not all), its own draw; all stay in some source."""
+    """Each source lacks a share of the classes (at least one, never all), drawn for it; every class stays in some."""
 
     def change(task: StreamTask) -> StreamTask:
         rng = np.random.default_rng([SEED, 5])

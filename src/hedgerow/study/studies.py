@@ -36,7 +36,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Study:
-    """Scenarios by name, in the order of the table; `panels` draw them. `reference` is a point to compare with."""
+    """Scenarios by name in the order of the table, how `panels` draw them, and a `reference` point to compare with."""
 
     name: str
     title: str
