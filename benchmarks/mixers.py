@@ -25,11 +25,12 @@ import numpy as np
 
 from hedgerow import Domain, OnlineTransferClassifier
 from hedgerow.core.labels import Codes
+from hedgerow.experiment.alignment_cache import AlignmentCache
+from hedgerow.experiment.preparation import order_of
 from hedgerow.methods import OWN_STEPS
-from hedgerow.paper.cache import AlignmentCache
-from hedgerow.paper.tasks import FAMILY_SETTINGS, find_tasks, order_of, prepare
+from hedgerow.paper.tasks import FAMILY_SETTINGS, find_tasks, prepare
 from hedgerow.study.drift import drifting
-from hedgerow.study.scenes import scene
+from hedgerow.study.scenarios import stream_task
 
 MIXERS: dict[str, dict[str, Any]] = {
     "hedge, horizon": {"mixer": "hedge", "horizon": True},
@@ -72,8 +73,8 @@ def cases(given: argparse.Namespace) -> Iterator[tuple[str, Case]]:
             place = task.name, task.family, list(ready.sources), ready.together, ready.warmup, ready.stream
             yield task.title, Case(*place, lines)
         for kind in filter(None, given.drift.split(",")):
-            made = drifting(kind)(scene(task.family, task.name, given.data_dir))
-            lines = [made.line(order).rows for order in range(given.orders * len(seeds))]
+            made = drifting(kind)(stream_task(task.family, task.name, given.data_dir))
+            lines = [made.arrivals(order).rows for order in range(given.orders * len(seeds))]
             place = f"{task.name}, {kind}", task.family, list(made.sources), made.together, made.unlabelled, made.target
             yield f"{task.title}, {kind}", Case(*place, lines)
 

@@ -19,9 +19,10 @@ from refresh_rules import INPUTS, arguments, lines, table
 
 from hedgerow import OnlineTransferClassifier
 from hedgerow.core.labels import Codes
-from hedgerow.paper import results
-from hedgerow.paper.cache import AlignmentCache
-from hedgerow.paper.tasks import FAMILY_SETTINGS, find_tasks, order_of, prepare
+from hedgerow.experiment import results
+from hedgerow.experiment.alignment_cache import AlignmentCache
+from hedgerow.experiment.preparation import order_of
+from hedgerow.paper.tasks import FAMILY_SETTINGS, find_tasks, prepare
 
 HEADS: dict[str, dict[str, Any]] = {
     "pa1": {},

@@ -40,12 +40,13 @@ from hedgerow.core.labels import Codes
 from hedgerow.core.linalg import diagonal_minus_low_rank
 from hedgerow.core.moments import KAPPA, Moments
 from hedgerow.core.preprocess import Preprocess, unit
+from hedgerow.experiment import results
+from hedgerow.experiment.alignment_cache import AlignmentCache
+from hedgerow.experiment.preparation import Prepared, order_of
 from hedgerow.heads import train
 from hedgerow.learners.experts.learner import Learner
 from hedgerow.methods import OWN_STEPS
-from hedgerow.paper import results
-from hedgerow.paper.cache import AlignmentCache
-from hedgerow.paper.tasks import FAMILY_SETTINGS, TASKS, Prepared, find_tasks, order_of, prepare
+from hedgerow.paper.tasks import FAMILY_SETTINGS, TASKS, find_tasks, prepare
 
 INPUTS: dict[str, dict[str, object]] = {
     "general": {},

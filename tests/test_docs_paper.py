@@ -18,7 +18,7 @@ from hedgerow import OnlineTransferClassifier, load
 from hedgerow.align import refreshed
 from hedgerow.learners.readings import READINGS, as_table, resolve
 from hedgerow.paper import published
-from hedgerow.paper.experiments import PARTS
+from hedgerow.paper.options import PARTS
 
 ROOT = Path(__file__).parents[1]
 PAGES = {name: (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("paper.md", "methods.md")}

@@ -158,7 +158,7 @@ def test_verdicts_count_and_average():
 
 
 def test_what_is_proved_holds_in_real_runs(data_dir, tmp_path):
-    from hedgerow.paper.cache import AlignmentCache
+    from hedgerow.experiment.alignment_cache import AlignmentCache
     from hedgerow.paper.experiments import units
     from hedgerow.paper.run import run_unit
     from hedgerow.paper.tasks import TASKS
@@ -176,7 +176,7 @@ def test_what_is_proved_holds_in_real_runs(data_dir, tmp_path):
 
 def test_the_vote_exceeds_the_printed_bound_on_dslr(data_dir, tmp_path):
     """HomOTL-ODDM's own experts, 20 orders of the published split; what is proved for the vote is kept."""
-    from hedgerow.paper.cache import AlignmentCache
+    from hedgerow.experiment.alignment_cache import AlignmentCache
     from hedgerow.paper.experiments import units
     from hedgerow.paper.run import run_unit
     from hedgerow.paper.tasks import TASKS

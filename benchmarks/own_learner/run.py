@@ -28,10 +28,11 @@ from joblib import Parallel, delayed, parallel_config
 from hedgerow import OnlineTransferClassifier
 from hedgerow.core.labels import Codes
 from hedgerow.data import load
+from hedgerow.experiment import results
+from hedgerow.experiment.alignment_cache import AlignmentCache
+from hedgerow.experiment.preparation import order_of
 from hedgerow.methods import OWN_STEPS
-from hedgerow.paper import results
-from hedgerow.paper.cache import AlignmentCache
-from hedgerow.paper.tasks import FAMILY_SETTINGS, TASKS, Task, find_tasks, order_of, prepare
+from hedgerow.paper.tasks import FAMILY_SETTINGS, TASKS, Task, find_tasks, prepare
 
 EARLY = 50
 BINS = 15

@@ -44,7 +44,8 @@ def ratio(size: Size) -> Row:
 def mistakes(data_dir: str) -> Row:
     """The largest difference of the mistake rates in points, each task's over the same orders."""
     from hedgerow import OnlineTransferClassifier
-    from hedgerow.paper.tasks import TASKS, order_of, prepare, settings
+    from hedgerow.experiment.preparation import order_of
+    from hedgerow.paper.tasks import TASKS, prepare, settings
 
     differences = {}
     for task in TASKS.values():

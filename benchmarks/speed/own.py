@@ -15,8 +15,9 @@ from naive_own import NaiveOwn
 
 from hedgerow import OnlineTransferClassifier
 from hedgerow.core.labels import Codes
+from hedgerow.experiment.preparation import order_of
 from hedgerow.learners.ridge.space import RELABEL
-from hedgerow.paper.tasks import TASKS, order_of, prepare
+from hedgerow.paper.tasks import TASKS, prepare
 from speed import Row, row, side_by_side
 
 NAIVE_STEPS = 2 * RELABEL  # two labellings of the pool among them

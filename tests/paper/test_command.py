@@ -16,12 +16,14 @@ from typing import Any
 import pytest
 
 from hedgerow.core.errors import InputError
-from hedgerow.paper import engine, results
-from hedgerow.paper.command import Job, plan
+from hedgerow.experiment import engine, results
+from hedgerow.paper.command import plan
 from hedgerow.paper.command import run as run_command
 from hedgerow.paper.experiments import units
+from hedgerow.paper.options import PaperOptions
 from hedgerow.paper.published import METHODS, TABLE
 from hedgerow.paper.report import report
+from hedgerow.paper.run import run_unit
 from hedgerow.paper.tasks import TASKS
 
 from .conftest import Start
@@ -95,7 +97,8 @@ def test_a_method_of_ones_own_joins_tables_and_figures(small: Small) -> None:
 
 def test_one_process_finds_the_same_numbers(small: Small, data_dir: Path, tmp_path: Path) -> None:
     methods = ["pa", "homotlms", "oddm"]
-    engine.run(units(["table"], [TASKS["dslr"]], methods, "table", 2, 1), tmp_path, jobs=1, data_dir=str(data_dir))
+    work = units(["table"], [TASKS["dslr"]], methods, "table", 2, 1)
+    engine.run(work, run_unit, tmp_path, jobs=1, data_dir=str(data_dir))
     by_two = [row for row in results.read(small[0]).where(group="table") if row["method"] in methods]
     assert without_times(results.read(tmp_path).rows) == without_times(by_two)
 
@@ -103,9 +106,9 @@ def test_one_process_finds_the_same_numbers(small: Small, data_dir: Path, tmp_pa
 def test_resume_runs_only_what_is_missing(small: Small, data_dir: Path, tmp_path: Path) -> None:
     out = Path(shutil.copytree(small[0], tmp_path / "out"))
     before = (out / "results.jsonl").read_bytes()
-    job = Job("dslr", "pa,paio", 3, jobs=1, what="table", data_dir=str(data_dir), out=out, resume=True)
+    options = PaperOptions("dslr", "pa,paio", 3, jobs=1, what="table", data_dir=str(data_dir), out=out, resume=True)
     said: list[str] = []
-    outcome = run_command(job, ["paper"], said.append, quiet)
+    outcome = run_command(options, ["paper"], said.append, quiet)
     after = (out / "results.jsonl").read_bytes()
     assert outcome.report == (out / "report.html").resolve()
     assert after.startswith(before)
@@ -115,9 +118,9 @@ def test_resume_runs_only_what_is_missing(small: Small, data_dir: Path, tmp_path
 
 def test_results_are_not_overwritten_or_mixed(small: Small, data_dir: Path) -> None:
     with pytest.raises(InputError, match=r"pass --resume"):
-        plan(Job("dslr", data_dir=str(data_dir), out=small[0]), quiet)
+        plan(PaperOptions("dslr", data_dir=str(data_dir), out=small[0]), quiet)
     with pytest.raises(InputError, match=r"of reading table, not authors"):
-        plan(Job("dslr", reading="authors", data_dir=str(data_dir), out=small[0], resume=True), quiet)
+        plan(PaperOptions("dslr", reading="authors", data_dir=str(data_dir), out=small[0], resume=True), quiet)
 
 
 def test_a_corrupt_line_is_named_and_left_out(small: Small, tmp_path: Path) -> None:
@@ -149,7 +152,7 @@ def test_a_folder_without_results_says_so(tmp_path: Path) -> None:
 )
 def test_a_wrong_name_lists_the_known_ones(options: dict[str, Any], words: str, tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
-        plan(Job(out=tmp_path, **options), quiet)
+        plan(PaperOptions(out=tmp_path, **options), quiet)
     assert words in str(caught.value)
 
 
@@ -169,7 +172,9 @@ def test_a_missing_family_leaves_the_other(data_dir: Path, tmp_path: Path, monke
     only.mkdir()
     (only / "homotl_oddm").symlink_to(data_dir / "homotl_oddm")
     said: list[str] = []
-    work = plan(Job("dslr,PIE1,PIE2", "pa", data_dir=str(only), out=tmp_path / "out", what="table"), said.append)
+    work = plan(
+        PaperOptions("dslr,PIE1,PIE2", "pa", data_dir=str(only), out=tmp_path / "out", what="table"), said.append
+    )
     assert [unit.task.name for unit in work] == ["dslr"]
     assert "no data for 'pie', so these tasks are left out: PIE1, PIE2." in said[0]
 
@@ -220,5 +225,6 @@ def test_a_killed_run_loses_at_most_the_rows_it_was_in(start: Start, data_dir: P
     time.sleep(2 * engine.ORPHAN_CHECK)
     assert file.read_bytes() == left  # nobody writes on
     work = units(["table"], [TASKS["dslr"]], ["pa", "homotl-2"], "table", ORDERS, 1)
-    assert engine.run(work, tmp_path, jobs=1, data_dir=str(data_dir), resume=True) == 2 * ORDERS - len(found.rows)
+    new = engine.run(work, run_unit, tmp_path, jobs=1, data_dir=str(data_dir))
+    assert new == 2 * ORDERS - len(found.rows)
     assert len(results.read(tmp_path).rows) == 2 * ORDERS

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from hedgerow.paper import engine, results
-from hedgerow.paper.book import Book, fold
+from hedgerow.experiment import engine, results
+from hedgerow.experiment.summaries import summarise
 from hedgerow.paper.experiments import units
+from hedgerow.paper.paper_runs import PaperRuns
 from hedgerow.paper.published import METHODS, TABLE
+from hedgerow.paper.run import run_unit
 from hedgerow.paper.tasks import find_tasks
 
 ORDERS = 5
@@ -22,17 +24,17 @@ POINTS = {"pa": 1.5, "oddm": 2.0, "oddm-fixed": 2.0, "paio": 3.0, "homotlms": 3.
 
 
 @pytest.fixture(scope="module")
-def book(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Book:
+def runs(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> PaperRuns:
     out = tmp_path_factory.mktemp("office")
     work = units(["table"], find_tasks(OFFICE), list(METHODS), "table", ORDERS, 1)
-    engine.run(work, out, jobs=2, data_dir=str(data_dir))
-    return Book.of(results.read(out))
+    engine.run(work, run_unit, out, jobs=2, data_dir=str(data_dir))
+    return PaperRuns.of(results.read(out))
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("task", OFFICE.split(","))
-def test_a_cell_is_where_the_paper_has_it(book: Book, task: str, method: str) -> None:
-    cell = fold(book.cell("table", task, method))
+def test_a_cell_is_where_the_paper_has_it(runs: PaperRuns, task: str, method: str) -> None:
+    cell = summarise(runs.rows_of("table", task, method))
     mean, deviation = TABLE[task][method]
     error = (cell.sd**2 / ORDERS + deviation**2 / PUBLISHED_ORDERS) ** 0.5
     assert cell.orders == ORDERS

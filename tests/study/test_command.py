@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from command import COMMAND, environment
 
-from hedgerow.paper import results
+from hedgerow.experiment import results
 from hedgerow.study.findings import gap
 from hedgerow.study.studies import STUDIES
 

@@ -8,6 +8,9 @@ from typing import Annotated
 
 import typer
 
+from hedgerow.paper.options import PARTS, PaperOptions
+from hedgerow.study.options import TARGETS, StudyOptions
+
 app = typer.Typer(
     name="hedgerow",
     help="Online transfer learning: labelled sources in advance, a target stream, good predictions from the first row.",
@@ -65,7 +68,7 @@ def demo(
         result = run_demo(out, orders, target, jobs, progress)
     found = table(result)
     console = terminal.console(sys.stdout)
-    terminal.print_table(found.header, found.rows, numbers=True, best=found.best)
+    terminal.print_table(found.header, found.texts, numbers=True, best=found.best)
     console.print(found.note, style="dim")
     console.print("Report:", style="bold")
     print(result.report)
@@ -199,25 +202,25 @@ def paper(
     context: typer.Context,
     tasks: Annotated[
         str, typer.Option(help="all, or names joined by commas: PIE1..PIE5,amazon,caltech,dslr,webcam.")
-    ] = "all",
+    ] = PaperOptions.tasks,
     methods: Annotated[
         str, typer.Option(help="Names joined by commas, see `hedgerow methods`; all: the paper's seven.")
-    ] = "all",
-    trials: Annotated[int, typer.Option(min=1, help="Orders of each stream.")] = 20,
-    splits: Annotated[int, typer.Option(min=1, help="Splits into unlabelled rows and stream, for the table.")] = 1,
-    reading: Annotated[str, typer.Option(help="table, authors or paper: see `hedgerow methods --readings`.")] = "table",
+    ] = PaperOptions.methods,
+    trials: Annotated[int, typer.Option(min=1, help="Orders of each stream.")] = PaperOptions.trials,
+    splits: Annotated[
+        int, typer.Option(min=1, help="Splits into unlabelled rows and stream, for the table.")
+    ] = PaperOptions.splits,
+    reading: Annotated[
+        str, typer.Option(help="table, authors or paper: see `hedgerow methods --readings`.")
+    ] = PaperOptions.reading,
     what: Annotated[
-        str,
-        typer.Option(
-            help="Parts, joined by commas, or all: table, curves, discrepancy, bound, stats, time, sensitivity-C, "
-            "sensitivity-Tw, ablation, refresh, inputs, definitions."
-        ),
-    ] = "table,curves,discrepancy,bound,stats,time",
-    jobs: Annotated[int, typer.Option(help="Processes; -1 takes every core.")] = -1,
+        str, typer.Option(help=f"Parts of the report, joined by commas, or all: {', '.join(PARTS)}.")
+    ] = PaperOptions.what,
+    jobs: Annotated[int, typer.Option(help="Processes; -1 takes every core.")] = PaperOptions.jobs,
     data_dir: Annotated[
         Path | None, typer.Option(help="Folder of the data sets; else $HEDGEROW_DATA, else downloads.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for results, report, tables and figures.")] = Path("hedgerow-paper"),
+    out: Annotated[Path, typer.Option(help="Folder for results, report, tables and figures.")] = PaperOptions.out,
     resume: Annotated[bool, typer.Option("--resume", help="Go on in a folder that has results.")] = False,
     plugin: Annotated[list[str] | None, typer.Option(help="A Python file that registers a method of your own.")] = None,
 ) -> None:
@@ -225,13 +228,12 @@ def paper(
     if context.invoked_subcommand is not None:
         return
     from hedgerow.cli import terminal
-    from hedgerow.paper.command import Job
     from hedgerow.paper.command import run as run_paper
 
     folder = None if data_dir is None else str(data_dir)
-    job = Job(tasks, methods, trials, splits, reading, what, jobs, folder, out, resume, tuple(plugin or ()))
+    chosen = PaperOptions(tasks, methods, trials, splits, reading, what, jobs, folder, out, resume, tuple(plugin or ()))
     with terminal.progress() as progress:
-        outcome = run_paper(job, sys.argv[1:], terminal.note, progress)
+        outcome = run_paper(chosen, sys.argv[1:], terminal.note, progress)
     if outcome.report is None:
         raise typer.Exit(outcome.code)
     print(outcome.report)
@@ -249,42 +251,41 @@ def paper_report(directory: Annotated[Path, typer.Argument(help="A folder that `
 @app.command()
 def study(
     name: Annotated[str, typer.Argument(help="Which study, or all; `hedgerow study --list` names them.")] = "",
-    data: Annotated[str, typer.Option(help="digits, office-caltech, pie or amazon-reviews.")] = "digits",
+    data: Annotated[str, typer.Option(help=f"One of {', '.join(TARGETS)}.")] = StudyOptions.data,
     target: Annotated[
         str | None, typer.Option(help="Domain that streams, or several joined by commas; the others are sources.")
     ] = None,
     methods: Annotated[
         str, typer.Option(help="Names joined by commas, see `hedgerow methods`.")
-    ] = "pa,paio,homotlms,oddm,hedgerow,hedgerow-linear",
-    orders: Annotated[int, typer.Option(min=1, help="Orders of the stream.")] = 5,
-    jobs: Annotated[int, typer.Option(help="Processes; -1 takes every core.")] = -1,
+    ] = StudyOptions.methods,
+    orders: Annotated[int, typer.Option(min=1, help="Orders of the stream.")] = StudyOptions.orders,
+    jobs: Annotated[int, typer.Option(help="Processes; -1 takes every core.")] = StudyOptions.jobs,
     data_dir: Annotated[
         Path | None, typer.Option(help="Folder of the data sets; else $HEDGEROW_DATA, else downloads.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for results, report, tables and figures.")] = Path("hedgerow-study"),
+    out: Annotated[Path, typer.Option(help="Folder for results, report, tables and figures.")] = StudyOptions.out,
     resume: Annotated[bool, typer.Option("--resume", help="Go on in a folder that has results.")] = False,
     plugin: Annotated[list[str] | None, typer.Option(help="A Python file that registers a method of your own.")] = None,
     listing: Annotated[bool, typer.Option("--list", help="Name the studies; nothing is run.")] = False,
 ) -> None:
     """Streams as they are: labels late or missing, new classes, drift, imbalance, bad sources; the curve of each."""
     from hedgerow.cli import terminal
-    from hedgerow.study.command import Job, listed, tables
+    from hedgerow.study.command import listed, tables
     from hedgerow.study.command import run as run_study
 
     if listing:
         terminal.print_table(["name", "what it is about", "strengths or kinds"], listed())
         return
     folder = None if data_dir is None else str(data_dir)
-    job = Job(name, data, target, methods, orders, jobs, folder, out, resume, tuple(plugin or ()))
+    chosen = StudyOptions(name, data, target, methods, orders, jobs, folder, out, resume, tuple(plugin or ()))
     with terminal.progress() as progress:
-        outcome = run_study(job, sys.argv[1:], terminal.note, progress)
+        outcome = run_study(chosen, sys.argv[1:], terminal.note, progress)
     if outcome.report is None:
         raise typer.Exit(outcome.code)
     console = terminal.console(sys.stdout)
-    for sheet in tables(job):
-        best = frozenset((i, j) for i, row in enumerate(sheet.rows) for j, cell in enumerate(row) if cell.mark)
-        console.print(sheet.title, style="bold")
-        terminal.print_table(sheet.header, [[cell.text for cell in row] for row in sheet.rows], numbers=True, best=best)
+    for table in tables(chosen):
+        console.print(table.title, style="bold")
+        terminal.print_table(table.header, table.texts, numbers=True, best=table.best)
     console.print("Report:", style="bold")
     print(outcome.report)
 

@@ -7,17 +7,20 @@ and that of our own learner. Both are the reading of the released code; they dif
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hedgerow.core.errors import InputError
 from hedgerow.data import load
-from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.evaluate import plots, report
-from hedgerow.evaluate.folds import Summary, summarise
-from hedgerow.evaluate.trials import OnProgress, Row, Task, orders, trials
+from hedgerow.evaluate import plots
+from hedgerow.evaluate.folds import Row, Summary, summarise
+from hedgerow.experiment import page
+from hedgerow.experiment.classifiers import classifier
+from hedgerow.experiment.environment import circumstances
+from hedgerow.experiment.tables import Table, Value, values
+from hedgerow.experiment.trials import OnProgress, TransferTask, orders, trials
 from hedgerow.methods import METHODS, OWN_STEPS
 
 if TYPE_CHECKING:
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 READING = "authors"
 SETTINGS = {"as published": "row-minmax+unit", "our input": "+".join(OWN_STEPS)}  # the preprocessing of each
 TITLES = {name: METHODS[name].title for name in METHODS}
-LAST = "oddm"  # the method whose inner life is shown: few experts, and their weights move
+LAST = "oddm"  # the method whose weights and discrepancy are drawn: it has few experts, and their weights move
 SEED = 0
 
 
@@ -34,7 +37,7 @@ SEED = 0
 class Demo:
     """What the demonstration found: rows and summaries by setting, and the report."""
 
-    task: Task
+    task: TransferTask
     rows: dict[str, list[Row]]
     report: Path
 
@@ -50,7 +53,7 @@ def demo(
     """Run all methods over `n_orders` orders of the target's stream; figures, rows and the report go into `out`."""
     if n_orders < 1:
         raise InputError(f"orders={n_orders}: at least one order of the stream is needed")
-    task = Task.of(load("digits"), target, seed=SEED)
+    task = TransferTask.of(load("digits"), target, seed=SEED)
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -63,15 +66,17 @@ def demo(
             file.writelines(json.dumps({"setting": setting, **row}) + "\n" for row in found)
     result = Demo(task, rows, (out / "report.html").resolve())
     pictures = _pictures(result, out)
-    report.write(result.report, _page(result, pictures, n_orders))
+    page.write(result.report, _page(result, pictures, n_orders))
     return result
 
 
-def _rows(task: Task, steps: str, n_orders: int, jobs: int, part: int, progress: OnProgress | None) -> list[Row]:
+def _rows(
+    task: TransferTask, steps: str, n_orders: int, jobs: int, part: int, progress: OnProgress | None
+) -> list[Row]:
     """All rows of a setting, sorted, so that the result does not depend on which worker was first."""
     length = len(task.stream)
-    common: dict[str, Any] = {"reading": READING, "horizon": length, "random_state": SEED}
-    methods = {name: OnlineTransferClassifier(method=name, preprocess=steps, **common) for name in METHODS}
+    common: dict[str, Any] = {"horizon": length, "random_state": SEED}
+    methods = {name: classifier(name, READING, preprocess=steps, **common) for name in METHODS}
 
     def tell(done: int, total: int, what: str) -> None:
         if progress is not None:
@@ -82,25 +87,25 @@ def _rows(task: Task, steps: str, n_orders: int, jobs: int, part: int, progress:
     return sorted(rows, key=lambda row: (place[row["method"]], row["order"]))
 
 
-def _pictures(result: Demo, out: Path) -> dict[str, report.Picture]:
+def _pictures(result: Demo, out: Path) -> dict[str, page.Picture]:
     published = next(iter(result.rows.values()))
     aligned = [row for row in published if row["method"] in ("oddm-fixed", LAST)]
     first = next(row for row in published if row["method"] == LAST)
-    drawn: dict[str, tuple[Callable[[plots.Theme], Figure], str, str]] = {
+    drawn: dict[str, tuple[Figure, str, str]] = {
         "running-mistakes": (
-            lambda theme: plots.running_mistakes(result.rows, TITLES, theme),
+            plots.running_mistakes(result.rows, TITLES),
             "Running mistake rate of all methods along the stream, in two panels.",
             "Mistakes so far in percent of the instances so far; lines are means over the orders, bands one standard "
             "deviation. Left: as published. Right: square roots, then every domain about its own mean.",
         ),
         "expert-weights": (
-            lambda theme: plots.expert_weights(first, f"{TITLES[LAST]}, as published, first order", theme),
+            plots.expert_weights(first, f"{TITLES[LAST]}, as published, first order"),
             "Stacked weights of the experts along the stream.",
             "Who is trusted when. 'source x' (hatched) is the frozen classifier of source x, 'target via x' the one "
             "that learns from the stream in the space aligned with x.",
         ),
         "discrepancy": (
-            lambda theme: plots.discrepancies(aligned, TITLES, "mean over the sources, as published", theme),
+            plots.discrepancies(aligned, TITLES, "mean over the sources, as published"),
             "Discrepancy between target and sources along the stream on a log scale.",
             "Sum of squared distances between the overall and class means of target and source in the aligned space "
             "(the target's by the labels seen so far); bands reach from the lowest to the highest order. It is "
@@ -108,26 +113,29 @@ def _pictures(result: Demo, out: Path) -> dict[str, report.Picture]:
         ),
     }
     pictures = {}
-    for name, (draw, alt, caption) in drawn.items():
-        figure = draw("light")
+    for name, (figure, alt, caption) in drawn.items():
         figure.savefig(out / f"{name}.png", dpi=150, bbox_inches="tight")
-        pictures[name] = report.Picture(plots.svg(figure), plots.svg(draw("dark")), alt, caption)
+        light = plots.svg(figure)
+        pictures[name] = page.Picture(light, plots.darkened(light), alt, caption)
     return pictures
 
 
-def table(result: Demo) -> report.Table:
+def table(result: Demo) -> Table:
     """Mistake rates in both settings and times, a row a method; the lowest rate of each setting is marked."""
     summaries = result.summaries
     published = next(iter(summaries.values()))
     header = ["method", *(f"mistakes, {setting}" for setting in summaries), "µs an instance", "offline, s"]
-    rows, best = [], set()
-    for j, by_name in enumerate(summaries.values(), start=1):
-        lowest = min(round(s.mean, 1) for s in by_name.values())
-        best |= {(i, j) for i, s in enumerate(by_name.values()) if round(s.mean, 1) == lowest}
+    lowest = {setting: min(round(s.mean, 1) for s in by_name.values()) for setting, by_name in summaries.items()}
+    rows = []
     for name, summary in published.items():
-        rates = [f"{by_name[name].mean:.1f} ± {by_name[name].sd:.1f} %" for by_name in summaries.values()]
-        rows.append([TITLES[name], *rates, f"{summary.microseconds:.0f}", f"{summary.seconds_offline:.3f}"])
-    return report.Table(header, rows, _note(summary.orders, summary.n), frozenset(best))
+        rates = [_rate(by_name[name], lowest[setting]) for setting, by_name in summaries.items()]
+        times = [f"{summary.microseconds:.0f}", f"{summary.seconds_offline:.3f}"]
+        rows.append(values([TITLES[name], *rates, *times]))
+    return Table("methods", "", header, rows, _note(summary.orders, summary.n))
+
+
+def _rate(summary: Summary, lowest: float) -> Value:
+    return Value(f"{summary.mean:.1f} ± {summary.sd:.1f} %", mark="best" if round(summary.mean, 1) == lowest else "")
 
 
 def _note(n_orders: int, n: int) -> str:
@@ -139,20 +147,21 @@ def _note(n_orders: int, n: int) -> str:
     )
 
 
-def _page(result: Demo, pictures: dict[str, report.Picture], n_orders: int) -> str:
+def _page(result: Demo, pictures: dict[str, page.Picture], n_orders: int) -> str:
     task = result.task
     warmup = 0 if task.warmup is None else len(task.warmup)
     sources = ", ".join(source.name for source in task.sources)
     lead = (
-        f"Handwritten digits from a scanner never seen before ('{task.name}') arrive one by one. Four other scanners' "
-        f"labelled digits ({sources}) and {warmup} unlabelled ones of the new scanner are known in advance. "
-        "Each method predicts a digit, is then told its label, and learns."
+        "Real handwritten digits (scikit-learn's images of 8 x 8 pixels), dealt out to five domains that differ by a "
+        f"computed distortion. Digits of the domain '{task.name}' arrive one by one; labelled ones of the four others "
+        f"({sources}) and {warmup} unlabelled ones of '{task.name}' are known in advance. Each method predicts a "
+        "digit, is then told its label, and learns."
     )
-    sections: Sequence[report.Section] = [
-        report.Section("Mistakes and time", [table(result), report.Text(MEANING)]),
-        report.Section("Running mistakes", [pictures["running-mistakes"]]),
-        report.Section("Who is trusted", [pictures["expert-weights"]]),
-        report.Section("How far apart the domains are", [pictures["discrepancy"]]),
+    sections: Sequence[page.Section] = [
+        page.Section("Mistakes and time", [table(result), page.Text(MEANING)]),
+        page.Section("Running mistakes", [pictures["running-mistakes"]]),
+        page.Section("Who is trusted", [pictures["expert-weights"]]),
+        page.Section("How far apart the domains are", [pictures["discrepancy"]]),
     ]
     facts = {
         "command": f"hedgerow demo --target {task.name} --orders {n_orders}",
@@ -160,13 +169,13 @@ def _page(result: Demo, pictures: dict[str, report.Picture], n_orders: int) -> s
         "orders": f"{n_orders}, seeds ({SEED}, 0) to ({SEED}, {n_orders - 1})",
         "options": f"reading={READING!r}, horizon={len(task.stream)}, all others at their defaults; "
         + ", ".join(f"{setting}: preprocess={steps!r}" for setting, steps in SETTINGS.items()),
-        **report.circumstances(),
+        **circumstances(),
     }
-    return report.page(f"hedgerow: all methods on the '{task.name}' digits", lead, sections, facts)
+    return page.page(f"hedgerow: all methods on the '{task.name}' digits", lead, sections, facts)
 
 
 MEANING = (
-    "Read the columns separately: both show the same methods on the same instances and differ only in what "
-    "happens to the features before anything else. An advantage in the left column that is gone in the right "
-    "one is one that the input alone gives as well."
+    "Both columns show the same methods on the same instances; they differ only in how the features are scaled before "
+    "anything else. Where a method leads in the left column and not in the right one, scaling the input better gives "
+    "the others the same advantage."
 )

@@ -1,11 +1,12 @@
-"""Five domains of real handwritten digits, embedded: scikit-learn's 1797 images of 8 x 8, as five scanners see them.
+"""Five domains of real handwritten digits, embedded: scikit-learn's 1797 images of 8 x 8, distorted in five ways.
 
+The handwriting is real, the differences between the domains are computed: no second scanner or camera took part.
 Every image belongs to exactly one domain: of each class, the images are dealt in turn, one to each domain, in the order
 of the file. Then each domain's images pass through the same pipeline with its own settings,
 
     image -> erode -> turn -> move -> blur -> gain * image + glow * (0 at the left edge .. 1 at the right edge)
 
-| domain    | thinning | turn | down  | right | blur | gain | glow | what a person would say                        |
+| domain    | thinning | turn | down  | right | blur | gain | glow | what it looks like                             |
 |-----------|----------|------|-------|-------|------|------|------|------------------------------------------------|
 | `tilted`  | 0        | +25  | 0     | 0     | 0    | 1    | 0    | the page lay askew                             |
 | `blurred` | 0        | -18  | 0     | 0     | 0.5  | 1    | 0    | out of focus, and a little askew the other way |
@@ -38,7 +39,7 @@ SIDE = 8  # the images are SIDE x SIDE pixels of 0..16 levels of ink
 
 @dataclass(frozen=True)
 class Scanner:
-    """How one domain's images are taken; the fields are the columns of the table above."""
+    """How one domain's images are distorted; the fields are the columns of the table above."""
 
     thinning: float = 0.0
     turn: float = 0.0
@@ -49,7 +50,7 @@ class Scanner:
     glow: float = 0.0
 
     def take(self, images: Array) -> Array:
-        """The images (n x 8 x 8) as this scanner sees them; never below 0.
+        """The images (n x 8 x 8), distorted; never below 0.
 
         >>> Scanner(gain=0.5).take(np.full((1, 8, 8), 16.0)).max()
         np.float64(8.0)

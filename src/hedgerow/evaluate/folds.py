@@ -1,14 +1,16 @@
-"""Rows of finished runs, folded into the numbers that tables and plots show."""
+"""Rows of finished runs, summarised as the numbers that tables and plots show."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from hedgerow.core.arrays import Array
-from hedgerow.evaluate.trials import Row
+
+Row = dict[str, Any]  # a finished run as plain values
 
 
 @dataclass(frozen=True)

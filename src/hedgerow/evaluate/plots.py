@@ -1,6 +1,6 @@
 """Figures of a run: running mistakes, expert weights, discrepancy. Colours for every eye, readable in grey.
 
-Each function takes rows of `hedgerow.evaluate.trials` and returns a matplotlib Figure that belongs to no window.
+Each function takes rows of `hedgerow.experiment.trials` and returns a matplotlib Figure that belongs to no window.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import require
-from hedgerow.evaluate.folds import by_method, mistake_rates
-from hedgerow.evaluate.trials import Row
+from hedgerow.evaluate.folds import Row, by_method, mistake_rates
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,6 +28,7 @@ MORE = ("#882255", "#999933", "#44AA99", "#661100", "#6699CC")  # for further li
 LINES = ((0, (1, 1)), (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 2)), (0, (6, 2)), (0, (5, 1, 1, 1, 1, 1)), "solid")
 MARKERS = ("o", "s", "^", "v", "D", "P", "X")
 LEADER = {"arrowstyle": "-", "linewidth": 1.4, "shrinkA": 2, "shrinkB": 0, "relpos": (0, 0.5)}
+ROOM_ABOVE = 1.04  # an axis ends this much above its highest curve
 THEMES = {
     "light": {"text": "#1f2328", "paper": "#ffffff", "grid": "#e3e6ea"},
     "dark": {"text": "#e6e9ed", "paper": "#16191d", "grid": "#333a42"},
@@ -54,24 +54,26 @@ def style(theme: Theme = "light") -> Iterator[dict[str, str]]:
 def running_mistakes(
     panels: Mapping[str, Sequence[Row]], titles: Mapping[str, str] | None = None, theme: Theme = "light"
 ) -> Figure:
-    """Running mistake rate of every method: mean over the orders, a band of one standard deviation; a panel a group."""
+    """Running mistake rate of every method: means over the orders, bands of one deviation; a panel for each group."""
     with style(theme) as colours:
         figure = _figure(len(panels))
         shared: Any = None
+        ends: dict[Axes, list[tuple[float, str, str]]] = {}
         for i, (title, rows) in enumerate(panels.items(), start=1):
             shared = axes = figure.add_subplot(1, len(panels), i, sharey=shared)
-            ends: list[tuple[float, str, str]] = []
+            ends[axes] = []
             for j, (method, group) in enumerate(by_method(rows).items()):
                 instances, rates = mistake_rates(group)
                 colour = colour_of(j, colours)
                 mean, sd = rates.mean(axis=0), rates.std(axis=0)
                 axes.fill_between(instances, mean - sd, mean + sd, color=colour, alpha=0.12, linewidth=0)
                 draw_line(axes, instances, mean, j, colour)
-                ends.append((float(mean[-1]), (titles or {}).get(method, method), colour))
+                ends[axes].append((float(mean[-1]), (titles or {}).get(method, method), colour))
             axes.set(title=title, xlabel="instances of the stream")
             axes.set_xlim(0, instances[-1])
-            axes.set_ylim(0, 100)
-            label_ends(axes, ends)
+        from_zero(figure.axes)  # before the labels, whose places depend on it
+        for axes, found in ends.items():
+            label_ends(axes, found)
         figure.axes[0].set_ylabel("mistakes so far, %")
         return figure
 
@@ -121,6 +123,13 @@ def discrepancies(
         axes.set_xlim(0, axes.dataLim.xmax)
         label_ends(axes, ends)
         return figure
+
+
+def from_zero(panels: Sequence[Axes]) -> None:
+    """One scale for panels of mistake rates in per cent: from 0 to a little above what is drawn in any of them."""
+    top = max(axes.dataLim.ymax for axes in panels)
+    for axes in panels:
+        axes.set_ylim(0, min(ROOM_ABOVE * top, 100.0))
 
 
 def label_ends(axes: Axes, ends: Sequence[tuple[float, str, str]], gap: float = 0.062) -> None:
@@ -200,7 +209,7 @@ def marks_of(j: int) -> dict[str, Any]:
 
 
 def _domain(expert: str) -> str:
-    """The domain an expert's name speaks of: one colour for both its experts."""
+    """The domain in an expert's name: both experts of a domain share its colour."""
     return expert.removeprefix("source ").removeprefix("target via ")
 
 

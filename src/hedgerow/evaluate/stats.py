@@ -15,7 +15,6 @@ References: Wilcoxon 1945; Holm 1979; Friedman 1937; Iman and Davenport 1980; Ne
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -32,7 +31,7 @@ ALPHA = 0.05
 
 @dataclass(frozen=True)
 class Rates:
-    """Mistake rates: a row a block (an order, or a task), a column a method. Smaller is better.
+    """Mistake rates: one row for each block (an order or a task), one column for each method. Smaller is better.
 
     >>> Rates(("pa", "oddm"), np.array([[0.5, 0.2], [0.4, 0.3]])).column("oddm")
     array([0.2, 0.3])
@@ -91,16 +90,6 @@ def against(rates: Rates, reference: str) -> list[Pair]:
     return _corrected([wilcoxon(rates, reference, name) for name in rates.names if name != reference])
 
 
-def all_pairs(rates: Rates) -> list[Pair]:
-    """Every pair of methods, Holm-corrected over all of them.
-
-    >>> X = np.array([[10, 20, 12], [11, 22, 11], [12, 25, 14], [13, 21, 11], [10, 23, 9], [9, 24, 9.5]])
-    >>> [f"{p.first}{p.second} {p.adjusted:.3f}" for p in all_pairs(Rates(("a", "b", "c"), X))]
-    ['ab 0.094', 'ac 0.812', 'bc 0.094']
-    """
-    return _corrected([wilcoxon(rates, a, b) for a, b in itertools.combinations(rates.names, 2)])
-
-
 def wilcoxon(rates: Rates, first: str, second: str) -> Pair:
     """R+ = sum of the ranks of |d| over d > 0, R- over d < 0; P(min(R+, R-) or less) under random signs.
 
@@ -122,7 +111,7 @@ def wilcoxon(rates: Rates, first: str, second: str) -> Pair:
 
 
 def _signed_rank_p(doubled: Array, lesser: int) -> float:
-    """2 P(R <= lesser), R the sum of a random half of the ranks, by counting subsets (or by the normal law)."""
+    """2 P(R <= lesser), R the sum of the ranks that random signs make positive: counted, or by the normal law."""
     if len(doubled) > EXACT:
         from scipy.stats import norm
 
@@ -183,7 +172,7 @@ class Ranking:
         return [(self.names[i], float(self.mean_ranks[i])) for i in order]
 
     def cliques(self) -> list[tuple[str, ...]]:
-        """Largest groups whose mean ranks lie less than a critical difference apart: the bars of a diagram."""
+        """The largest groups of methods whose mean ranks lie within one critical difference: the bars of a diagram."""
         ordered = self.ordered
         found: list[tuple[int, int]] = []
         for i in range(len(ordered)):
@@ -191,18 +180,6 @@ class Ranking:
             if last > i and (not found or last > found[-1][1]):
                 found.append((i, last))
         return [tuple(name for name, _ in ordered[i : j + 1]) for i, j in found]
-
-    def nemenyi(self) -> dict[tuple[str, str], float]:
-        """p-value of each pair: P(Q > |R_i - R_j| sqrt 2/sqrt(k(k+1)/6N)), Q the studentised range of k normals."""
-        from scipy.stats import studentized_range
-
-        k = len(self.names)
-        unit = math.sqrt(k * (k + 1) / (6 * self.tasks))
-        ranks = dict(zip(self.names, self.mean_ranks, strict=True))
-        return {
-            (a, b): float(studentized_range.sf(abs(ranks[a] - ranks[b]) / unit * math.sqrt(2), k, np.inf))
-            for a, b in itertools.combinations(self.names, 2)
-        }
 
 
 def friedman(rates: Rates, alpha: float = ALPHA) -> Ranking:

@@ -7,26 +7,27 @@ import math
 import numpy as np
 
 from hedgerow.evaluate.stats import ALPHA, Ranking, Rates, against, friedman
-from hedgerow.paper.book import Book, fold, rate
-from hedgerow.paper.sheets import Sheet, Value, signed, values
+from hedgerow.experiment.summaries import rate, summarise
+from hedgerow.experiment.tables import Table, Value, signed, values
+from hedgerow.paper.paper_runs import PaperRuns
 from hedgerow.paper.tasks import Task
 
 REFERENCE = "oddm"
 TOO_FEW = 6  # paired differences below which Wilcoxon's test cannot reach 0.05, whatever they are
 
 
-def reference(book: Book) -> str:
+def reference(runs: PaperRuns) -> str:
     """The method that the others are compared with: the paper's own if it was run, else the last one."""
-    methods = book.methods()
+    methods = runs.methods()
     return REFERENCE if REFERENCE in methods else methods[-1]
 
 
-def paired(book: Book, task: Task) -> Rates | None:
+def paired(runs: PaperRuns, task: Task) -> Rates | None:
     """Rates on the (split, order) pairs that all methods have; None without two methods or a pair."""
     by_method = {
         m: {(row["split"], row["trial"]): rate(row) for row in rows}
-        for m in book.methods()
-        if (rows := book.cell("table", task.name, m))
+        for m in runs.methods()
+        if (rows := runs.rows_of("table", task.name, m))
     }
     common = sorted(set.intersection(*(set(found) for found in by_method.values()))) if by_method else []
     if len(by_method) < 2 or not common:
@@ -34,13 +35,13 @@ def paired(book: Book, task: Task) -> Rates | None:
     return Rates(tuple(by_method), np.array([[found[key] for found in by_method.values()] for key in common]))
 
 
-def within_tasks(book: Book) -> Sheet:
+def within_tasks(runs: PaperRuns) -> Table:
     """The reference against each other method on each task: difference in points, Holm's p below."""
-    first = reference(book)
-    others = [m for m in book.methods() if m != first]
+    first = reference(runs)
+    others = [m for m in runs.methods() if m != first]
     rows, records = [], []
-    for task in book.tasks():
-        rates = paired(book, task)
+    for task in runs.tasks():
+        rates = paired(runs, task)
         if rates is None or first not in rates.names:
             continue
         found = {pair.second: pair for pair in against(rates, first)}
@@ -58,45 +59,45 @@ def within_tasks(book: Book) -> Sheet:
             )  # fmt: skip
         rows.append(cells)
     note = (
-        f"{book.titles[first]} minus the method of the column, in points, paired by order; below zero it makes fewer "
+        f"{runs.titles[first]} minus the method of the column, in points, paired by order; below zero it makes fewer "
         "mistakes. Second line: Wilcoxon's signed ranks (exact), Holm-corrected over the columns. Shaded: it makes "
         f"significantly fewer (p < {ALPHA})."
     )
-    header = ["task", *(book.titles[m] for m in others)]
-    return Sheet("wilcoxon", f"{book.titles[first]} against the others, task by task", header, rows, note, records)
+    header = ["task", *(runs.titles[m] for m in others)]
+    return Table("wilcoxon", f"{runs.titles[first]} against the others, task by task", header, rows, note, records)
 
 
-def ranking(book: Book) -> Ranking | None:
+def ranking(runs: PaperRuns) -> Ranking | None:
     """Friedman and Nemenyi over the tasks, on the mean rates; None without two tasks and two methods."""
-    methods = book.methods()
-    full = [task for task in book.tasks() if all(book.cell("table", task.name, m) for m in methods)]
+    methods = runs.methods()
+    full = [task for task in runs.tasks() if all(runs.rows_of("table", task.name, m) for m in methods)]
     if len(methods) < 2 or len(full) < 2:
         return None
-    means = [[fold(book.cell("table", task.name, m)).mean for m in methods] for task in full]
+    means = [[summarise(runs.rows_of("table", task.name, m)).mean for m in methods] for task in full]
     return friedman(Rates(tuple(methods), np.array(means)))
 
 
-def ranks(book: Book, found: Ranking) -> Sheet:
+def ranks(runs: PaperRuns, found: Ranking) -> Table:
     """Mean ranks, the best first."""
-    rows = [values([book.titles[name], f"{mean:.2f}"]) for name, mean in found.ordered]
-    return Sheet("ranks", f"Mean ranks over {found.tasks} tasks (1 is best)", ["method", "mean rank"], rows)
+    rows = [values([runs.titles[name], f"{mean:.2f}"]) for name, mean in found.ordered]
+    return Table("ranks", f"Mean ranks over {found.tasks} tasks (1 is best)", ["method", "mean rank"], rows)
 
 
-def sentences(book: Book, found: Ranking | None) -> list[str]:
+def sentences(runs: PaperRuns, found: Ranking | None) -> list[str]:
     """What the tests say, and what they cannot."""
     out = []
     if found is not None:
         best = found.ordered[0][0]
         apart = [
-            book.titles[name] for name, mean in found.ordered if mean - found.ordered[0][1] >= found.critical_difference
+            runs.titles[name] for name, mean in found.ordered if mean - found.ordered[0][1] >= found.critical_difference
         ]
         out.append(
             f"Over {found.tasks} tasks Friedman's chi-square is {found.chi_square:.2f} ({_p(found.p)}), Iman and "
             f"Davenport's F {_number(found.f)} ({_p(found.f_p)}); Nemenyi's critical difference at {found.alpha} is "
-            f"{found.critical_difference:.2f} ranks. {book.titles[best]} has the best mean rank and differs "
+            f"{found.critical_difference:.2f} ranks. {runs.titles[best]} has the best mean rank and differs "
             f"significantly from {', '.join(apart) if apart else 'no other method'}."
         )
-    orders, splits = _sizes(book)
+    orders, splits = _sizes(runs)
     out.append(
         f"The {orders} orders of one split share its unlabelled rows, its sources and the instances of its stream: a "
         "small p says that the difference on this split does not depend on the order. It says nothing about another "
@@ -113,14 +114,14 @@ def sentences(book: Book, found: Ranking | None) -> list[str]:
             f"With {orders * splits} paired runs Wilcoxon's test cannot fall below 0.05: run at least {TOO_FEW}."
         )
     out.append(
-        "Only the ranks over tasks speak about tasks that were not run, and they assume that these tasks are a fair "
-        "and independent draw; tasks of one family share their domains, so even that is generous."
+        "Only the ranks over tasks say something about tasks that were not run, and only if these tasks are a fair and "
+        "independent sample. Tasks of one family share their domains, so they are not quite independent."
     )
     return out
 
 
-def _sizes(book: Book) -> tuple[int, int]:
-    cells = [fold(rows) for key, rows in book.cells() if key[0] == "table"]
+def _sizes(runs: PaperRuns) -> tuple[int, int]:
+    cells = [summarise(rows) for key, rows in runs.cells() if key[0] == "table"]
     return max(cell.orders // cell.splits for cell in cells), max(cell.splits for cell in cells)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from hedgerow.core.arrays import Array
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError
-from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.experiment.classifiers import classifier
 from hedgerow.mix import Hedge, LogLoss, LossBased, Mixer, horizon_beta
 from hedgerow.paper.theory import CLAIMS, ROUNDING, theorem_beta, theorem_bound
 
@@ -114,8 +114,8 @@ def learned_experts(ratio: float, rounds: int = 30) -> Example:
     x, beta = np.array([1.0, 0.0]), theorem_beta(1, 2)
     copies = 1 + int(ratio**2 / (4 * C))  # each row adds at most 2C/ratio to the margin at x
     source = Domain("source", np.tile([x / ratio, -x / ratio], (copies, 1)), np.tile([0, 1], copies))
-    clf = OnlineTransferClassifier(
-        "oddm", reading="paper", aligner="identity", preprocess=(), tau="original", source_pass="last", C=C, beta=beta,
+    clf = classifier(
+        "oddm", "paper", aligner="identity", preprocess=(), tau="original", source_pass="last", C=C, beta=beta,
         refresh_every=rounds + 1,
     ).fit_domains([source])  # fmt: skip
     F, counted = np.empty((rounds, 2, 2)), np.empty(rounds, dtype=np.int64)

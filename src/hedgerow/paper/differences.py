@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hedgerow.paper.book import Book, Cell, far_cells, fold, published_cell
-from hedgerow.paper.sheets import Sheet, Value, signed, values
+from hedgerow.experiment.summaries import Cell, summarise
+from hedgerow.experiment.tables import Table, Value, signed, values
+from hedgerow.paper.paper_runs import PaperRuns, far_cells, published_cell
 from hedgerow.paper.tasks import Task
 
 ALIKE = 0.3  # points: a switch that comes within this of the best one explains a cell as well
@@ -43,15 +44,15 @@ KNOWN = {
     "pie": "The PIE images at hand went through JPEG, so their pixels are not the published ones: every PIE row may "
     "move for that reason alone, and no switch can show it.",
     "baselines": "The order of the source rows behind the published baselines is not known. Here each order "
-    "of the stream draws its own (reading 'table'), so what it does is part of our deviations.",
-    "homotl": "HomOTL-I and HomOTL-II are defined for two classes in their source; how the paper extended them to "
-    "several is not known. The definitions that were tried are in the table of definitions.",
+    "of the stream draws its own (reading 'table'), so our deviations include its effect.",
+    "homotl": "HomOTL-I and HomOTL-II were published for two classes; how the paper extended them to several is not "
+    "known. The definitions that were tried are in the table of definitions.",
 }
 
 
 @dataclass(frozen=True)
 class Switch:
-    """One option of a reading changed alone: where it brings a cell, and how far that is from the published mean."""
+    """One option changed, all others as in the table: the cell's mean then, and its distance from the published one."""
 
     variant: str
     mean: float
@@ -69,29 +70,29 @@ def words(variant: str) -> str:
     return WORDS.get(variant) or plain.get(name) or variant
 
 
-def switches(book: Book, task: Task, method: str, cell: Cell) -> list[Switch]:
+def switches(runs: PaperRuns, task: Task, method: str, cell: Cell) -> list[Switch]:
     """Every switch of the ablation for a cell, the one that brings it closest to the published mean first."""
     paper = published_cell(task.name, method)
     if paper is None:
         return []
     found = []
-    for variant in book.variants("ablation", method):
-        change = book.change(task.name, method, "ablation", variant)
+    for variant in runs.variants("ablation", method):
+        change = runs.change(task.name, method, "ablation", variant)
         if np.isfinite(change):
             found.append(Switch(variant, cell.mean + change, cell.mean + change - paper[0]))
     return sorted(found, key=lambda switch: abs(switch.miss))
 
 
-def explain(book: Book, task: Task, method: str, cell: Cell) -> str:
-    """One sentence or three on a marked cell, from the ablation's rows where they are there."""
+def explain(runs: PaperRuns, task: Task, method: str, cell: Cell) -> str:
+    """Sentences on a marked cell: how far off it is, and which single switch, if any was run, brings it closest."""
     paper = published_cell(task.name, method)
     assert paper is not None
     miss = cell.mean - paper[0]
     start = (
-        f"{book.titles[method]} on {task.title}: {cell.mean:.2f}, published {paper[0]:.2f}, {signed(miss)} points "
+        f"{runs.titles[method]} on {task.title}: {cell.mean:.2f}, published {paper[0]:.2f}, {signed(miss)} points "
         f"(both deviations together: {cell.spread + paper[1]:.2f})."
     )
-    tried = switches(book, task, method, cell)
+    tried = switches(runs, task, method, cell)
     if not tried:
         return f"{start} No single switch was tried on it. {_unproved(task, method)}"
     best = tried[0]
@@ -119,22 +120,22 @@ def _unproved(task: Task, method: str) -> str:
     return f"Possible, not shown: {', '.join(causes)}." if causes else "No cause is known."
 
 
-def facts(book: Book) -> list[str]:
+def facts(runs: PaperRuns) -> list[str]:
     """What is known about differences without any run, for the families and methods at hand."""
-    out = [KNOWN["pie"]] if any(task.family == "pie" for task in book.tasks()) else []
-    if {"paio", "homotlms", *HOMOTL} & set(book.methods()):
+    out = [KNOWN["pie"]] if any(task.family == "pie" for task in runs.tasks()) else []
+    if {"paio", "homotlms", *HOMOTL} & set(runs.methods()):
         out.append(KNOWN["baselines"])
-    return [*out, KNOWN["homotl"]] if set(HOMOTL) & set(book.methods()) else out
+    return [*out, KNOWN["homotl"]] if set(HOMOTL) & set(runs.methods()) else out
 
 
-def sentences(book: Book) -> list[str]:
+def sentences(runs: PaperRuns) -> list[str]:
     """All marked cells explained."""
-    return [explain(book, task, method, cell) for task, method, cell in far_cells(book)]
+    return [explain(runs, task, method, cell) for task, method, cell in far_cells(runs)]
 
 
-def causes(book: Book) -> Sheet | None:
-    """For each marked cell, how far off it is with each single switch; None without an ablation or marked cells."""
-    cells = [(t, m, c, found) for t, m, c in far_cells(book) if (found := switches(book, t, m, c))]
+def causes(runs: PaperRuns) -> Table | None:
+    """Each marked cell's distance from the published mean under each single switch; None if there is none."""
+    cells = [(t, m, c, found) for t, m, c in far_cells(runs) if (found := switches(runs, t, m, c))]
     if not cells:
         return None
     rows, records = [], []
@@ -142,23 +143,23 @@ def causes(book: Book) -> Sheet | None:
         paper = published_cell(task.name, method)
         assert paper is not None
         moves = "; ".join(f"{switch.variant} {signed(switch.miss)}" for switch in found[1:4])
-        first = [task.title, book.titles[method], signed(cell.mean - paper[0])]
+        first = [task.title, runs.titles[method], signed(cell.mean - paper[0])]
         rows.append(values([*first, f"{found[0].variant} {signed(found[0].miss)}", Value(moves, mark="words")]))
         shared = {"task": task.name, "method": method, "difference": round(cell.mean - paper[0], 4)}
         records += [shared | {"switch": s.variant, "difference_with_switch": round(s.miss, 4)} for s in found]
     header = ["task", "method", "difference", "closest switch", "next"]
     note = "Differences from the published mean in points, as run and with one option switched; the CSV has all."
-    return Sheet("differences", "Marked cells and the switches that move them", header, rows, note, records)
+    return Table("differences", "Marked cells and the switches that move them", header, rows, note, records)
 
 
-def ablation(book: Book) -> list[Sheet]:
-    """What each single switch does to each task, in points against the table: one sheet a method."""
-    tasks = book.tasks("ablation")
-    sheets = []
-    for method in book.methods("ablation"):
+def ablation(runs: PaperRuns) -> list[Table]:
+    """What each single switch does to each task, in points against the table: one table a method."""
+    tasks = runs.tasks("ablation")
+    made = []
+    for method in runs.methods("ablation"):
         rows, records = [], []
-        for variant in book.variants("ablation", method):
-            changes = [book.change(task.name, method, "ablation", variant) for task in tasks]
+        for variant in runs.variants("ablation", method):
+            changes = [runs.change(task.name, method, "ablation", variant) for task in tasks]
             mean = float(np.mean(changes)) if np.isfinite(changes).all() else float("nan")
             rows.append(values([variant, *map(signed, changes), signed(mean)]))
             records += [
@@ -167,15 +168,15 @@ def ablation(book: Book) -> list[Sheet]:
             ]
         note = "Change of the mean mistake rate in points, over the same orders; below zero is better than the table's."
         header = ["switch", *(task.title for task in tasks), "mean"]
-        title = f"One switch at a time: {book.titles[method]}"
-        sheets.append(Sheet(f"ablation-{method}", title, header, rows, note, records, folded=True))
-    return sheets
+        title = f"One switch at a time: {runs.titles[method]}"
+        made.append(Table(f"ablation-{method}", title, header, rows, note, records, folded=True))
+    return made
 
 
-def definitions(book: Book, method: str) -> Sheet | None:
+def definitions(runs: PaperRuns, method: str) -> Table | None:
     """Each definition of HomOTL-I or -II against the published numbers, the closest first."""
-    tasks = [task for task in book.tasks("definitions") if published_cell(task.name, method)]
-    found = ranked_definitions(book, method, tasks)
+    tasks = [task for task in runs.tasks("definitions") if published_cell(task.name, method)]
+    found = ranked_definitions(runs, method, tasks)
     if not found:
         return None
     rows = []
@@ -184,18 +185,18 @@ def definitions(book: Book, method: str) -> Sheet | None:
         rows.append([Value(variant), *values(map_signed(misses)), Value(f"{mean:.2f}"), Value(signed(worst))])
     header = ["definition", *(task.title for task in tasks), "mean miss", "largest"]
     note = "Our mean minus the published one, in points; the mean is of absolute values. The closest comes first."
-    title = f"Definitions of {book.titles[method]} for several classes"
-    return Sheet(f"definitions-{method}", title, header, rows, note)
+    title = f"Definitions of {runs.titles[method]} for several classes"
+    return Table(f"definitions-{method}", title, header, rows, note)
 
 
-def ranked_definitions(book: Book, method: str, tasks: Sequence[Task]) -> list[tuple[str, list[float]]]:
+def ranked_definitions(runs: PaperRuns, method: str, tasks: Sequence[Task]) -> list[tuple[str, list[float]]]:
     """Definitions with their differences from the published means, by mean absolute difference."""
     found = []
-    for variant in book.variants("definitions", method):
+    for variant in runs.variants("definitions", method):
         misses = [
-            fold(rows).mean - paper[0]
+            summarise(rows).mean - paper[0]
             for task in tasks
-            if (rows := book.cell("definitions", task.name, method, variant))
+            if (rows := runs.rows_of("definitions", task.name, method, variant))
             and (paper := published_cell(task.name, method))
         ]
         if tasks and len(misses) == len(tasks):
@@ -203,16 +204,16 @@ def ranked_definitions(book: Book, method: str, tasks: Sequence[Task]) -> list[t
     return sorted(found, key=lambda pair: float(np.mean(np.abs(pair[1]))))
 
 
-def closest_definition(book: Book, method: str) -> str | None:
+def closest_definition(runs: PaperRuns, method: str) -> str | None:
     """Which definition comes closest over the tasks, and by how much it still misses."""
-    tasks = [task for task in book.tasks("definitions") if published_cell(task.name, method)]
-    found = ranked_definitions(book, method, tasks)
+    tasks = [task for task in runs.tasks("definitions") if published_cell(task.name, method)]
+    found = ranked_definitions(runs, method, tasks)
     if not found:
         return None
     variant, misses = found[0]
     worst = int(np.argmax(np.abs(misses)))
     return (
-        f"{book.titles[method]}: of {len(found)} definitions, '{variant}' is closest over {len(tasks)} "
+        f"{runs.titles[method]}: of {len(found)} definitions, '{variant}' is closest over {len(tasks)} "
         f"task{'s' if len(tasks) > 1 else ''}; it misses the published means by {np.mean(np.abs(misses)):.2f} points "
         f"on average, most on {tasks[worst].title} ({signed(misses[worst])})."
     )

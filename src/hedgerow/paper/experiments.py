@@ -7,25 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hedgerow.core.errors import unknown
-from hedgerow.learners.readings import READINGS, resolve
+from hedgerow.experiment.classifiers import reading_answers
 from hedgerow.methods import METHODS
-from hedgerow.paper.tasks import FAMILY_SETTINGS, Task, settings
+from hedgerow.learners.readings import READINGS
+from hedgerow.paper.options import PARTS
+from hedgerow.paper.tasks import Task, settings
 
-# the parts of the report, and the group of runs that each one folds over
-PARTS = {
-    "table": ("table",),
-    "curves": ("table",),
-    "discrepancy": ("table",),
-    "stats": ("table",),
-    "time": ("table",),
-    "bound": ("table", "mixers"),
-    "sensitivity-C": ("sensitivity-C",),
-    "sensitivity-Tw": ("sensitivity-Tw",),
-    "ablation": ("table", "ablation"),
-    "refresh": ("refresh",),
-    "inputs": ("table", "inputs"),
-    "definitions": ("definitions",),
-}
 SIDE_ORDERS = 5  # orders of the runs beside the main table: they compare settings, not methods
 C_VALUES = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
 TW_VALUES = (1, 5, 10, 20, 30, 50, 100, 200)
@@ -55,7 +42,7 @@ class Unit:
 
 
 def parts_of(names: str) -> list[str]:
-    """Parts of the report by name, joined by commas; "all" is all.
+    """Parts of the report by name, joined by commas; "all" stands for every one.
 
     >>> parts_of("table,curves")
     ['table', 'curves']
@@ -72,7 +59,7 @@ def parts_of(names: str) -> list[str]:
 def units(
     parts: Sequence[str], tasks: Sequence[Task], methods: Sequence[str], reading: str, trials: int, splits: int
 ) -> list[Unit]:
-    """Every unit that these parts of the report fold over, each once.
+    """Every unit whose rows these parts of the report need, each once.
 
     >>> from hedgerow.paper.tasks import TASKS
     >>> len(units(["table", "curves"], [TASKS["dslr"]], ["pa", "oddm"], "table", 20, 1))
@@ -124,8 +111,7 @@ def _variants(
 
 
 def _base(task: Task, method: str, reading: str) -> dict[str, Any]:
-    given = {k: v for k, v in settings(task, reading, method).items() if k not in ("loss", "eta")}
-    return dict(vars(resolve(reading, method, **given)))
+    return reading_answers(method, reading, settings(task, reading, method))
 
 
 def _steps(task: Task, method: str, reading: str) -> tuple[str, ...]:
@@ -133,7 +119,7 @@ def _steps(task: Task, method: str, reading: str) -> tuple[str, ...]:
 
 
 def _ablation(task: Task, method: str, reading: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Each reading switched alone, away from what the table uses."""
+    """One option after the other changed from what the table uses, all others left alone."""
     base = _base(task, method, reading)
     other_lam = 0.1 if base["lam"] == 1.0 else 1.0
     other_every = 50 if base["refresh_every"] == 10 else 10
@@ -204,10 +190,7 @@ def _definitions(methods: Sequence[str]) -> Iterator[tuple[str, str, dict[str, A
 
 
 def check_reading(name: str) -> str:
-    """A reading's name, or the nearest."""
+    """The name, if there is such a reading; else an error that suggests the nearest one."""
     if name not in READINGS:
         raise unknown("reading", name, READINGS)
     return name
-
-
-__all__ = ["FAMILY_SETTINGS", "PARTS", "Unit", "check_reading", "parts_of", "units"]

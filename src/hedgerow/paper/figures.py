@@ -1,4 +1,4 @@
-"""The report's figures, each a pure fold over the rows: small multiples in one style, colours for every eye."""
+"""The report's figures, each computed from the rows alone: small panels in one style, colours for every eye."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hedgerow.core.arrays import Array
-from hedgerow.evaluate.plots import Theme, colour_of, draw_line, label_ends, marks_of, style
-from hedgerow.paper.book import Book, Row, fold, published_cell, rate
+from hedgerow.evaluate.folds import Row
+from hedgerow.evaluate.plots import Theme, colour_of, draw_line, from_zero, label_ends, marks_of, style
+from hedgerow.experiment.summaries import rate, summarise
+from hedgerow.paper.paper_runs import PaperRuns, published_cell
 from hedgerow.paper.tables import RULES, refresh_rows
-from hedgerow.paper.tasks import Task
+from hedgerow.paper.tasks import FAMILIES, Task
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,84 +22,86 @@ if TYPE_CHECKING:
 
 COLUMNS = 3
 PANEL = (3.55, 2.75)  # inches
-FAMILIES = {"pie": "PIE", "office-caltech": "Office+Caltech"}
 SPREAD: dict[str, Any] = {"alpha": 0.13, "linewidth": 0}
 RULE_LABELS = {"zero": "unseen classes at zero", "skip": "unseen classes skipped", "shrink": "unseen classes shrunk"}
 
 
-def curves(book: Book, theme: Theme = "light") -> Figure:
-    """Running mistake rate of every method, a panel a task; bands of one standard deviation over the orders."""
+def curves(runs: PaperRuns, theme: Theme = "light") -> Figure:
+    """Running mistake rate of every method, one panel for each task; bands of one deviation over the orders."""
 
     def draw(axes: Axes, task: Task, colours: Mapping[str, str]) -> None:
-        for method in book.methods():
-            rows = [row for row in book.cell("table", task.name, method) if row.get("curve")]
+        for method in runs.methods():
+            rows = [row for row in runs.rows_of("table", task.name, method) if row.get("curve")]
             if rows:
                 at = np.array(rows[0]["curve_at"])
                 rates = 100 * _matrix(rows, "curve", len(at)) / at
-                _band(axes, at, rates, book.styles()[method], colours)
+                _band(axes, at, rates, runs.styles()[method], colours)
                 axes.set_xlim(0, at[-1])
-        axes.set_ylim(0, 100)
 
-    return _panels(book, book.tasks(), book.methods(), draw, "instances of the stream", "mistakes so far, %", theme)
+    figure = _panels(runs, runs.tasks(), runs.methods(), draw, "instances of the stream", "mistakes so far, %", theme)
+    from_zero(figure.axes)
+    return figure
 
 
-def discrepancy(book: Book, theme: Theme = "light") -> Figure:
+def discrepancy(runs: PaperRuns, theme: Theme = "light") -> Figure:
     """The objective for A with the true labels, relative to its start; bands from the lowest to the highest order."""
-    methods = [m for m in book.methods() if _followed(book, m)]
+    methods = [m for m in runs.methods() if _followed(runs, m)]
 
     def draw(axes: Axes, task: Task, colours: Mapping[str, str]) -> None:
         axes.set_yscale("log")
         for method in methods:
-            rows = [row for row in book.cell("table", task.name, method) if row.get("discrepancy")]
+            rows = [row for row in runs.rows_of("table", task.name, method) if row.get("discrepancy")]
             if rows:
-                at, j = np.array(rows[0]["discrepancy_at"]), book.styles()[method]
+                at, j = np.array(rows[0]["discrepancy_at"]), runs.styles()[method]
                 values = _matrix(rows, "discrepancy", len(at))
                 ratios = values / values[:, :1]
                 axes.fill_between(at, ratios.min(axis=0), ratios.max(axis=0), color=colour_of(j, colours), **SPREAD)
                 draw_line(axes, at, np.exp(np.log(ratios).mean(axis=0)), j, colour_of(j, colours))
                 axes.set_xlim(0, at[-1])
 
-    tasks = [task for task in book.tasks() if any(_followed(book, m, task) for m in methods)]
-    return _panels(book, tasks, methods, draw, "instances of the stream", "discrepancy / its start", theme)
+    tasks = [task for task in runs.tasks() if any(_followed(runs, m, task) for m in methods)]
+    return _panels(runs, tasks, methods, draw, "instances of the stream", "discrepancy / its start", theme)
 
 
-def sensitivity_C(book: Book, theme: Theme = "light") -> Figure:
+def sensitivity_C(runs: PaperRuns, theme: Theme = "light") -> Figure:
     """Mistake rate of every method against C."""
     group = "sensitivity-C"
 
     def draw(axes: Axes, task: Task, colours: Mapping[str, str]) -> None:
         axes.set_xscale("log")
-        for method in book.methods(group):
-            _swept(axes, book, group, task, method, book.styles()[method], colours)
+        for method in runs.methods(group):
+            _swept(axes, runs, group, task, method, runs.styles()[method], colours)
 
-    return _panels(book, book.tasks(group), book.methods(group), draw, "C", "mistakes, %", theme)
+    figure = _panels(runs, runs.tasks(group), runs.methods(group), draw, "C", "mistakes, %", theme)
+    from_zero(figure.axes)
+    return figure
 
 
-def sensitivity_Tw(book: Book, theme: Theme = "light") -> Figure:
-    """Mistake rate against the labels between two updates of A: a panel a method and family, a line a task."""
+def sensitivity_Tw(runs: PaperRuns, theme: Theme = "light") -> Figure:
+    """Mistake rate against the labels between two updates of A: one panel a method and family, one line a task."""
     group = "sensitivity-Tw"
-    families = [name for name in FAMILIES if any(task.family == name for task in book.tasks(group))]
-    panels = [(method, family) for method in book.methods(group) for family in families]
+    families = [name for name in FAMILIES if any(task.family == name for task in runs.tasks(group))]
+    panels = [(method, family) for method in runs.methods(group) for family in families]
     with style(theme) as colours:
-        width, lines = len(families), len(book.methods(group))
+        width, lines = len(families), len(runs.methods(group))
         figure = _figure((1.6 + 4.2 * width, 3.6 * lines + 0.2))
         for i, (method, family) in enumerate(panels, start=1):
             axes = figure.add_subplot(lines, width, i)
             axes.set_xscale("log")
             ends = []
-            for j, task in enumerate(task for task in book.tasks(group) if task.family == family):
-                last = _swept(axes, book, group, task, method, j, colours)
+            for j, task in enumerate(task for task in runs.tasks(group) if task.family == family):
+                last = _swept(axes, runs, group, task, method, j, colours)
                 ends.append((last, task.title, colour_of(j, colours)))
-            title = f"{book.titles[method]}, {FAMILIES[family]}"
+            title = f"{runs.titles[method]}, {FAMILIES[family]}"
             axes.set(title=title, xlabel="labels between two updates, $T_w$", ylabel="mistakes, %")
             axes.set_ylim(bottom=0)
             label_ends(axes, ends)
         return figure
 
 
-def refresh(book: Book, theme: Theme = "light") -> Figure:
-    """Points that updating A takes off the mistake rate, for each rule and task; as given, and all domains centred."""
-    tasks = book.tasks("refresh")
+def refresh(runs: PaperRuns, theme: Theme = "light") -> Figure:
+    """By how many points updating A lowers the mistake rate, for each rule and task; domains as given, and centred."""
+    tasks = runs.tasks("refresh")
     with style(theme) as colours:
         figure = _figure((9.4, 1.5 + 0.36 * len(tasks)))
         shared: Any = None
@@ -106,10 +110,10 @@ def refresh(book: Book, theme: Theme = "light") -> Figure:
             for j, rule in enumerate(RULES[1:]):
                 places, gains = [], []
                 for k, task in enumerate(tasks):
-                    updated, fixed = (refresh_rows(book, task, label + name) for name in (rule, "fixed"))
+                    updated, fixed = (refresh_rows(runs, task, label + name) for name in (rule, "fixed"))
                     if updated and fixed:
                         places.append(k + 0.22 * (j - 1))
-                        gains.append(fold(fixed).mean - fold(updated).mean)
+                        gains.append(summarise(fixed).mean - summarise(updated).mean)
                 marks = marks_of(j + 4) | {"linestyle": "none"}
                 axes.plot(
                     gains, places, color=colour_of(j + 4, colours), label=RULE_LABELS[rule], markersize=7, **marks
@@ -122,42 +126,43 @@ def refresh(book: Book, theme: Theme = "light") -> Figure:
         return figure
 
 
-def agreement(book: Book, theme: Theme = "light") -> Figure:
+def agreement(runs: PaperRuns, theme: Theme = "light") -> Figure:
     """Ours (filled, coloured) and the published numbers (open) side by side: a panel a method, a row a task."""
-    methods = [m for m in book.methods() if any(published_cell(task.name, m) for task in book.tasks())]
-    tasks = book.tasks()
+    methods = [m for m in runs.methods() if any(published_cell(task.name, m) for task in runs.tasks())]
+    tasks = runs.tasks()
     with style(theme) as colours:
         width = min(len(methods), 4)
         lines = math.ceil(len(methods) / width)
         figure = _figure((1.2 + 2.3 * width, 0.8 + lines * (1.0 + 0.24 * len(tasks))))
         shared: Any = None
         for i, method in enumerate(methods, start=1):
-            shared = axes = figure.add_subplot(lines, width, i, sharey=shared)
+            shared = axes = figure.add_subplot(lines, width, i, sharex=shared, sharey=shared)
             for k, task in enumerate(tasks):
-                rows, paper = book.cell("table", task.name, method), published_cell(task.name, method)
+                rows, paper = runs.rows_of("table", task.name, method), published_cell(task.name, method)
                 if rows:
-                    cell = fold(rows)
-                    ink = colour_of(book.styles()[method], colours)
+                    cell = summarise(rows)
+                    ink = colour_of(runs.styles()[method], colours)
                     axes.errorbar(cell.mean, k - 0.17, xerr=cell.spread, color=ink, fmt="o", markersize=5, label="ours")
                 if paper:
                     axes.errorbar(
                         paper[0], k + 0.17, xerr=paper[1], color=colours["text"], fmt="s", markersize=5,
                         markerfacecolor=colours["paper"], label="published",
                     )  # fmt: skip
-            axes.set(title=book.titles[method])
+            axes.set(title=runs.titles[method])
             axes.set_yticks(range(len(tasks)), [task.title for task in tasks])
             axes.tick_params(labelleft=(i - 1) % width == 0)
             if i > len(methods) - width:
                 axes.set_xlabel("mistakes, %")
         shared.set_ylim(len(tasks) - 0.4, -0.6)
+        shared.set_xlim(left=0)
         handles = dict(zip(*reversed(shared.get_legend_handles_labels()), strict=True))
         _legend(figure, (list(handles.values()), list(handles)), 2)
         return figure
 
 
-def _followed(book: Book, method: str, task: Task | None = None) -> bool:
-    tasks = book.tasks() if task is None else [task]
-    return any(row.get("discrepancy") for t in tasks for row in book.cell("table", t.name, method))
+def _followed(runs: PaperRuns, method: str, task: Task | None = None) -> bool:
+    tasks = runs.tasks() if task is None else [task]
+    return any(row.get("discrepancy") for t in tasks for row in runs.rows_of("table", t.name, method))
 
 
 def _matrix(rows: Sequence[Row], name: str, length: int) -> Array:
@@ -171,12 +176,14 @@ def _band(axes: Axes, x: Array, values: Array, j: int, colours: Mapping[str, str
     draw_line(axes, x, mean, j, colour)
 
 
-def _swept(axes: Axes, book: Book, group: str, task: Task, method: str, j: int, colours: Mapping[str, str]) -> float:
-    """Rates against the value in the variant's name; the last mean."""
+def _swept(
+    axes: Axes, runs: PaperRuns, group: str, task: Task, method: str, j: int, colours: Mapping[str, str]
+) -> float:
+    """Draw the rates against the value in each variant's name; return the mean at the largest value."""
     found = {
         value_of(variant): [rate(row) for row in rows]
-        for variant in book.variants(group)
-        if (rows := book.cell(group, task.name, method, variant))
+        for variant in runs.variants(group)
+        if (rows := runs.rows_of(group, task.name, method, variant))
     }
     x = np.array(sorted(found))
     mean, sd = np.array([np.mean(found[v]) for v in x]), np.array([np.std(found[v]) for v in x])
@@ -197,7 +204,7 @@ def value_of(variant: str) -> float:
 
 
 def _panels(
-    book: Book,
+    runs: PaperRuns,
     tasks: Sequence[Task],
     methods: Sequence[str],
     draw: Callable[[Axes, Task, Mapping[str, str]], None],
@@ -205,7 +212,7 @@ def _panels(
     ylabel: str,
     theme: Theme,
 ) -> Figure:
-    """A panel a task under one legend of the methods."""
+    """One panel for each task under a common legend of the methods."""
     with style(theme) as colours:
         width = min(len(tasks), COLUMNS)
         lines = math.ceil(len(tasks) / width)
@@ -220,19 +227,19 @@ def _panels(
                 axes.set_ylabel(ylabel)
             if i + width >= len(tasks):
                 axes.set_xlabel(xlabel)
-        _legend(figure, _method_handles(book, methods, colours), 4)
+        _legend(figure, _method_handles(runs, methods, colours), 4)
         return figure
 
 
-def _method_handles(book: Book, methods: Sequence[str], colours: Mapping[str, str]) -> tuple[list[Any], list[str]]:
+def _method_handles(runs: PaperRuns, methods: Sequence[str], colours: Mapping[str, str]) -> tuple[list[Any], list[str]]:
     from matplotlib.lines import Line2D
 
-    numbers = book.styles()
+    numbers = runs.styles()
     handles = [
         Line2D([], [], color=colour_of(numbers[m], colours), markersize=5, linewidth=1.8, **marks_of(numbers[m]))
         for m in methods
     ]
-    return handles, [book.titles[m] for m in methods]
+    return handles, [runs.titles[m] for m in methods]
 
 
 def _legend(figure: Figure, handles: tuple[list[Any], list[Any]], columns: int) -> None:

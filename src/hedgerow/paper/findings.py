@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from hedgerow.core.arrays import Array
+from hedgerow.experiment.summaries import summarise
+from hedgerow.experiment.tables import signed
 from hedgerow.paper import published
-from hedgerow.paper.book import Book, fold
-from hedgerow.paper.sheets import signed
+from hedgerow.paper.paper_runs import PaperRuns
 from hedgerow.paper.tables import RULES, refresh_rows
-from hedgerow.paper.tasks import Task
+from hedgerow.paper.tasks import FAMILIES, Task
 
-FAMILIES = {"pie": "PIE", "office-caltech": "Office+Caltech"}
 RULE_WORDS = {
     "zero": "classes not seen yet at zero (the released code)",
     "skip": "classes not seen yet left out (the printed formula)",
@@ -22,23 +22,23 @@ RULE_WORDS = {
 SMALL = 0.25  # points: less is called no change
 
 
-def refresh(book: Book) -> list[str]:
-    """Does updating A help, and how much of it is centring? One paragraph a family."""
+def refresh(runs: PaperRuns) -> list[str]:
+    """Does updating A help, and how much of the gain does centring alone give? Sentences for each family."""
     out = []
     for family, title in FAMILIES.items():
-        tasks = [task for task in book.tasks("refresh") if task.family == family and _complete(book, task)]
+        tasks = [task for task in runs.tasks("refresh") if task.family == family and _complete(runs, task)]
         if tasks:
-            out += _refresh_family(title, tasks, _refresh_means(book, tasks))
+            out += _refresh_family(title, tasks, _refresh_means(runs, tasks))
     return out
 
 
-def _complete(book: Book, task: Task) -> bool:
-    return all(refresh_rows(book, task, label + rule) for label in ("", "centred ") for rule in RULES)
+def _complete(runs: PaperRuns, task: Task) -> bool:
+    return all(refresh_rows(runs, task, label + rule) for label in ("", "centred ") for rule in RULES)
 
 
-def _refresh_means(book: Book, tasks: Sequence[Task]) -> dict[str, Array]:
+def _refresh_means(runs: PaperRuns, tasks: Sequence[Task]) -> dict[str, Array]:
     return {
-        label + rule: np.array([fold(refresh_rows(book, task, label + rule)).mean for task in tasks])
+        label + rule: np.array([summarise(refresh_rows(runs, task, label + rule)).mean for task in tasks])
         for label in ("", "centred ")
         for rule in RULES
     }
@@ -87,20 +87,20 @@ def _share(title: str, update: float, update_centred: float, centring: float) ->
     )
 
 
-def inputs(book: Book) -> list[str]:
-    """How far the paper's method leads the best baseline under each scaling: over the tasks that have all of them."""
-    baselines = [m for m in book.methods("inputs") if m in published.METHODS[:5]]
-    if not baselines or "oddm" not in book.methods("inputs"):
+def inputs(runs: PaperRuns) -> list[str]:
+    """How far the paper's method leads the best baseline under each scaling, over the tasks that were run with it."""
+    baselines = [m for m in runs.methods("inputs") if m in published.METHODS[:5]]
+    if not baselines or "oddm" not in runs.methods("inputs"):
         return []
     out = []
-    for variant in book.variants("inputs"):
+    for variant in runs.variants("inputs"):
         for family, title in FAMILIES.items():
-            tasks = [t for t in book.tasks("inputs") if t.family == family]
-            same = _leads(book, "inputs", variant, tasks, baselines)
-            before = _leads(book, "table", "", tasks, baselines)
+            tasks = [t for t in runs.tasks("inputs") if t.family == family]
+            same = _leads(runs, "inputs", variant, tasks, baselines)
+            before = _leads(runs, "table", "", tasks, baselines)
             if len(same) and len(before):
                 out.append(
-                    f"{title}, {variant}: {book.titles['oddm']} {_lead(same)}; with the table's own scalings it "
+                    f"{title}, {variant}: {runs.titles['oddm']} {_lead(same)}; with the table's own scalings it "
                     f"{_lead(before)}."
                 )
     return out
@@ -114,31 +114,31 @@ def _lead(points: Array) -> str:
     )
 
 
-def _leads(book: Book, group: str, variant: str, tasks: Sequence[Task], baselines: Sequence[str]) -> Array:
-    """Best baseline minus ODDM, a task each."""
+def _leads(runs: PaperRuns, group: str, variant: str, tasks: Sequence[Task], baselines: Sequence[str]) -> Array:
+    """For each task, the rate of the best baseline minus that of ODDM."""
     leads = []
     for task in tasks:
-        cells = [book.cell(group, task.name, m, variant) for m in (*baselines, "oddm")]
+        cells = [runs.rows_of(group, task.name, m, variant) for m in (*baselines, "oddm")]
         if all(cells):
-            means = [fold(cell).mean for cell in cells]
+            means = [summarise(cell).mean for cell in cells]
             leads.append(min(means[:-1]) - means[-1])
     return np.array(leads)
 
 
-def agreement(book: Book) -> list[str]:
+def agreement(runs: PaperRuns) -> list[str]:
     """How close the table comes to the published one: mean and largest difference of each method."""
     out = []
-    for method in book.methods():
+    for method in runs.methods():
         found = []
-        for task in book.tasks():
-            rows = book.cell("table", task.name, method)
+        for task in runs.tasks():
+            rows = runs.rows_of("table", task.name, method)
             paper = published.TABLE.get(task.name, {}).get(method)
             if rows and paper:
-                found.append((fold(rows).mean - paper[0], task.title))
+                found.append((summarise(rows).mean - paper[0], task.title))
         if found:
             worst = max(found, key=lambda pair: abs(pair[0]))
             mean = np.mean([abs(miss) for miss, _ in found])
-            out.append(
-                f"{book.titles[method]}: {mean:.2f} points off on average, most on {worst[1]} ({signed(worst[0])})."
-            )
+            off = f"{mean:.2f} points from the published means on average, most on {worst[1]} ({signed(worst[0])})"
+            one = f"{signed(worst[0])} points from the published mean on {worst[1]}"
+            out.append(f"{runs.titles[method]}: {off if len(found) > 1 else one}.")
     return out

@@ -8,14 +8,15 @@ from html import escape
 from pathlib import Path
 
 from hedgerow.core.errors import InputError
-from hedgerow.evaluate.report import Facts, Section, page, write
-from hedgerow.paper import results, settings
-from hedgerow.paper.book import Book
-from hedgerow.paper.findings import FAMILIES
-from hedgerow.paper.sections import Writer, sections
-from hedgerow.paper.sheets import CSS
+from hedgerow.experiment import results
+from hedgerow.experiment.page import Facts, Section, Text, page, write
+from hedgerow.experiment.writer import FILE, Writer
+from hedgerow.paper import settings
+from hedgerow.paper.paper_runs import PaperRuns
+from hedgerow.paper.sections import sections
+from hedgerow.paper.tasks import FAMILIES
+from hedgerow.paper.verdict import verdict
 
-FILE = "report.html"
 TITLE = "HomOTL-ODDM, reproduced"
 LEAD = (
     "The experiments of Du, Tan, Chen, Zhang and Wang (ECAI 2020) on online transfer learning from several sources, "
@@ -31,13 +32,13 @@ def report(directory: str | Path, say: Callable[[str], None] = lambda _: None) -
         say(problem)
     if not found.rows:
         raise InputError(f"{out / results.FILE} has no results; run `hedgerow paper --out {directory}` first")
-    book = Book.of(found)
-    writer = Writer(book, out)
+    runs = PaperRuns.of(found)
+    writer = Writer(runs, out)
     under = list(sections(writer))
-    options = [sheet for family in FAMILIES if (sheet := settings.options(book, family))]
-    facts = Facts(settings.facts(book, out))
-    head = Section("What was run", [facts, *map(writer.sheet, options), _Contents(under)])
-    return write(out / FILE, page(TITLE, LEAD, [head, *under], {}, CSS)).resolve()
+    options = [table for family in FAMILIES if (table := settings.options(runs, family))]
+    run = Section("What was run", [Facts(settings.facts(runs, out)), *map(writer.table, options)], "run")
+    head = Section("In short", [Text(verdict(runs)), _Contents([*under, run])])
+    return write(out / FILE, page(TITLE, LEAD, [head, *under, run], {})).resolve()
 
 
 @dataclass(frozen=True)

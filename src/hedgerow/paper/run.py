@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import platform
 import time
 from collections.abc import Iterator
 from functools import lru_cache
@@ -11,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
-import hedgerow
 from hedgerow.core.arrays import Array
 from hedgerow.core.moments import Moments, discrepancy, gap
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.methods import METHODS
-from hedgerow.mix import Hedge
-from hedgerow.paper.cache import AlignmentCache
+from hedgerow.experiment.alignment_cache import AlignmentCache
+from hedgerow.experiment.classifiers import classifier
+from hedgerow.experiment.preparation import Prepared, order_of
+from hedgerow.experiment.prequential import evenly, prequential
+from hedgerow.experiment.rows import finished_row
 from hedgerow.paper.experiments import Unit
-from hedgerow.paper.tasks import TASKS, Prepared, order_of, prepare, presented
+from hedgerow.paper.tasks import TASKS, prepare, presented
 
-CHECKPOINTS = 40  # points of a curve over the stream
 DISCREPANCY_ORDERS = 5  # the discrepancy over the stream is followed for the first orders only
 
 
@@ -42,7 +41,7 @@ def run_unit(unit: Unit, trials: list[int], cache: AlignmentCache, data_dir: str
 
 
 def _fit(unit: Unit, sources: Prepared, cache: AlignmentCache) -> tuple[OnlineTransferClassifier, float]:
-    clf = OnlineTransferClassifier(unit.method, reading=unit.reading, horizon=len(sources.stream), **unit.options)
+    clf = classifier(unit.method, unit.reading, horizon=len(sources.stream), **unit.options)
     before, start = cache.seconds, time.perf_counter()
     clf.fit_domains(sources.sources, sources.warmup, together=sources.together, align=cache)
     rest = time.perf_counter() - start
@@ -52,63 +51,38 @@ def _fit(unit: Unit, sources: Prepared, cache: AlignmentCache) -> tuple[OnlineTr
 def _row(unit: Unit, trial: int, prepared: Prepared, clf: OnlineTransferClassifier, offline: float) -> dict[str, Any]:
     order = order_of(trial, len(prepared.stream))
     X, y = prepared.stream.X[order], np.asarray(prepared.stream.y)[order]
-    curves = unit.group == "table"
-    at = np.unique(np.linspace(0, len(y), CHECKPOINTS + 1).astype(int))[1:] if curves else np.array([len(y)])
+    n, curves = len(y), unit.group == "table"
+    ends = evenly(n) if curves else [n]
     follow = curves and trial < DISCREPANCY_ORDERS and _has_linear_map(clf)
     true_gaps = _true_gaps(clf, X, y) if follow else []
     distances = [_distance(clf, true_gaps)] if follow else []
-    curve, seconds, start = [], 0.0, 0
-    for end in at:
-        begin = time.perf_counter()
-        clf.predict_then_learn(X[start:end], y[start:end])
-        seconds += time.perf_counter() - begin
-        curve.append(clf.mistakes_)
+    points = []
+    for point in prequential(clf, X, y, ends):
+        points.append(point)
         if follow:
             distances.append(_distance(clf, true_gaps))
-        start = end
-    return {
-        "group": unit.group,
-        "task": unit.task.name,
-        "method": unit.method,
-        "title": METHODS[unit.method].title,
-        "variant": unit.variant,
-        "split": unit.split,
-        "trial": trial,
-        "mistakes": clf.mistakes_,
-        "n": len(y),
-        "seconds_offline": offline,
-        "seconds_online": seconds,
-        "curve_at": at if curves else [],
-        "curve": curve if curves else [],
-        "discrepancy_at": [0, *at.tolist()] if follow else [],
-        "discrepancy": distances,
-        "experts": clf.expert_names_,
-        **account(clf),
-        "reading": unit.reading,
-        "options": unit.options | {"horizon": len(y), "dim": clf.dim_},
-        "seeds": {"split": unit.split, "order": trial, "sources": trial},
-        "versions": versions(),
-        "data": prepared.checksum,
-    }
+    return finished_row(
+        unit.key(trial),
+        clf,
+        mistakes=points[-1].mistakes,
+        n=n,
+        seconds_offline=offline,
+        seconds_online=points[-1].seconds,
+        curve_at=ends if curves else [],
+        curve=[point.mistakes for point in points] if curves else [],
+        discrepancy_at=[0, *ends] if follow else [],
+        discrepancy=distances,
+        experts=clf.expert_names_,
+        reading=unit.reading,
+        options=unit.options | {"horizon": n, "dim": clf.dim_},
+        seeds={"split": unit.split, "order": trial, "sources": trial},
+        data=prepared.checksum,
+    )
 
 
 def _has_linear_map(clf: OnlineTransferClassifier) -> bool:
     """Whether there is an A whose objective can be followed; a kernel space has none, nor has a map of the source."""
     return "A" in clf.learner_.state and not clf.learner_.plan.gammas
-
-
-def account(clf: OnlineTransferClassifier) -> dict[str, Any]:
-    """What the theory needs of a finished run: losses of the experts and of the mixture, and the bound."""
-    learner = clf.learner_
-    mixer = getattr(learner.plan, "mixer", None)  # our own learner mixes in another way, and has no beta
-    return {
-        "expert_mistakes": learner.state["expert_mistakes"],
-        "expert_loss": learner.state.get("expert_loss", np.empty(0)),
-        "hedge_loss": clf.hedge_loss_,
-        "beta": mixer.beta if isinstance(mixer, Hedge) else None,
-        "bound": clf.bound_ if np.isfinite(clf.bound_) else None,
-        "guarantee": clf.guarantee_,
-    }
 
 
 def _true_gaps(clf: OnlineTransferClassifier, X: Array, y: Array) -> list[Array]:
@@ -123,14 +97,3 @@ def _distance(clf: OnlineTransferClassifier, gaps: list[Array]) -> float:
     """The aggregate MMD distance of the objective for A, averaged over the sources."""
     A = clf.learner_.state["A"]
     return float(np.mean([discrepancy(A[i if len(A) > 1 else 0], G) for i, G in enumerate(gaps)]))
-
-
-@lru_cache(maxsize=1)
-def versions() -> dict[str, str]:
-    """Of what a row was computed with."""
-    import numba
-    import scipy
-    import sklearn
-
-    modules = {"numpy": np, "scipy": scipy, "scikit-learn": sklearn, "numba": numba, "hedgerow": hedgerow}
-    return {"python": platform.python_version()} | {name: m.__version__ for name, m in modules.items()}

@@ -1,41 +1,36 @@
-"""What was run, read off the rows: the head of the report, the options of every method, the command for a part."""
+"""What was run, read off the rows: the end of the report, the options of every method, the command for a part."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.evaluate.report import circumstances
-from hedgerow.learners.readings import Reading, resolve
+from hedgerow.experiment.classifiers import every_option
+from hedgerow.experiment.command import commands_given
+from hedgerow.experiment.environment import circumstances
+from hedgerow.experiment.tables import Table, values
 from hedgerow.methods import RECIPES
 from hedgerow.paper import published
-from hedgerow.paper.book import Book
-from hedgerow.paper.experiments import PARTS
-from hedgerow.paper.findings import FAMILIES
-from hedgerow.paper.sheets import Sheet, values
-from hedgerow.paper.tasks import TASKS
-
-COMMANDS = "commands.txt"
-TRIALS = 20
+from hedgerow.paper.options import PARTS, PaperOptions
+from hedgerow.paper.paper_runs import PaperRuns
+from hedgerow.paper.tasks import FAMILIES, TASKS
 
 
-def command(book: Book, out: str | Path, what: Sequence[str] = ()) -> str:
-    """The command for parts of the report that fits the rows at hand; without parts, for all that is there."""
+def command(runs: PaperRuns, out: str | Path, what: Sequence[str] = ()) -> str:
+    """The command that adds parts of the report to the rows at hand; without parts, the one that made them."""
     words = ["hedgerow", "paper"]
-    if len(book.tasks()) < len(TASKS):
-        words += ["--tasks", ",".join(task.name for task in book.tasks() or book.any_tasks())]
-    words += _methods({row["method"] for row in book.rows})
-    trials = max((row["trial"] + 1 for row in book.rows if row["group"] == "table"), default=TRIALS)
-    splits = max((row["split"] + 1 for row in book.rows if row["group"] == "table"), default=1)
-    words += ["--trials", str(trials)] if trials != TRIALS else []
+    if len(runs.tasks()) < len(TASKS):
+        words += ["--tasks", ",".join(task.name for task in runs.tasks() or runs.any_tasks())]
+    words += _methods({row["method"] for row in runs.rows})
+    trials = max((row["trial"] + 1 for row in runs.rows if row["group"] == "table"), default=PaperOptions.trials)
+    splits = max((row["split"] + 1 for row in runs.rows if row["group"] == "table"), default=1)
+    words += ["--trials", str(trials)] if trials != PaperOptions.trials else []
     words += ["--splits", str(splits)] if splits > 1 else []
-    reading = readings(book)
+    reading = readings(runs)
     words += ["--reading", reading[0]] if reading and reading[0] != "table" else []
-    groups = {row["group"] for row in book.rows}
+    groups = {row["group"] for row in runs.rows}
     parts = list(what) or [part for part, needed in PARTS.items() if set(needed) <= groups]
     return shlex.join([*words, "--what", ",".join(parts), "--resume", "--out", str(out)])
 
@@ -53,37 +48,35 @@ def _methods(names: set[str]) -> list[str]:
     return chosen + (["--plugin", "FILE.py"] if own else [])
 
 
-def readings(book: Book) -> list[str]:
+def readings(runs: PaperRuns) -> list[str]:
     """Readings of the rows: one, unless files were put together by hand."""
-    return sorted({str(row.get("reading")) for row in book.rows})
+    return sorted({str(row.get("reading")) for row in runs.rows})
 
 
-def facts(book: Book, out: Path) -> dict[str, str]:
-    """The head of the report."""
-    table = [row for row in book.rows if row["group"] == "table"]
-    rows = table or list(book.rows)
+def facts(runs: PaperRuns, out: Path) -> dict[str, str]:
+    """What was run, for the end of the report."""
+    table = [row for row in runs.rows if row["group"] == "table"]
+    rows = table or list(runs.rows)
     trials = sorted({row["trial"] for row in rows})
     splits = sorted({row["split"] for row in rows})
-    log = out / COMMANDS
-    given = log.read_text(encoding="utf-8").split("\n") if log.is_file() else []
     return {
-        "command": " · ".join(line for line in given if line) or command(book, out),
-        "reading": ", ".join(readings(book)),
-        "tasks": ", ".join(task.title for task in book.tasks()),
-        "methods": ", ".join(book.titles[m] for m in book.methods()),
+        "command": commands_given(out) or command(runs, out),
+        "reading": ", ".join(readings(runs)),
+        "tasks": ", ".join(task.title for task in runs.tasks()),
+        "methods": ", ".join(runs.titles[m] for m in runs.methods()),
         "orders": f"{len(trials)} of each stream (seeds {trials[0]} to {trials[-1]}), the same for every method",
         "splits": f"{len(splits)} (seeds {', '.join(map(str, splits))})"
         + ("; split 0 is the published one where the files have it" if 0 in splits else ""),
-        "data": _checksums(book),
-        "run with": "; ".join(sorted({_versions(row) for row in book.rows})),
-        "results": f"{len(book.rows)} runs in results.jsonl" + "".join(f"; {p}" for p in book.problems),
+        "data": _checksums(runs),
+        "run with": "; ".join(sorted({_versions(row) for row in runs.rows})),
+        "results": f"{len(runs.rows)} runs in results.jsonl" + "".join(f"; {p}" for p in runs.problems),
         **{f"report {key}": value for key, value in circumstances().items()},
     }
 
 
-def _checksums(book: Book) -> str:
+def _checksums(runs: PaperRuns) -> str:
     found: dict[str, set[str]] = {}
-    for row in book.rows:
+    for row in runs.rows:
         if row["task"] in TASKS and "data" in row:
             found.setdefault(TASKS[row["task"]].family, set()).add(row["data"])
     mixed = " (rows of different data are mixed here)" if any(len(sums) > 1 for sums in found.values()) else ""
@@ -94,31 +87,27 @@ def _versions(row: dict[str, Any]) -> str:
     return ", ".join(f"{name} {version}" for name, version in row.get("versions", {}).items())
 
 
-def options(book: Book, family: str) -> Sheet | None:
+def options(runs: PaperRuns, family: str) -> Table | None:
     """Every option of every method, as used for a family's table."""
-    tasks = [task for task in book.tasks() if task.family == family]
+    tasks = [task for task in runs.tasks() if task.family == family]
     columns: dict[str, dict[str, str]] = {}
-    for method in book.methods():
-        rows = book.cell("table", tasks[0].name, method) if tasks else []
+    for method in runs.methods():
+        rows = runs.rows_of("table", tasks[0].name, method) if tasks else []
         if rows:
             columns[method] = _options(method, rows[0])
     if not columns:
         return None
     names = dict.fromkeys(name for found in columns.values() for name in found)
     rows_ = [values([name, *(found.get(name, "–") for found in columns.values())]) for name in names]
-    header = ["option", *(book.titles[m] for m in columns)]
-    note = "Options that a method has no use for (an aligner's, for methods without one) are shown all the same."
-    return Sheet(f"options-{family}", f"All options, {FAMILIES[family]}", header, rows_, note, folded=True)
+    header = ["option", *(runs.titles[m] for m in columns)]
+    note = "Options that a method does not use are listed too, for example an aligner's for a method without one."
+    return Table(f"options-{family}", f"All options, {FAMILIES[family]}", header, rows_, note, folded=True)
 
 
 def _options(method: str, row: dict[str, Any]) -> dict[str, str]:
-    """The reading's answers with the row's own, then the classifier's remaining parameters."""
-    known = {field.name for field in fields(Reading)}
-    given = {k: tuple(v) if isinstance(v, list) else v for k, v in row["options"].items()}
-    answers = vars(resolve(row["reading"], method, **{k: v for k, v in given.items() if k in known}))
-    rest = OnlineTransferClassifier().get_params() | given
-    others = {k: v for k, v in rest.items() if k not in known and v is not None and k not in ("method", "reading")}
-    return {k: _word(v) for k, v in (dict(answers) | others).items() if k != "horizon"}
+    given = {name: tuple(value) if isinstance(value, list) else value for name, value in row["options"].items()}
+    found = every_option(method, row["reading"], given)
+    return {name: _word(value) for name, value in found.items() if name != "horizon"}
 
 
 def _word(value: object) -> str:

@@ -1,4 +1,4 @@
-"""The report's tables, each a pure fold over the rows."""
+"""The report's tables, each computed from the rows alone."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.paper.book import Book, Cell, far, fold, published_cell
-from hedgerow.paper.sheets import Sheet, Value, values
+from hedgerow.experiment.summaries import Cell, summarise
+from hedgerow.experiment.tables import Table, Value, values
+from hedgerow.paper.paper_runs import ENOUGH_ORDERS, PaperRuns, far, judged, published_cell
 from hedgerow.paper.tasks import Task
 
 RULES = ("fixed", "zero", "skip", "shrink")
@@ -17,25 +18,27 @@ RULE_TITLES = {
 }  # fmt: skip
 
 
-def mistakes(book: Book) -> Sheet:
+def mistakes(runs: PaperRuns) -> Table:
     """The paper's table: mean and spread in each cell, the published numbers below them, the average over the tasks."""
-    tasks, methods = book.tasks(), book.methods()
-    cells = {(t.name, m): fold(book.cell("table", t.name, m)) for t in tasks for m in methods if _has(book, t, m)}
+    tasks, methods = runs.tasks(), runs.methods()
+    cells = {
+        (t.name, m): summarise(runs.rows_of("table", t.name, m)) for t in tasks for m in methods if _has(runs, t, m)
+    }
     rows = [[Value(task.title), *_marked_row(task, methods, cells)] for task in tasks]
     if len(tasks) > 1:
         rows.append([Value("Average"), *(_average(tasks, m, cells) for m in methods)])
-    return Sheet(
+    return Table(
         "mistakes",
         "Mistakes in per cent of the stream",
-        ["task", *(book.titles[m] for m in methods)],
+        ["task", *(runs.titles[m] for m in methods)],
         rows,
-        _mistakes_note(book, cells),
+        _mistakes_note(runs, cells),
         [_record(task, method, cell) for (task, method), cell in cells.items()],
     )
 
 
-def _has(book: Book, task: Task, method: str) -> bool:
-    return bool(book.cell("table", task.name, method))
+def _has(runs: PaperRuns, task: Task, method: str) -> bool:
+    return bool(runs.rows_of("table", task.name, method))
 
 
 def _marked_row(task: Task, methods: Sequence[str], cells: dict[tuple[str, str], Cell]) -> list[Value]:
@@ -54,7 +57,7 @@ def _marked_row(task: Task, methods: Sequence[str], cells: dict[tuple[str, str],
 
 
 def _average(tasks: Sequence[Task], method: str, cells: dict[tuple[str, str], Cell]) -> Value:
-    """Of the tasks that were run, ours and, of the same tasks, theirs."""
+    """Our average over the tasks that were run, and below it the published average over the same tasks."""
     if any((task.name, method) not in cells for task in tasks):
         return Value("–")
     paper = [published_cell(task.name, method) for task in tasks]
@@ -63,17 +66,21 @@ def _average(tasks: Sequence[Task], method: str, cells: dict[tuple[str, str], Ce
     return Value(f"{ours:.2f}", f"{np.mean(theirs):.2f}" if theirs else "")
 
 
-def _mistakes_note(book: Book, cells: dict[tuple[str, str], Cell]) -> str:
+def _mistakes_note(runs: PaperRuns, cells: dict[tuple[str, str], Cell]) -> str:
     orders, splits = {c.orders // c.splits for c in cells.values()}, max(c.splits for c in cells.values())
     counts = " or ".join(map(str, sorted(orders)))
     over = f"{counts} order{'s' if counts != '1' else ''} of the stream"
     spread = f"mean ± standard deviation over {over}"
     if splits > 1:
         spread = f"mean ± deviation over {over} within a split ± deviation of the means of {splits} splits"
+    marks = (
+        "†, shaded amber: differs from the published mean by more than both deviations together; see Differences."
+        if any(map(judged, cells.values()))
+        else f"With fewer than {ENOUGH_ORDERS} orders nothing is marked as different from the published mean."
+    )
     return (
         f"First ours, {spread}; then, below or in brackets, as published (20 orders; the average is of the same "
-        "tasks). Shaded green: the lowest of the row. †, shaded amber: differs from the published mean by more than "
-        "both deviations together; see Differences."
+        f"tasks). Shaded green: the lowest of the row. {marks}"
     )
 
 
@@ -87,59 +94,61 @@ def _record(task: str, method: str, cell: Cell) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def inputs(book: Book, variant: str) -> Sheet:
+def inputs(runs: PaperRuns, variant: str) -> Table:
     """The table with the same preprocessing for every method."""
-    tasks = [t for t in book.tasks("inputs") if any(book.cell("inputs", t.name, m, variant) for m in book.methods())]
-    methods = book.methods("inputs")
+    tasks = [t for t in runs.tasks("inputs") if any(runs.rows_of("inputs", t.name, m, variant) for m in runs.methods())]
+    methods = runs.methods("inputs")
     title = {
         "centred": "Each method's own scaling, then every domain centred and rows of unit length",
         "zscore+unit": "z-score by domain, then rows of unit length, for counts (Office+Caltech)",
     }.get(variant, variant)
     rows, table = [], []
     for task in tasks:
-        found = {m: fold(rows_) for m in methods if (rows_ := book.cell("inputs", task.name, m, variant))}
+        found = {m: summarise(rows_) for m in methods if (rows_ := runs.rows_of("inputs", task.name, m, variant))}
         lowest = min(cell.mean for cell in found.values())
         rows.append([Value(task.title), *(_lowest(found.get(m), lowest) for m in methods)])
         table.append([found[m].mean if m in found else np.nan for m in methods])
     if len(tasks) > 1:
         rows.append(values(["Average", *(f"{mean:.2f}" for mean in np.mean(table, axis=0))]))
-    note = f"Mean ± standard deviation over {_orders(book, 'inputs')}, in per cent; the lowest of the row is shaded."
-    return Sheet(f"inputs-{variant.replace('+', '-')}", title, ["task", *(book.titles[m] for m in methods)], rows, note)
+    note = f"Mean ± standard deviation over {_orders(runs, 'inputs')}, in per cent; the lowest of the row is shaded."
+    return Table(f"inputs-{variant.replace('+', '-')}", title, ["task", *(runs.titles[m] for m in methods)], rows, note)
 
 
-def refresh(book: Book) -> Sheet:
+def refresh(runs: PaperRuns) -> Table:
     """No update of the alignment, and the update with each rule for classes not seen yet; as given and centred."""
-    tasks = book.tasks("refresh")
+    tasks = runs.tasks("refresh")
     header = ["task", *(f"{label}{RULE_TITLES[r]}" for label in ("", "centred: ") for r in RULES)]
     rows = []
     for task in tasks:
-        found = [fold(r) if (r := refresh_rows(book, task, label + rule)) else None for label, rule in _refresh_keys()]
+        found = [
+            summarise(r) if (r := refresh_rows(runs, task, label + rule)) else None for label, rule in _refresh_keys()
+        ]
         lows = [min((c.mean for c in half if c), default=0.0) for half in (found[:4], found[4:])]
         rows.append([Value(task.title), *(_lowest(cell, lows[i // 4]) for i, cell in enumerate(found))])
     note = (
-        f"Mean ± standard deviation over {_orders(book, 'refresh')}, in per cent; the lowest of each half is shaded. "
+        f"Mean ± standard deviation over {_orders(runs, 'refresh')}, in per cent; the lowest of each half is shaded. "
         "Centred: every domain's own mean is subtracted first (the target's is the running mean, never ahead of the "
         "stream), then rows are scaled to unit length."
     )
-    return Sheet("refresh", "Effect of the refresh", header, rows, note)
+    return Table("refresh", "Effect of the refresh", header, rows, note)
 
 
 def _refresh_keys() -> list[tuple[str, str]]:
     return [(label, rule) for label in ("", "centred ") for rule in RULES]
 
 
-def refresh_rows(book: Book, task: Task, variant: str) -> list[dict[str, Any]]:
+def refresh_rows(runs: PaperRuns, task: Task, variant: str) -> list[dict[str, Any]]:
     """Rows of one cell of the refresh table."""
     method = "oddm-fixed" if variant.endswith("fixed") else "oddm"
-    return book.cell("refresh", task.name, method, variant)
+    return runs.rows_of("refresh", task.name, method, variant)
 
 
-def seconds(book: Book, what: str) -> Sheet:
+def seconds(runs: PaperRuns, what: str) -> Table:
     """Median seconds of the offline or the online stage."""
-    methods = book.methods()
+    methods = runs.methods()
     rows = []
-    for task in book.tasks():
-        cells = [book.cell("table", task.name, m) for m in methods]
+    for task in runs.tasks():
+        cells = [runs.rows_of("table", task.name, m) for m in methods]
         length = next(cell[0]["n"] for cell in cells if cell)
         medians = [float(np.median([row[f"seconds_{what}"] for row in cell])) if cell else np.nan for cell in cells]
         rows.append(values([f"{task.title} ({length})", *(_seconds(value) for value in medians)]))
@@ -149,29 +158,29 @@ def seconds(book: Book, what: str) -> Sheet:
         "online": "The whole stream (its length is in brackets), predicting and learning, one core.",
     }[what]
     title = f"Seconds {what}, median over the orders"
-    return Sheet(f"time-{what}", title, ["task", *(book.titles[m] for m in methods)], rows, note)
+    return Table(f"time-{what}", title, ["task", *(runs.titles[m] for m in methods)], rows, note)
 
 
-def sensitivity(book: Book, group: str, name: str, of: Callable[[str], float]) -> Sheet:
+def sensitivity(runs: PaperRuns, group: str, name: str, of: Callable[[str], float]) -> Table:
     """Mean rates at each value of an option: a row for each task and method."""
-    header = sorted(book.variants(group), key=of)
+    header = sorted(runs.variants(group), key=of)
     rows = []
-    for task in book.tasks(group):
-        for method in book.methods(group):
-            found = [fold(r) if (r := book.cell(group, task.name, method, v)) else None for v in header]
+    for task in runs.tasks(group):
+        for method in runs.methods(group):
+            found = [summarise(r) if (r := runs.rows_of(group, task.name, method, v)) else None for v in header]
             if any(found):
                 low = min(cell.mean for cell in found if cell)
-                rows.append([*values([task.title, book.titles[method]]), *(_lowest(cell, low) for cell in found)])
-    note = f"Mean ± standard deviation over {_orders(book, group)}, in per cent; the lowest of the row is shaded."
-    return Sheet(group, f"Sensitivity to {name}", ["task", "method", *header], rows, note, folded=True)
+                rows.append([*values([task.title, runs.titles[method]]), *(_lowest(cell, low) for cell in found)])
+    note = f"Mean ± standard deviation over {_orders(runs, group)}, in per cent; the lowest of the row is shaded."
+    return Table(group, f"Sensitivity to {name}", ["task", "method", *header], rows, note, folded=True)
 
 
 def _lowest(cell: Cell | None, lowest: float) -> Value:
     return Value("–") if cell is None else Value(str(cell), mark="best" if cell.mean == lowest else "")
 
 
-def _orders(book: Book, group: str) -> str:
-    counts = sorted({len(rows) for key, rows in book.cells() if key[0] == group})
+def _orders(runs: PaperRuns, group: str) -> str:
+    counts = sorted({len(rows) for key, rows in runs.cells() if key[0] == group})
     span = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     return f"{span} order{'' if counts[-1] == 1 else 's'}"
 

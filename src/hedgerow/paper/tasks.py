@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from hedgerow.core.arrays import Array, dense
-from hedgerow.core.domains import Domain, split
-from hedgerow.core.errors import unknown
-from hedgerow.data import load
+from hedgerow.core.errors import DataMissing, unknown
+from hedgerow.experiment.preparation import Prepared
+from hedgerow.experiment.preparation import prepare as prepare_domains
 from hedgerow.learners.readings import BASELINES, READINGS
-
-WARMUP = 0.3  # share of the target that comes unlabelled and in advance
 
 
 @dataclass(frozen=True)
@@ -37,6 +33,8 @@ TASKS = {
         Task("webcam", "Webcam", "office-caltech"),
     )
 }
+
+FAMILIES = {"pie": "PIE", "office-caltech": "Office+Caltech"}  # a family's name as people write it
 
 # The settings that the paper gives by family. The released code has lam .1 and T_w 10 for all.
 FAMILY_SETTINGS: dict[str, dict[str, Any]] = {
@@ -78,53 +76,28 @@ def settings(task: Task, reading: str, method: str) -> dict[str, Any]:
     return chosen
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """One split of one task. `together` is the order in which a pooled classifier sees the rows of all sources."""
-
-    sources: list[Domain]
-    together: Array
-    warmup: Domain
-    stream: Domain
-    checksum: str
-
-
 def prepare(task: Task, split_index: int, reading: str, data_dir: str | None = None) -> Prepared:
-    """Sources in the order their classifiers see them, the unlabelled target rows, and the stream.
-
-    Split 0 of a reading with the fixed split is the published one (where the files have it: Office+Caltech); all
-    others are drawn with seed = split. Rows of a source keep the published order, or are shuffled once where there is
-    none, because the files are sorted by label; for the pooled classifiers the sources are mixed at random.
-    """
-    domains = load(task.family, data_dir=data_dir)
-    target = domains[task.name]
-    rng = np.random.default_rng([split_index, 7])
-    fixed = READINGS[reading].split_rule == "fixed" and split_index == 0 and target.order is not None
-    warmup, stream = split(target, WARMUP, None if fixed else split_index)
-    sources = [
-        domain.ordered() if domain.order is not None else domain.rows(rng.permutation(len(domain)))
-        for name, domain in domains.items()
-        if name != task.name
-    ]
-    return Prepared(sources, _mixed([len(s) for s in sources], rng), warmup, stream, checksum(domains))
+    """One split of a task; split 0 of a reading with the fixed split is the published one."""
+    published = READINGS[reading].split_rule == "fixed" and split_index == 0
+    return prepare_domains(task.family, task.name, split_index, published_split=published, data_dir=data_dir)
 
 
-def _mixed(sizes: list[int], rng: np.random.Generator) -> Array:
-    """A random order of all rows in which the rows of each source keep their own order."""
-    owners = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
-    together = np.empty(len(owners), dtype=np.int64)
-    for i, start in enumerate(np.cumsum([0, *sizes[:-1]])):
-        together[owners == i] = start + np.arange(sizes[i])
-    return together
-
-
-def checksum(domains: Mapping[str, Domain]) -> str:
-    """A short fingerprint of the data as loaded, to go with every result."""
-    digest = hashlib.sha256()
-    for name in sorted(domains):
-        digest.update(name.encode())
-        digest.update(np.ascontiguousarray(dense(domains[name].X)).tobytes())
-    return digest.hexdigest()[:16]
+def with_data(tasks: Sequence[Task], data_dir: str | None, say: Callable[[str], None]) -> list[Task]:
+    """The tasks whose family is there; what is missing is said, and is an error only if nothing is left."""
+    missing: dict[str, DataMissing] = {}
+    for task in tasks:
+        if task.family not in missing:
+            try:
+                prepare(task, 0, "table", data_dir)
+            except DataMissing as error:
+                missing[task.family] = error
+    for family, reason in missing.items():
+        left_out = ", ".join(task.title for task in tasks if task.family == family)
+        say(f"no data for {family!r}, so these tasks are left out: {left_out}. {reason}")
+    found = [task for task in tasks if task.family not in missing]
+    if not found:
+        raise next(iter(missing.values()))
+    return found
 
 
 def presented(prepared: Prepared, reading: str, method: str, trial: int) -> Prepared:
@@ -138,8 +111,3 @@ def presented(prepared: Prepared, reading: str, method: str, trial: int) -> Prep
     rng = np.random.default_rng([trial, 13])
     sources = [source.rows(rng.permutation(len(source))) for source in prepared.sources]
     return replace(prepared, sources=sources, together=rng.permutation(sum(map(len, sources))))
-
-
-def order_of(trial: int, n: int) -> Array:
-    """The order of the stream in a trial: the same for every method."""
-    return np.random.default_rng([trial, 11]).permutation(n)

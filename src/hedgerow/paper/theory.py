@@ -121,7 +121,7 @@ def runs(rows: Iterable[Mapping[str, Any]]) -> list[Run]:
 
 
 def _bounds(row: Mapping[str, Any]) -> dict[str, float]:
-    """The claims about a row's mixer: Hedge's by its beta; a loss-based one by what it says of itself."""
+    """The bounds claimed for a row's mixer: Hedge's follow from its beta, a loss-based mixer states its own."""
     mistakes, T = np.asarray(row["expert_mistakes"], dtype=np.float64), int(row["n"])
     state = {"expert_loss": mistakes}
     beta, vote = row["beta"], row["options"].get("combine") == "vote"

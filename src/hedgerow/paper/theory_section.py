@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hedgerow.evaluate.plots import Theme, colour_of, draw_line, label_ends, style
-from hedgerow.paper.book import Book
+from hedgerow.experiment.tables import Table, Value, values
 from hedgerow.paper.counterexamples import Example, learned_experts, loud_expert, split_vote
-from hedgerow.paper.sheets import Sheet, Value, values
+from hedgerow.paper.paper_runs import PaperRuns
 from hedgerow.paper.tasks import TASKS
 from hedgerow.paper.theory import CLAIMS, Verdict, verdicts
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 RATIO, BEST, LEARNED_RATIO = 4.0, 25, 100.0  # the counter-examples that are drawn
 CLAIM_TITLES = {
     "theorem": "the Theorem, on mistakes",
-    "theorem, loss": "the Theorem's bound, on the weighted loss, with another beta than it asks for",
+    "theorem, loss": "the Theorem's bound, on the weighted loss (with our beta, not the one it asks for)",
     "step": "Hedge's bound for the beta used, on mistakes",
     "hedge": "Hedge's bound for the beta used, on the weighted loss",
     "vote": "weighted vote",
@@ -29,15 +29,15 @@ CLAIM_TITLES = {
 }
 
 
-def table(book: Book) -> Sheet:
+def table(runs: PaperRuns) -> Table:
     """One line for each task, method, variant and claim."""
-    found = verdicts(book.rows)
+    found = verdicts(runs.rows)
     order = {name: i for i, name in enumerate(TASKS)}
-    found.sort(key=lambda v: (v.variant, book.styles()[v.method], order.get(v.task, 99), list(CLAIMS).index(v.claim)))
+    found.sort(key=lambda v: (v.variant, runs.styles()[v.method], order.get(v.task, 99), list(CLAIMS).index(v.claim)))
     rows = [
         values([
             TASKS[v.task].title if v.task in TASKS else v.task,
-            book.titles[v.method] + (f", {v.variant}" if v.variant else ""),
+            runs.titles[v.method] + (f", {v.variant}" if v.variant else ""),
             CLAIM_TITLES[v.claim], f"{v.mistakes:.1f}", f"{v.best:.1f}", f"{v.value:.1f}", f"{v.bound:.1f}",
             f"{v.nearest:.2f}", f"{v.violations}/{v.runs}",
         ])
@@ -46,7 +46,7 @@ def table(book: Book) -> Sheet:
     header = ["task", "method", "claim", "M", "M_min", "bounded", "bound", "nearest", "broken"]
     note = (
         "Means over the runs: mistakes M, mistakes of the best expert M_min, the quantity that the claim bounds and "
-        "its bound. Nearest: the largest quotient of the two in a run; above 1 the claim was broken."
+        "its bound. Nearest: the largest ratio of the two in any run; above 1 the claim was broken."
     )
     records = [
         {"task": v.task, "method": v.method, "variant": v.variant, "claim": v.claim, "proved": CLAIMS[v.claim].proved,
@@ -54,15 +54,15 @@ def table(book: Book) -> Sheet:
          "broken": v.violations, "runs": v.runs}
         for v in found
     ]  # fmt: skip
-    return Sheet("bounds", "Every claim, task by task", header, rows, note, records, folded=True)
+    return Table("bounds", "Every claim, task by task", header, rows, note, records, folded=True)
 
 
-def summary(book: Book) -> Sheet:
+def summary(runs: PaperRuns) -> Table:
     """Each claim against each method: in how many runs it was broken, and how near it came."""
     groups: dict[tuple[str, str, str], list[Verdict]] = {}
-    for v in verdicts(book.rows):
+    for v in verdicts(runs.rows):
         groups.setdefault((v.claim, v.method, v.variant), []).append(v)
-    columns = sorted({key[1:] for key in groups}, key=lambda key: (key[1] != "", book.styles()[key[0]], key[1]))
+    columns = sorted({key[1:] for key in groups}, key=lambda key: (key[1] != "", runs.styles()[key[0]], key[1]))
     rows = []
     for claim in (claim for claim in CLAIMS if any(key[0] == claim for key in groups)):
         cells = [
@@ -71,36 +71,36 @@ def summary(book: Book) -> Sheet:
         ]
         for column in columns:
             found = groups.get((claim, *column), [])
-            broken, runs = sum(v.violations for v in found), sum(v.runs for v in found)
+            broken, total = sum(v.violations for v in found), sum(v.runs for v in found)
             near = max((v.nearest for v in found), default=0.0)
-            cells.append(Value(f"{broken} of {runs}", f"{near:.2f}", "far" if broken else "") if found else Value("–"))
+            cells.append(Value(f"{broken} of {total}", f"{near:.2f}", "far" if broken else "") if found else Value("–"))
         rows.append(cells)
-    header = ["claim", "proved", *(book.titles[m] + (f", {variant}" if variant else "") for m, variant in columns)]
+    header = ["claim", "proved", *(runs.titles[m] + (f", {variant}" if variant else "") for m, variant in columns)]
     note = (
-        "Runs that broke the claim; below, how near one came: the largest quotient of both sides, above 1 is broken "
-        "(†). M_min: mistakes of the best of N experts; L: a loss. Formulas are the bounds."
+        "In each cell: how many runs broke the claim; below, the largest ratio of the quantity to its bound in any "
+        "run; above 1 the claim is broken (†). M_min: mistakes of the best of N experts; L: an expert's loss."
     )
-    return Sheet("claims", "What is promised and what happened", header, rows, note)
+    return Table("claims", "What is promised and what happened", header, rows, note)
 
 
-def sentences(book: Book) -> list[str]:
+def sentences(runs: PaperRuns) -> list[str]:
     """Which claims hold in the runs, and that one of them is false all the same."""
     groups: dict[str, list[Verdict]] = {}
-    for v in verdicts(book.rows):
+    for v in verdicts(runs.rows):
         groups.setdefault(v.claim, []).append(v)
     out = []
     for claim in (claim for claim in CLAIMS if claim in groups):
         found = groups[claim]
-        runs, broken = sum(v.runs for v in found), sum(v.violations for v in found)
+        total, broken = sum(v.runs for v in found), sum(v.violations for v in found)
         where = sorted({TASKS[v.task].title for v in found if not v.holds and v.task in TASKS})
-        kept = f"broken in {broken} of {runs} runs ({', '.join(where)})" if broken else f"kept in all {runs} runs"
+        kept = f"broken in {broken} of {total} runs ({', '.join(where)})" if broken else f"kept in all {total} runs"
         title = CLAIM_TITLES[claim][0].upper() + CLAIM_TITLES[claim][1:]
         out.append(f"{title} ({'proved' if CLAIMS[claim].proved else 'not proved'}): {kept}.")
     example = loud_expert(RATIO, BEST)
     out.append(
         f"The Theorem is false: with one expert whose scores are {RATIO:g} times as large as those of the best, summed "
         f"scores err {int(example.mistakes['scores'][-1])} times where it allows {example.bounds['theorem']:.1f}, and "
-        f"further without limit as the scores grow. Kept runs are luck of the data, not a guarantee."
+        f"the number grows without limit as the scores grow. Where it held above, that is luck of the data."
     )
     return out
 

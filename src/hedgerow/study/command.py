@@ -3,62 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 
 from hedgerow.core.errors import InputError, unknown
-from hedgerow.paper import engine, results
-from hedgerow.paper.book import Book
-from hedgerow.paper.command import Outcome, Say, Tell, attempt, check_directory, done, find_methods
-from hedgerow.paper.sheets import Sheet
-from hedgerow.study.report import pages_of, report, table
+from hedgerow.experiment import engine, results
+from hedgerow.experiment.command import Outcome, Say, Tell, check_directory, find_methods, run_and_report
+from hedgerow.experiment.summaries import RunIndex
+from hedgerow.experiment.tables import Table
+from hedgerow.methods import RECIPES
+from hedgerow.study.options import TARGETS, StudyOptions
+from hedgerow.study.report import report, studies_in, table
 from hedgerow.study.run import READING, Unit, run_unit
-from hedgerow.study.scenes import scene
+from hedgerow.study.scenarios import stream_task
 from hedgerow.study.studies import STUDIES, find_studies
 
-METHODS = "pa,paio,homotlms,oddm,hedgerow,hedgerow-linear"
-TARGETS = {"digits": "shifted", "office-caltech": "webcam", "pie": "PIE5", "amazon-reviews": "kitchen"}
 
+def plan(options: StudyOptions, say: Say) -> list[Unit]:
+    """Check every option, then list what is to be run: errors come before anything is run or written.
 
-@dataclass(frozen=True)
-class Job:
-    """The options of the command; `target` may join several by commas, and without one the data's own is taken."""
-
-    name: str
-    data: str = "digits"
-    target: str | None = None
-    methods: str = METHODS
-    orders: int = 5
-    jobs: int = -1
-    data_dir: str | None = None
-    out: Path = Path("hedgerow-study")
-    resume: bool = False
-    plugins: tuple[str, ...] = ()
-
-
-def plan(job: Job, say: Say) -> list[Unit]:
-    """Everything that can be wrong is found here, before anything is run or written.
-
-    >>> units = plan(Job("delay", methods="pa,oddm", orders=3, out=Path("."), resume=True), print)
+    >>> units = plan(StudyOptions("delay", methods="pa,oddm", orders=3, out=Path("."), resume=True), print)
     >>> len(units), units[0]
     (8, Unit(study='delay', data='digits', target='shifted', method='pa', point='0', orders=3))
     """
-    for plugin in job.plugins:
+    for plugin in options.plugins:
         engine.load_plugin(plugin)
-    studies, methods = find_studies(job.name), find_methods(job.methods)
-    if job.data not in TARGETS:
-        raise unknown("data set", job.data, TARGETS)
-    if job.orders < 1:
-        raise InputError(f"orders={job.orders}: at least one order of the stream is needed")
-    targets = [word.strip() for word in (job.target or TARGETS[job.data]).split(",") if word.strip()]
-    scenes = {target: scene(job.data, target, job.data_dir) for target in targets}
+    studies, methods = find_studies(options.name), find_methods(options.methods, RECIPES)
+    if options.data not in TARGETS:
+        raise unknown("data set", options.data, TARGETS)
+    if options.orders < 1:
+        raise InputError(f"orders={options.orders}: at least one order of the stream is needed")
+    targets = [word.strip() for word in (options.target or TARGETS[options.data]).split(",") if word.strip()]
+    tasks = {target: stream_task(options.data, target, options.data_dir) for target in targets}
     for study in studies:
-        for made in scenes.values():
+        for made in tasks.values():
             for scenario in study.points.values():
                 scenario(made)
-    check_directory(job.out, job.resume, READING, say)
+    check_directory(options.out, options.resume, READING, say)
     return [
-        Unit(study.name, job.data, target, method, point, job.orders)
+        Unit(study.name, options.data, target, method, point, options.orders)
         for study in studies
         for target in targets
         for point in study.points
@@ -66,26 +47,16 @@ def plan(job: Job, say: Say) -> list[Unit]:
     ]
 
 
-def run(job: Job, arguments: Sequence[str], say: Say, tell: Tell) -> Outcome:
-    """Run what is not there yet and write the report. `arguments` are the command's own, to be repeated."""
-    work = plan(job, say)
-
-    def make() -> Path:
-        new = engine.run(
-            work, job.out, jobs=job.jobs, data_dir=job.data_dir, plugins=job.plugins, resume=job.resume, rows=run_unit,
-            progress=lambda p: tell(p.done, p.total, "runs") if p.total else None,
-        )  # fmt: skip
-        say(done(new, sum(unit.orders for unit in work) - new))
-        return report(job.out)
-
-    return attempt(job.out, arguments, say, make)
+def run(options: StudyOptions, arguments: Sequence[str], say: Say, tell: Tell) -> Outcome:
+    """Run what is not in the folder yet and write the report. `arguments` are the command's, to be shown again."""
+    return run_and_report(plan(options, say), run_unit, report, options, arguments, say, tell)
 
 
-def tables(job: Job) -> list[Sheet]:
+def tables(options: StudyOptions) -> list[Table]:
     """The tables of the studies that were asked for, over the rows that are there."""
-    names = {study.name for study in find_studies(job.name)}
-    book = Book.of(results.read(job.out))
-    return [table(pages) for pages in pages_of(book) if pages.study.name in names]
+    names = {study.name for study in find_studies(options.name)}
+    index = RunIndex.of(results.read(options.out))
+    return [table(runs) for runs in studies_in(index) if runs.study.name in names]
 
 
 def listed() -> list[tuple[str, str, str]]:

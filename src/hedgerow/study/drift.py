@@ -9,8 +9,8 @@ import numpy as np
 from hedgerow.core.arrays import Array
 from hedgerow.core.domains import Domain, pool
 from hedgerow.core.errors import InputError, unknown
-from hedgerow.paper.tasks import order_of
-from hedgerow.study.scenes import Line, Scenario, Scene, with_source_rows
+from hedgerow.experiment.preparation import order_of
+from hedgerow.study.scenarios import Arrivals, Scenario, StreamTask, with_source_rows
 
 KINDS = ("steady", "abrupt", "gradual", "recurring", "renamed")
 
@@ -23,26 +23,26 @@ def drifting(kind: str) -> Scenario:
     "steady", where nothing changes, is what the others are compared with.
     """
 
-    def change(scene: Scene) -> Scene:
-        names = list(scene.domains)
-        other = names[(names.index(scene.name) + 1) % len(names)]
-        if len(scene.sources) < 2:
-            raise InputError(f"{scene.name!r} has one source only: drift takes a domain away, and none would be left")
-        second = renamed(scene.target) if kind == "renamed" else scene.domains[other]
-        left, a, b = [source.name != other for source in scene.sources], len(scene.target), len(second)
-        n = min(a, 2 * len(scene.domains[other]))
-        both = replace(pool([scene.target, second], f"{scene.name}, {other}"), feature_names=None)
+    def change(task: StreamTask) -> StreamTask:
+        names = list(task.domains)
+        other = names[(names.index(task.name) + 1) % len(names)]
+        if len(task.sources) < 2:
+            raise InputError(f"{task.name!r} has one source only: drift takes a domain away, and none would be left")
+        second = renamed(task.target) if kind == "renamed" else task.domains[other]
+        left, a, b = [source.name != other for source in task.sources], len(task.target), len(second)
+        n = min(a, 2 * len(task.domains[other]))
+        both = replace(pool([task.target, second], f"{task.name}, {other}"), feature_names=None)
 
-        def line(order: int) -> Line:
+        def arrivals(order: int) -> Arrivals:
             is_second, changes = switched(kind, n, order)
             place = np.where(is_second, np.cumsum(is_second), np.cumsum(~is_second)) - 1
             first, then = order_of(order, a), a + order_of(order, b)
             if kind == "renamed":  # the rows that would have come, not those that came
                 then = np.roll(then, -int((~is_second).sum()))
-            return Line(np.where(is_second, then[place % b], first[place % a]), changes)
+            return Arrivals(np.where(is_second, then[place % b], first[place % a]), changes)
 
-        masks = [np.full(len(s), stays) for s, stays in zip(scene.sources, left, strict=True)]
-        return replace(with_source_rows(scene, masks), target=both, line=line)
+        masks = [np.full(len(s), stays) for s, stays in zip(task.sources, left, strict=True)]
+        return replace(with_source_rows(task, masks), target=both, arrivals=arrivals)
 
     return change
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hedgerow.core.arrays import Array
+from hedgerow.evaluate.folds import Row
 from hedgerow.evaluate.plots import Theme, colour_of, draw_line, marks_of, style
-from hedgerow.paper.book import Row, rate
-from hedgerow.study.findings import Measure, Pages, balanced, majority
+from hedgerow.experiment.summaries import rate
+from hedgerow.study.findings import Measure, StudyRuns, balanced, majority
 from hedgerow.study.studies import Panel
 
 if TYPE_CHECKING:
@@ -27,61 +28,63 @@ GREY = "#888888"
 SPREAD: dict[str, Any] = {"alpha": 0.13, "linewidth": 0}
 
 
-def strengths(pages: Pages, theme: Theme = "light") -> Figure:
-    """Mistakes against strength, a panel a kind; for rare classes a second one in which every class counts the same."""
-    panels: list[tuple[Panel, Measure, str]] = [(panel, rate, "mistakes, %") for panel in pages.study.panels]
-    if pages.study.name == "imbalance":
-        panels.append((pages.study.panels[0], balanced, "mistakes, %, mean of the classes"))
+def strengths(runs: StudyRuns, theme: Theme = "light") -> Figure:
+    """Mistakes against strength, a panel for each kind; for rare classes one more that weighs all classes the same."""
+    panels: list[tuple[Panel, Measure, str]] = [(panel, rate, "mistakes, %") for panel in runs.study.panels]
+    if runs.study.name == "imbalance":
+        panels.append((runs.study.panels[0], balanced, "mistakes, %, mean of the classes"))
     with style(theme) as colours:
         figure = _figure(len(panels))
         for axes, (panel, measure, ylabel) in zip(_grid(figure, len(panels)), panels, strict=True):
-            top = max(_curve(axes, pages, panel, method, measure, colours) for method in pages.methods)
-            if pages.study.name == "imbalance" and measure is rate:
-                _majority(axes, pages, panel, top)
+            top = max(_curve(axes, runs, panel, method, measure, colours) for method in runs.methods)
+            if runs.study.name == "imbalance" and measure is rate:
+                _majority(axes, runs, panel, top)
             names = list(panel.points)
             axes.set_xticks(range(len(names)), names, rotation=15 if max(map(len, names)) > 9 else 0)
             axes.set(title=panel.title, xlabel=panel.axis, ylabel=ylabel)
             axes.set_xlim(-0.2, len(names) - 0.8)
-        return _finished(figure, pages, colours)
+        return _finished(figure, runs, colours)
 
 
-def _curve(axes: Axes, pages: Pages, panel: Panel, method: str, measure: Measure, colours: Mapping[str, str]) -> float:
-    """The curve of a method; its highest point."""
-    found = [(x, [measure(row) for row in pages.rows(method, p)]) for x, p in enumerate(panel.points.values())]
+def _curve(
+    axes: Axes, runs: StudyRuns, panel: Panel, method: str, measure: Measure, colours: Mapping[str, str]
+) -> float:
+    """Draw the curve of a method; return its highest point."""
+    found = [(x, [measure(row) for row in runs.rows(method, p)]) for x, p in enumerate(panel.points.values())]
     x = np.array([at for at, rates in found if rates])
     if not len(x):
         return 0.0
     mean, sd = (np.array([f(rates) for _, rates in found if rates]) for f in (np.mean, np.std))
-    j = pages.book.styles()[method]
+    j = runs.index.styles()[method]
     axes.fill_between(x, mean - sd, mean + sd, color=colour_of(j, colours), **SPREAD)
     axes.plot(x, mean, color=colour_of(j, colours), markersize=5, linewidth=1.8, **marks_of(j))
     return float(mean.max())
 
 
-def _majority(axes: Axes, pages: Pages, panel: Panel, top: float) -> None:
+def _majority(axes: Axes, runs: StudyRuns, panel: Panel, top: float) -> None:
     """The majority rule does not depend on the method: any method's rows have it."""
-    runs = [[row for m in pages.methods for row in pages.rows(m, p)] for p in panel.points.values()]
-    heights = [float(np.mean([majority(row) for row in rows])) if rows else float("nan") for rows in runs]
+    by_point = [[row for m in runs.methods for row in runs.rows(m, p)] for p in panel.points.values()]
+    heights = [float(np.mean([majority(row) for row in rows])) if rows else float("nan") for rows in by_point]
     if min(heights) <= ROOM * top:
         axes.plot(range(len(heights)), heights, color=GREY, linewidth=1.2)
         axes.annotate("majority rule", (len(heights) - 1, heights[-1]), color=GREY, fontsize=9, ha="right", va="bottom")
 
 
-def along(pages: Pages, theme: Theme = "light") -> Figure:
-    """Mistakes in a window that ends at each place of the stream, a panel a point; changes are upright lines."""
+def along(runs: StudyRuns, theme: Theme = "light") -> Figure:
+    """Mistakes in a moving window along the stream, one panel for each point; upright lines show changes."""
     with style(theme) as colours:
-        figure = _figure(len(pages.points))
-        for axes, point in zip(_grid(figure, len(pages.points)), pages.points, strict=True):
-            for method in (m for m in pages.methods if pages.rows(m, point)):
-                at, rates = windows(pages.rows(method, point))
-                j = pages.book.styles()[method]
+        figure = _figure(len(runs.points))
+        for axes, point in zip(_grid(figure, len(runs.points)), runs.points, strict=True):
+            for method in (m for m in runs.methods if runs.rows(m, point)):
+                at, rates = windows(runs.rows(method, point))
+                j = runs.index.styles()[method]
                 draw_line(axes, at, rates.mean(axis=0), j, colour_of(j, colours))
-                changes = pages.rows(method, point)[0]["changes"]
+                changes = runs.rows(method, point)[0]["changes"]
                 axes.set_xlim(0, at[-1])
             for change in changes:
                 axes.axvline(change, color=colours["text"], linewidth=0.8, linestyle=(0, (2, 3)))
             axes.set(title=point, xlabel="instances of the stream", ylabel="mistakes in a window, %")
-        return _finished(figure, pages, colours)
+        return _finished(figure, runs, colours)
 
 
 def windows(rows: Sequence[Row], width: int = WINDOW) -> tuple[Array, Array]:
@@ -102,7 +105,7 @@ def _grid(figure: Figure, panels: int) -> Iterator[Axes]:
         yield figure.add_subplot(math.ceil(panels / width), width, i + 1)
 
 
-def _finished(figure: Figure, pages: Pages, colours: Mapping[str, str]) -> Figure:
+def _finished(figure: Figure, runs: StudyRuns, colours: Mapping[str, str]) -> Figure:
     """One scale for panels that show the same, from zero; a legend of the methods on top."""
     from matplotlib.lines import Line2D
 
@@ -111,13 +114,13 @@ def _finished(figure: Figure, pages: Pages, colours: Mapping[str, str]) -> Figur
         top = max(axes.get_ylim()[1] for axes in same)
         for axes in same:
             axes.set_ylim(0, top)
-    numbers = pages.book.styles()
+    numbers = runs.index.styles()
     handles = [
         Line2D([], [], color=colour_of(numbers[m], colours), markersize=5, linewidth=1.8, **marks_of(numbers[m]))
-        for m in pages.methods
+        for m in runs.methods
     ]
     figure.legend(
-        handles, list(map(pages.title, pages.methods)),
+        handles, list(map(runs.title, runs.methods)),
         loc="outside upper left", ncols=4, frameon=False, fontsize=9, handlelength=3.2,
     )  # fmt: skip
     return figure

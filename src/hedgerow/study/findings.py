@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hedgerow.paper.book import Book, Row, fold, rate
+from hedgerow.evaluate.folds import Row
+from hedgerow.experiment.summaries import RunIndex, rate, summarise
 from hedgerow.study.studies import OURS, Study
 
 LIMIT = 2.0  # points: what transfer from bad sources may cost against no transfer at all
@@ -15,26 +16,26 @@ Measure = Callable[[Row], float]
 
 
 @dataclass(frozen=True)
-class Pages:
+class StudyRuns:
     """The rows of one study on one task."""
 
-    book: Book
+    index: RunIndex
     study: Study
     task: str
 
     def rows(self, method: str, point: str) -> list[Row]:
-        """By order."""
-        return self.book.cell(self.study.name, self.task, method, point)
+        """The rows of a method at a point, in the order of their trials."""
+        return self.index.rows_of(self.study.name, self.task, method, point)
 
     @property
     def points(self) -> list[str]:
         """The points that have rows."""
-        return [p for p in self.study.points if any(self.rows(m, p) for m in self.book.styles())]
+        return [p for p in self.study.points if any(self.rows(m, p) for m in self.index.styles())]
 
     @property
     def methods(self) -> list[str]:
         """The methods that have rows."""
-        return [m for m in self.book.styles() if any(self.rows(m, p) for p in self.study.points)]
+        return [m for m in self.index.styles() if any(self.rows(m, p) for p in self.study.points)]
 
     @property
     def orders(self) -> int:
@@ -43,12 +44,12 @@ class Pages:
 
     def title(self, method: str) -> str:
         """As people know it."""
-        return self.book.titles[method]
+        return self.index.titles[method]
 
 
 @dataclass(frozen=True)
 class Gap:
-    """How many points more the first made than the second, over the orders that both have, and the standard error."""
+    """The first's mistake rate minus the second's, in points, over the orders that both have; its standard error."""
 
     points: float
     error: float
@@ -63,7 +64,7 @@ class Gap:
 
     @property
     def clear(self) -> bool:
-        """More than its own standard error."""
+        """Whether the difference is larger than its standard error."""
         return not abs(self.points) <= self.error
 
 
@@ -91,57 +92,57 @@ def majority(row: Row) -> float:
     return 100 * float(row["majority"]) / float(row["n"])
 
 
-def sentences(pages: Pages) -> Iterator[str]:
+def sentences(runs: StudyRuns) -> Iterator[str]:
     """Everything that is said about a study on a task."""
-    ours = [m for m in pages.methods if m in OURS]
+    ours = [m for m in runs.methods if m in OURS]
     for method in ours:
-        yield from _against_baselines(pages, method, rate, "mistakes")
-        if pages.study.name == "imbalance":
-            yield from _against_baselines(pages, method, balanced, "mistakes with every class counted the same")
-    if pages.study.reference:
-        for method in pages.methods:
-            yield from _against_itself(pages, method)
-    yield from _against_majority(pages)
+        yield from _against_baselines(runs, method, rate, "mistakes")
+        if runs.study.name == "imbalance":
+            yield from _against_baselines(runs, method, balanced, "mistakes with every class counted the same")
+    if runs.study.reference:
+        for method in runs.methods:
+            yield from _against_itself(runs, method)
+    yield from _against_majority(runs)
 
 
-def _against_baselines(pages: Pages, method: str, measure: Measure, what: str) -> Iterator[str]:
-    baselines = [m for m in pages.methods if m not in OURS]
+def _against_baselines(runs: StudyRuns, method: str, measure: Measure, what: str) -> Iterator[str]:
+    baselines = [m for m in runs.methods if m not in OURS]
     lost, leads = [], []
-    for point in pages.points:
-        rivals = [m for m in baselines if pages.rows(m, point)]
-        if not rivals or not pages.rows(method, point):
+    for point in runs.points:
+        rivals = [m for m in baselines if runs.rows(m, point)]
+        if not rivals or not runs.rows(method, point):
             continue
-        best = min(rivals, key=lambda m: float(np.mean([measure(row) for row in pages.rows(m, point)])))
-        found = gap(pages.rows(method, point), pages.rows(best, point), measure)
+        best = min(rivals, key=lambda m: float(np.mean([measure(row) for row in runs.rows(m, point)])))
+        found = gap(runs.rows(method, point), runs.rows(best, point), measure)
         if found and found.points > 0:
             noise = "" if found.clear else " (within one standard error)"
-            lost.append(f"at “{point}” to {pages.title(best)}, by {found}{noise}")
+            lost.append(f"at “{point}” to {runs.title(best)}, by {found}{noise}")
         elif found:
             leads.append((found.points, point, best, found))
-    name, total = pages.title(method), len(lost) + len(leads)
+    name, total = runs.title(method), len(lost) + len(leads)
     if lost:
         yield f"{name} loses in {what} at {len(lost)} of {total} points: {'; '.join(lost)}."
     if leads:
         _, point, best, found = max(leads, key=lambda lead: lead[0])
         where = f"at all {total} points" if not lost else f"at the other {len(leads)}"
         yield (
-            f"{name} is not behind any baseline in {what} {where}; the closest is {pages.title(best)} at “{point}”, "
+            f"{name} is not behind any baseline in {what} {where}; the closest is {runs.title(best)} at “{point}”, "
             f"{found} behind."
         )
 
 
-def _against_itself(pages: Pages, method: str) -> Iterator[str]:
-    """Is transfer worse than none?"""
-    alone = pages.rows(method, pages.study.reference)
+def _against_itself(runs: StudyRuns, method: str) -> Iterator[str]:
+    """Whether a method with sources is worse than the same method without any."""
+    alone = runs.rows(method, runs.study.reference)
     gaps = [
         (found.points, point, found)
-        for point in pages.points
-        if point != pages.study.reference and (found := gap(pages.rows(method, point), alone))
+        for point in runs.points
+        if point != runs.study.reference and (found := gap(runs.rows(method, point), alone))
     ]
     if not gaps:
         return
     most, point, found = max(gaps, key=lambda each: each[0])
-    name = pages.title(method)
+    name = runs.title(method)
     if most <= 0:
         yield f"{name} is at no point worse than itself without sources."
         return
@@ -150,9 +151,9 @@ def _against_itself(pages: Pages, method: str) -> Iterator[str]:
     yield f"{name} against itself without sources: {word} of {len(gaps)} points; the worst is “{point}”, by {found}."
 
 
-def _against_majority(pages: Pages) -> Iterator[str]:
-    for method in pages.methods:
-        for point in pages.points:
-            rows = pages.rows(method, point)
-            if rows and (behind := fold(rows).mean - float(np.mean([majority(row) for row in rows]))) > 0:
-                yield f"{pages.title(method)} at “{point}” is {behind:.1f} points worse than the majority rule."
+def _against_majority(runs: StudyRuns) -> Iterator[str]:
+    for method in runs.methods:
+        for point in runs.points:
+            rows = runs.rows(method, point)
+            if rows and (behind := summarise(rows).mean - float(np.mean([majority(row) for row in rows]))) > 0:
+                yield f"{runs.title(method)} at “{point}” is {behind:.1f} points worse than the majority rule."

@@ -15,12 +15,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from hedgerow.core.arrays import Array, Matrix, is_sparse
 from hedgerow.core.errors import InputError
+from hedgerow.experiment.prequential import Block, OnlineModel, run
 from hedgerow.learners.base import BLOCK
 
 
@@ -41,22 +42,6 @@ class Label:
 
 
 Event = Arrival | Label
-
-
-class Model(Protocol):
-    """What `play` needs of a model."""
-
-    def predict(self, X: Matrix) -> Array:
-        """Predictions by the model as it is."""
-        ...
-
-    def partial_fit(self, X: Matrix, y: Any) -> Any:
-        """Learn rows in order."""
-        ...
-
-    def predict_then_learn(self, X: Matrix, y: Any) -> Array:
-        """Predictions made before each label was learned; a label None is not."""
-        ...
 
 
 def events(pairs: Iterable[tuple[Any, Any]]) -> Iterator[Event]:
@@ -126,12 +111,8 @@ def batches(stream: Iterable[Event], size: int) -> Iterator[Event]:
     yield from waiting
 
 
-def play(model: Model, stream: Iterable[Event], block: int = BLOCK) -> Iterator[tuple[int, Any]]:
+def play(model: OnlineModel, stream: Iterable[Event], size: int = BLOCK) -> Iterator[tuple[int, Any]]:
     """Predict each instance when it arrives, learn each label when it arrives; yield (i, prediction).
-
-    The x of an instance is kept until its label comes. Events between which nothing is learned, or each learned right
-    after its own arrival, go to the model as one block of at most `block` rows: the predictions are those of one by
-    one.
 
     >>> from hedgerow import OnlineTransferClassifier
     >>> X, y = np.eye(4), [0, 1, 0, 1]
@@ -139,24 +120,31 @@ def play(model: Model, stream: Iterable[Event], block: int = BLOCK) -> Iterator[
     >>> [i for i, prediction in play(clf, late(events(zip(X, y)), 2))]
     [0, 1, 2, 3]
     """
+    for step in run(model, blocks(stream, size)):
+        if step.predictions is not None:
+            yield from zip(step.block.numbers, step.predictions, strict=True)
+
+
+def blocks(stream: Iterable[Event], size: int = BLOCK) -> Iterator[Block]:
+    """Events as blocks of at most `size` rows for the model, which predicts the same as if they came one by one.
+
+    Together go arrivals between which nothing is learned but their own labels; and labels of earlier arrivals. The x
+    of an instance is kept until its label comes.
+    """
     kept: dict[int, Any] = {}
-    for steps in _blocks(stream, block):
-        if isinstance(steps[0], Label):
-            X = _stacked([kept.pop(label.i) for label in steps])
-            model.partial_fit(X, _column([label.y for label in steps if isinstance(label, Label)]))
+    for group in _grouped(stream, size):
+        arrivals = [event for event in group if isinstance(event, Arrival)]
+        labels = {event.i: event.y for event in group if isinstance(event, Label)}
+        if not arrivals:
+            rows = [kept.pop(i) for i in labels]
+            yield Block(list(labels), _stacked(rows), _column(list(labels.values())), arriving=False)
             continue
-        arrivals = [step for step in steps if isinstance(step, Arrival)]
-        labels = {step.i: step.y for step in steps if isinstance(step, Label)}
-        X = _stacked([a.x for a in arrivals])
-        kept |= {a.i: a.x for a in arrivals if a.i not in labels}
-        if labels:
-            predictions = model.predict_then_learn(X, _column([labels.get(a.i) for a in arrivals]))
-        else:
-            predictions = model.predict(X)
-        yield from zip((a.i for a in arrivals), predictions, strict=True)
+        kept |= {arrival.i: arrival.x for arrival in arrivals if arrival.i not in labels}
+        numbers, X = [arrival.i for arrival in arrivals], _stacked([arrival.x for arrival in arrivals])
+        yield Block(numbers, X, _column([labels.get(i) for i in numbers]) if labels else None)
 
 
-def _blocks(stream: Iterable[Event], size: int) -> Iterator[list[Event]]:
+def _grouped(stream: Iterable[Event], size: int) -> Iterator[list[Event]]:
     """Events that can go together: arrivals, some with their own label right behind; or labels of earlier arrivals."""
     held: list[Event] = []
     arrivals = 0

@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 
 from hedgerow.core.errors import InputError
-from hedgerow.evaluate.report import Part, Section, Text, circumstances, page, write
-from hedgerow.paper import results
-from hedgerow.paper.book import Book, Cell, fold
-from hedgerow.paper.report import FILE
-from hedgerow.paper.sections import Writer
-from hedgerow.paper.settings import COMMANDS
-from hedgerow.paper.sheets import CSS, Findings, Sheet, Value, values
+from hedgerow.experiment import results
+from hedgerow.experiment.command import commands_given
+from hedgerow.experiment.environment import circumstances
+from hedgerow.experiment.page import Part, Section, Text, page, write
+from hedgerow.experiment.summaries import Cell, RunIndex, summarise
+from hedgerow.experiment.tables import Findings, Table, Value, values
+from hedgerow.experiment.writer import FILE, Writer
 from hedgerow.study import figures
-from hedgerow.study.findings import Pages, balanced, sentences
+from hedgerow.study.findings import StudyRuns, balanced, sentences
 from hedgerow.study.studies import STUDIES
 
 TITLE = "hedgerow: streams as they are"
@@ -26,55 +26,55 @@ LEAD = (
 )
 
 
-def pages_of(book: Book) -> Iterator[Pages]:
+def studies_in(index: RunIndex) -> Iterator[StudyRuns]:
     """Every study on every target that has rows, in the order of the table of studies."""
     for study in STUDIES.values():
-        for task in sorted({row["task"] for row in book.rows if row["group"] == study.name}):
-            yield Pages(book, study, task)
+        for task in sorted({row["task"] for row in index.rows if row["group"] == study.name}):
+            yield StudyRuns(index, study, task)
 
 
-def table(pages: Pages) -> Sheet:
-    """Mistakes in per cent, a row a point, a column a method; the lowest of a row is marked."""
+def table(runs: StudyRuns) -> Table:
+    """Mistakes in per cent: one row for each point, one column for each method, the lowest of each row marked."""
     rows, records = [], []
-    for point in pages.points:
-        cells = {m: fold(found) for m in pages.methods if (found := pages.rows(m, point))}
+    for point in runs.points:
+        cells = {m: summarise(found) for m in runs.methods if (found := runs.rows(m, point))}
         lowest = min(round(cell.mean, 1) for cell in cells.values())
         shown = [
-            _value(cells[m], round(cells[m].mean, 1) == lowest) if m in cells else Value("–") for m in pages.methods
+            _value(cells[m], round(cells[m].mean, 1) == lowest) if m in cells else Value("–") for m in runs.methods
         ]
         rows.append([Value(point), *shown])
         records += [
-            {"study": pages.study.name, "task": pages.task, "point": point, "method": m, "mean": c.mean, "sd": c.sd}
-            | {"orders": c.orders, "n": pages.rows(m, point)[0]["n"]}
-            | {"balanced": float(np.mean([balanced(row) for row in pages.rows(m, point)]))}
+            {"study": runs.study.name, "task": runs.task, "point": point, "method": m, "mean": c.mean, "sd": c.sd}
+            | {"orders": c.orders, "n": runs.rows(m, point)[0]["n"]}
+            | {"balanced": float(np.mean([balanced(row) for row in runs.rows(m, point)]))}
             for m, c in cells.items()
         ]
-    lengths = sorted({row["n"] for m in pages.methods for p in pages.points for row in pages.rows(m, p)})
-    several = f"mean ± standard deviation over {pages.orders} orders"
-    counted = "one order" if pages.orders == 1 else several
+    lengths = sorted({row["n"] for m in runs.methods for p in runs.points for row in runs.rows(m, p)})
+    several = f"mean ± standard deviation over {runs.orders} orders"
+    counted = "one order" if runs.orders == 1 else several
     shared = f"{lengths[0]} to {lengths[-1]}" if len(lengths) > 1 else f"{lengths[0]}"
     note = (
         f"Mistakes in per cent of {shared} instances, {counted} of the stream; one "
         "split and one draw of classes and sources, the same for every method. The spread is that of the order alone."
     )
-    header = ["", *map(pages.title, pages.methods)]
-    return Sheet(_name(pages), f"{pages.study.title}: mistakes in %, {pages.task}", header, rows, note, records)
+    header = ["", *map(runs.title, runs.methods)]
+    return Table(_name(runs), f"{runs.study.title}: mistakes in %, {runs.task}", header, rows, note, records)
 
 
-def around(pages: Pages) -> Sheet | None:
+def around(runs: StudyRuns) -> Table | None:
     """Mistakes in the tenths of the stream before and after an abrupt change, and in the last one."""
-    found = {m: pages.rows(m, "abrupt") for m in pages.methods if pages.rows(m, "abrupt")}
-    if pages.study.name != "drift" or not found:
+    found = {m: runs.rows(m, "abrupt") for m in runs.methods if runs.rows(m, "abrupt")}
+    if runs.study.name != "drift" or not found:
         return None
     rows = []
-    for method, runs in found.items():
-        at, rates = figures.windows(runs)
-        mean, change = rates.mean(axis=0), runs[0]["changes"][0]
+    for method, rows_of_method in found.items():
+        at, rates = figures.windows(rows_of_method)
+        mean, change = rates.mean(axis=0), rows_of_method[0]["changes"][0]
         places = [int(np.searchsorted(at, at[0] * k + change)) for k in (0, 1)]
         shown = [f"{mean[min(i, len(mean) - 1)]:.1f}" for i in (*places, len(mean) - 1)]
-        rows.append(values([pages.title(method), *shown]))
+        rows.append(values([runs.title(method), *shown]))
     header = ["method", "tenth before", "tenth after", "last tenth"]
-    return Sheet(f"{_name(pages)}-change", f"Around the abrupt change, {pages.task}", header, rows)
+    return Table(f"{_name(runs)}-change", f"Around the abrupt change, {runs.task}", header, rows)
 
 
 def report(directory: str | Path, say: Callable[[str], None] = lambda _: None) -> Path:
@@ -83,32 +83,32 @@ def report(directory: str | Path, say: Callable[[str], None] = lambda _: None) -
     found = results.read(out)
     for problem in found.problems:
         say(problem)
-    book = Book.of(found)
-    every = list(pages_of(book))
+    index = RunIndex.of(found)
+    every = list(studies_in(index))
     if not every:
         raise InputError(f"{out / results.FILE} has no results of a study; run `hedgerow study all --out {out}` first")
-    writer = Writer(book, out)
+    writer = Writer(index, out)
     under = [Section(f"{p.study.title}: {p.task}", _parts(writer, p), _name(p)) for p in every]
-    return write(out / FILE, page(TITLE, LEAD, under, _facts(book, out), CSS)).resolve()
+    return write(out / FILE, page(TITLE, LEAD, under, _facts(index, out))).resolve()
 
 
-def _parts(writer: Writer, pages: Pages) -> list[Part]:
-    said = list(sentences(pages))
-    drift = pages.study.name == "drift"
+def _parts(writer: Writer[RunIndex], runs: StudyRuns) -> list[Part]:
+    said = list(sentences(runs))
+    drift = runs.study.name == "drift"
     draw = figures.along if drift else figures.strengths
     caption = (
         "Mistakes in a window of a tenth of the stream, mean over the orders; upright lines: where the stream changes."
         if drift
         else "Means over the orders; bands are one standard deviation."
     )
-    alt = f"{pages.study.title} on {pages.task}: a line for each method."
-    change = around(pages)
+    alt = f"{runs.study.title} on {runs.task}: a line for each method."
+    change = around(runs)
     return [
-        Text(pages.study.meaning),
-        writer.picture(_name(pages), draw(pages), alt, caption),
+        Text(runs.study.meaning),
+        writer.picture(_name(runs), draw(runs), alt, caption),
         *([Findings(said)] if said else []),
-        writer.sheet(table(pages)),
-        *([writer.sheet(change)] if change else []),
+        writer.table(table(runs)),
+        *([writer.table(change)] if change else []),
     ]
 
 
@@ -117,19 +117,17 @@ def _value(cell: Cell, best: bool) -> Value:
     return Value(f"{cell.mean:.1f}{spread}", mark="best" if best else "")
 
 
-def _name(pages: Pages) -> str:
-    return f"{pages.study.name}-{pages.task.replace('/', '-')}"
+def _name(runs: StudyRuns) -> str:
+    return f"{runs.study.name}-{runs.task.replace('/', '-')}"
 
 
-def _facts(book: Book, out: Path) -> dict[str, str]:
-    log = out / COMMANDS
-    given = log.read_text(encoding="utf-8").split("\n") if log.is_file() else []
-    checksums = {f"{row['task'].partition('/')[0]} {row['data']}" for row in book.rows if row["group"] in STUDIES}
+def _facts(index: RunIndex, out: Path) -> dict[str, str]:
+    checksums = {f"{row['task'].partition('/')[0]} {row['data']}" for row in index.rows if row["group"] in STUDIES}
     return {
-        "command": " · ".join(line for line in given if line),
+        "command": commands_given(out),
         "options": "reading='general', all others at their defaults; seed 0 for split, classes and sources",
-        "orders": f"up to {max(row['trial'] for row in book.rows) + 1}, the same for every method",
+        "orders": f"up to {max(row['trial'] for row in index.rows) + 1}, the same for every method",
         "data": ", ".join(sorted(checksums)),
-        "results": f"{len(book.rows)} runs in {results.FILE}" + "".join(f"; {p}" for p in book.problems),
+        "results": f"{len(index.rows)} runs in {results.FILE}" + "".join(f"; {p}" for p in index.problems),
         **circumstances(),
     }

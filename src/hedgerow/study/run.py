@@ -14,14 +14,14 @@ import numpy as np
 
 from hedgerow.core.arrays import Array, Matrix
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.methods import METHODS
-from hedgerow.paper.cache import AlignmentCache
-from hedgerow.paper.run import account, versions
-from hedgerow.study.label_events import Model, events, play
-from hedgerow.study.scenes import SEED, Scene, scene
+from hedgerow.experiment.alignment_cache import AlignmentCache
+from hedgerow.experiment.classifiers import classifier
+from hedgerow.experiment.prequential import OnlineModel, evenly
+from hedgerow.experiment.rows import finished_row
+from hedgerow.study.label_events import events, play
+from hedgerow.study.scenarios import SEED, StreamTask, stream_task
 from hedgerow.study.studies import STUDIES
 
-CHECKPOINTS = 40  # points of a curve over the stream
 READING = "general"  # what a user gets who sets nothing
 
 
@@ -70,7 +70,7 @@ class Majority:
         return self
 
     def predict_then_learn(self, X: Matrix, y: Any) -> Array:
-        """One by one."""
+        """Predict and count row by row."""
         out = np.empty(len(y), dtype=object)
         for i, label in enumerate(y):
             out[i] = self.predict(X[i : i + 1])[0]
@@ -79,13 +79,13 @@ class Majority:
 
 
 @lru_cache(maxsize=2)
-def _scene(data: str, target: str, data_dir: str | None) -> Scene:
-    return scene(data, target, data_dir)
+def _stream_task(data: str, target: str, data_dir: str | None) -> StreamTask:
+    return stream_task(data, target, data_dir)
 
 
 def run_unit(unit: Unit, trials: list[int], cache: AlignmentCache, data_dir: str | None) -> Iterator[dict[str, Any]]:
     """The rows of a unit for these orders."""
-    made = STUDIES[unit.study].points[unit.point](_scene(unit.data, unit.target, data_dir))
+    made = STUDIES[unit.study].points[unit.point](_stream_task(unit.data, unit.target, data_dir))
     start = time.perf_counter()
     fitted = fit(made, unit.method, cache)
     offline = time.perf_counter() - start
@@ -93,21 +93,21 @@ def run_unit(unit: Unit, trials: list[int], cache: AlignmentCache, data_dir: str
         yield _row(unit, trial, made, copy.deepcopy(fitted), offline)
 
 
-def fit(made: Scene, method: str, cache: AlignmentCache | None = None) -> OnlineTransferClassifier:
-    """The classifier that a scene's sources and unlabelled rows give. Without any source it is told the classes.
+def fit(made: StreamTask, method: str, cache: AlignmentCache | None = None) -> OnlineTransferClassifier:
+    """The classifier that a task's sources and unlabelled rows give. Without any source it is told the classes.
 
-    >>> fit(scene("digits", "thin"), "pa").predict_one(np.ones(64)) in range(10)
+    >>> fit(stream_task("digits", "thin"), "pa").predict_one(np.ones(64)) in range(10)
     True
     """
     known = None if made.sources else made.classes.tolist()
-    clf = OnlineTransferClassifier(method, reading=READING, classes=known, random_state=SEED)
+    clf = classifier(method, READING, classes=known, random_state=SEED)
     more = {} if cache is None else {"align": cache}
     return clf.fit_domains(made.sources, made.unlabelled, together=made.together, **more)
 
 
-def wrong(model: Model, made: Scene, order: int) -> Array:
+def wrong(model: OnlineModel, made: StreamTask, order: int) -> Array:
     """Which predictions of the stream were mistakes, in order of arrival."""
-    rows = made.line(order).rows
+    rows = made.arrivals(order).rows
     X, y = made.target.X[rows], np.asarray(made.target.y)[rows]
     out = np.empty(len(rows), dtype=bool)
     for i, prediction in play(model, made.labels(events(zip(X, y, strict=True)), order)):
@@ -115,37 +115,30 @@ def wrong(model: Model, made: Scene, order: int) -> Array:
     return out
 
 
-def _row(unit: Unit, trial: int, made: Scene, clf: OnlineTransferClassifier, offline: float) -> dict[str, Any]:
+def _row(unit: Unit, trial: int, made: StreamTask, clf: OnlineTransferClassifier, offline: float) -> dict[str, Any]:
     begin = time.perf_counter()
     mistakes = wrong(clf, made, trial)
     seconds = time.perf_counter() - begin
-    line = made.line(trial)
-    y, n = np.asarray(made.target.y)[line.rows], len(mistakes)
-    at = np.unique(np.linspace(0, n, CHECKPOINTS + 1).astype(int))[1:]
-    return {
-        "group": unit.study,
-        "task": unit.task,
-        "method": unit.method,
-        "title": METHODS[unit.method].title,
-        "variant": unit.point,
-        "split": SEED,
-        "trial": trial,
-        "mistakes": int(mistakes.sum()),
-        "n": n,
-        "balanced": float(np.mean([mistakes[y == label].mean() for label in np.unique(y)])),
-        "majority": int(wrong(Majority(), made, trial).sum()),
-        "changes": line.changes,
-        "seconds_offline": offline,
-        "seconds_online": seconds,
-        "curve_at": at,
-        "curve": np.cumsum(mistakes)[at - 1],
-        "learned": clf.seen_,
-        "sources": clf.source_names_,
-        "unlabelled": 0 if made.warmup is None else len(made.warmup),
-        **account(clf),
-        "reading": READING,
-        "options": {"dim": clf.dim_},
-        "seeds": {"scene": SEED, "order": trial},
-        "versions": versions(),
-        "data": made.checksum,
-    }
+    arrivals = made.arrivals(trial)
+    y, n = np.asarray(made.target.y)[arrivals.rows], len(mistakes)
+    at = np.array(evenly(n))
+    return finished_row(
+        unit.key(trial),
+        clf,
+        mistakes=int(mistakes.sum()),
+        n=n,
+        balanced=float(np.mean([mistakes[y == label].mean() for label in np.unique(y)])),
+        majority=int(wrong(Majority(), made, trial).sum()),
+        changes=arrivals.changes,
+        seconds_offline=offline,
+        seconds_online=seconds,
+        curve_at=at,
+        curve=np.cumsum(mistakes)[at - 1],
+        learned=clf.seen_,
+        sources=clf.source_names_,
+        unlabelled=0 if made.warmup is None else len(made.warmup),
+        reading=READING,
+        options={"dim": clf.dim_},
+        seeds={"task": SEED, "order": trial},
+        data=made.checksum,
+    )

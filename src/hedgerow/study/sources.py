@@ -8,37 +8,37 @@ from dataclasses import replace
 import numpy as np
 
 from hedgerow.core.arrays import Array
-from hedgerow.study.scenes import SEED, Scenario, Scene, with_source_rows
+from hedgerow.study.scenarios import SEED, Scenario, StreamTask, with_source_rows
 
 Relabel = Callable[[Array, np.random.Generator], Array]
 
 
-def no_unlabelled(scene: Scene) -> Scene:
+def no_unlabelled(task: StreamTask) -> StreamTask:
     """Not one row of the target is known in advance."""
-    return replace(scene, warmup=None)
+    return replace(task, warmup=None)
 
 
-def one_source(scene: Scene) -> Scene:
+def one_source(task: StreamTask) -> StreamTask:
     """The first source alone."""
-    return with_source_rows(scene, [np.full(len(s), i == 0) for i, s in enumerate(scene.sources)])
+    return with_source_rows(task, [np.full(len(s), i == 0) for i, s in enumerate(task.sources)])
 
 
-def no_sources(scene: Scene) -> Scene:
+def no_sources(task: StreamTask) -> StreamTask:
     """The target alone: what transfer is compared with. The learner is told the list of classes."""
-    return with_source_rows(scene, [np.zeros(len(s), dtype=bool) for s in scene.sources])
+    return with_source_rows(task, [np.zeros(len(s), dtype=bool) for s in task.sources])
 
 
 def spoiled(share: float, relabel: Relabel) -> Scenario:
     """A share of the sources (at least one) has other labels than it should."""
 
-    def change(scene: Scene) -> Scene:
+    def change(task: StreamTask) -> StreamTask:
         rng = np.random.default_rng([SEED, 9])
-        bad = rng.permutation(len(scene.sources))[: max(1, round(share * len(scene.sources)))]
+        bad = rng.permutation(len(task.sources))[: max(1, round(share * len(task.sources)))]
         sources = (
             replace(source, y=relabel(np.asarray(source.y), rng)) if i in bad else source
-            for i, source in enumerate(scene.sources)
+            for i, source in enumerate(task.sources)
         )
-        return replace(scene, sources=tuple(sources))
+        return replace(task, sources=tuple(sources))
 
     return change
 

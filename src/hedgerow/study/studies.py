@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.study import sources as kinds
 from hedgerow.study.drift import KINDS, drifting
-from hedgerow.study.scenes import (
+from hedgerow.study.scenarios import (
     Scenario,
     appearing_late,
     as_it_is,
@@ -36,7 +36,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Study:
-    """Scenarios by name, in the order of the table; `panels` draw them. `reference` is a point to compare with."""
+    """Scenarios by name in the order of the table, how `panels` draw them, and a `reference` point to compare with."""
 
     name: str
     title: str
@@ -73,7 +73,7 @@ def _held_back(title: str, share: float) -> Scenario:
     late, absent = appearing_late(share), only_in_target(share)
     if title == "late":
         return late
-    return absent if title == "only in the target" else lambda scene: late(absent(scene))
+    return absent if title == "only in the target" else lambda task: late(absent(task))
 
 
 def _sources() -> Study:

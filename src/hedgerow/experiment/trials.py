@@ -15,14 +15,16 @@ from hedgerow.core.arrays import Array
 from hedgerow.core.domains import Domain, split
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.evaluate.prequential import EVERY, prequential
+from hedgerow.evaluate.folds import Row
+from hedgerow.experiment.classifiers import classifier
+from hedgerow.experiment.prequential import EVERY, prequential
+from hedgerow.experiment.prequential import every as every_so_many
 
-Row = dict[str, Any]
 OnProgress = Callable[[int, int, str], None]  # done, total, what was finished
 
 
 @dataclass(frozen=True)
-class Task:
+class TransferTask:
     """Labelled sources, unlabelled warm-up rows of the target (there may be none), and the target's stream."""
 
     name: str
@@ -31,11 +33,11 @@ class Task:
     stream: Domain
 
     @classmethod
-    def of(cls, domains: Mapping[str, Domain], target: str, warmup: float = 0.3, seed: int | None = 0) -> Task:
+    def of(cls, domains: Mapping[str, Domain], target: str, warmup: float = 0.3, seed: int | None = 0) -> TransferTask:
         """One domain as the target, all others as sources.
 
         >>> from hedgerow import load
-        >>> task = Task.of(load("digits"), "thin")
+        >>> task = TransferTask.of(load("digits"), "thin")
         >>> len(task.sources), task.warmup, task.stream
         (4, Domain('thin', 107 x 64, unlabelled), Domain('thin', 250 x 64, 10 classes))
         """
@@ -52,7 +54,7 @@ def _nameless(domain: Domain) -> Domain:
 
 
 def orders(n: int, count: int, seed: int = 0) -> list[Array]:
-    """Presentation orders of n instances; the k-th depends on the seed and k alone, not on how many are asked for.
+    """Orders in which n instances arrive; the k-th depends on the seed and k alone, not on how many are asked for.
 
     >>> [o.tolist() for o in orders(4, 2)] == [o.tolist() for o in orders(4, 5)[:2]]
     True
@@ -61,7 +63,7 @@ def orders(n: int, count: int, seed: int = 0) -> list[Array]:
 
 
 def trials(
-    task: Task,
+    task: TransferTask,
     methods: Mapping[str, OnlineTransferClassifier],
     orders: Sequence[Array],
     *,
@@ -75,7 +77,7 @@ def trials(
     BLAS has one thread everywhere. With `jobs` > 1 rows come as they are ready: sort by (method, order).
 
     >>> from hedgerow import load
-    >>> task = Task.of(load("digits"), "thin")
+    >>> task = TransferTask.of(load("digits"), "thin")
     >>> found = list(trials(task, {"pa": OnlineTransferClassifier("pa")}, orders(250, 2)))
     >>> [(row["method"], row["order"], row["n"]) for row in found]
     [('pa', 0, 250), ('pa', 1, 250)]
@@ -97,7 +99,7 @@ def trials(
         yield row
 
 
-def _fit(name: str, clf: OnlineTransferClassifier, task: Task) -> tuple[str, OnlineTransferClassifier, float]:
+def _fit(name: str, clf: OnlineTransferClassifier, task: TransferTask) -> tuple[str, OnlineTransferClassifier, float]:
     from sklearn.base import clone
 
     _compile()
@@ -107,13 +109,17 @@ def _fit(name: str, clf: OnlineTransferClassifier, task: Task) -> tuple[str, Onl
 
 
 def _run(
-    name: str, clf: OnlineTransferClassifier, offline: float, number: int, order: Array, task: Task, every: int
+    name: str, clf: OnlineTransferClassifier, offline: float, number: int, order: Array, task: TransferTask, every: int
 ) -> Row:
     _compile()
     X, y = task.stream.X[order], np.asarray(task.stream.y)[order]
-    points = list(prequential(deepcopy(clf), X, y, every))
+    watched, weights, distances, points = deepcopy(clf), [], [], []
+    for point in prequential(watched, X, y, every_so_many(len(y), every)):
+        points.append(point)
+        weights.append(watched.weights_.tolist())
+        distances.append(watched.discrepancy_.tolist())
     # The clock runs over the stream as one block: calls for a few rows would mostly measure the calling.
-    (last,) = prequential(deepcopy(clf), X, y, len(y))
+    (last,) = prequential(deepcopy(clf), X, y, [len(y)])
     return {
         "task": task.name,
         "method": name,
@@ -127,16 +133,16 @@ def _run(
         "instances": [point.seen for point in points],
         "labels": [point.labelled for point in points],
         "curve": [point.mistakes for point in points],
-        "weights": [point.weights.tolist() for point in points],
-        "discrepancy": [point.discrepancy.tolist() for point in points],
+        "weights": weights,
+        "discrepancy": distances,
     }
 
 
 @cache
 def _compile() -> None:
-    """Let the compiled loops be compiled or read from their cache before a clock runs, once a process."""
+    """Compile the loops, or read them from their cache, before a clock runs; once in each process."""
     X, y = np.eye(4), np.array([0, 1, 0, 1])
-    OnlineTransferClassifier(method="paio").fit(X, y).predict_then_learn(X, y)
+    classifier("paio", "general").fit(X, y).predict_then_learn(X, y)
 
 
 def _single_threaded(work: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:

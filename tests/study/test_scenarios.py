@@ -10,13 +10,13 @@ import pytest
 from hedgerow.core.errors import InputError
 from hedgerow.study.drift import KINDS, drifting, switched
 from hedgerow.study.run import Majority, wrong
-from hedgerow.study.scenes import (
+from hedgerow.study.scenarios import (
     appearing_late,
     chosen_classes,
     imbalanced,
     missing_classes,
     only_in_target,
-    scene,
+    stream_task,
 )
 from hedgerow.study.sources import no_sources, no_unlabelled, one_source
 from hedgerow.study.studies import STUDIES, find_studies
@@ -24,7 +24,7 @@ from hedgerow.study.studies import STUDIES, find_studies
 
 @pytest.fixture(scope="module")
 def digits():
-    return scene("digits", "shifted")
+    return stream_task("digits", "shifted")
 
 
 def classes(domain) -> set[int]:
@@ -32,14 +32,14 @@ def classes(domain) -> set[int]:
 
 
 @pytest.mark.parametrize(("name", "point"), [(s.name, p) for s in STUDIES.values() for p in s.points])
-def test_every_point_is_a_whole_scene(digits, name, point):
+def test_every_point_is_a_whole_stream_task(digits, name, point):
     made = STUDIES[name].points[point](digits)
     assert np.array_equal(np.sort(made.together), np.arange(sum(map(len, made.sources))))
     for order in (0, 1):
-        rows = made.line(order).rows
+        rows = made.arrivals(order).rows
         assert len(np.unique(rows)) == len(rows) <= len(made.target)
-        assert all(0 < change < len(rows) for change in made.line(order).changes)
-    assert not np.array_equal(made.line(0).rows, made.line(1).rows)
+        assert all(0 < change < len(rows) for change in made.arrivals(order).changes)
+    assert not np.array_equal(made.arrivals(0).rows, made.arrivals(1).rows)
     assert made.unlabelled is None or made.unlabelled.y is None
 
 
@@ -56,9 +56,9 @@ def test_held_back_classes_are_in_no_source_and_stream_late(digits, share):
     held = set(chosen_classes(digits, share).tolist())
     made = appearing_late(share)(only_in_target(share)(digits))
     assert not any(classes(source) & held for source in made.sources)
-    line = made.line(3)
-    y = made.target.y[line.rows]
-    assert not set(y[: line.changes[0]].tolist()) & held
+    arrivals = made.arrivals(3)
+    y = made.target.y[arrivals.rows]
+    assert not set(y[: arrivals.changes[0]].tolist()) & held
     assert set(y.tolist()) == classes(digits.target)
     assert not classes(made.warmup) & held
 
@@ -81,7 +81,7 @@ def test_drift_takes_its_second_domain_from_the_sources_and_all_kinds_are_equall
     for kind in KINDS:
         made = drifting(kind)(digits)
         assert {source.name for source in made.sources} == {"blurred", "faded", "thin"}
-        rows = made.line(0).rows
+        rows = made.arrivals(0).rows
         lengths.add(len(rows))
         second = rows >= len(digits.target)
         assert second.sum() == (0 if kind == "steady" else len(rows) // 2)

@@ -10,18 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from hedgerow.evaluate.report import write
-
-CSS = """
-td small { color: var(--soft); display: block; } td.far { background: #fbe9d0; }
-@media (prefers-color-scheme: dark) { td.far { background: #4a3413; } }
-nav a { margin-right: .9rem; white-space: nowrap; } a { color: inherit; } details { margin: .6rem 0; }
-summary { cursor: pointer; } h3 { font-size: 1.02rem; margin: 1.6rem 0 .4rem; }
-ul { padding-left: 1.2rem; } li { margin: .3rem 0; } code { font-size: .92em; }
-td.words { white-space: normal; text-align: left; min-width: 15rem; }
-.tight th, .tight td { padding: .3rem .45rem; font-size: .92rem; }
-.missing { color: var(--soft); font-style: italic; }
-"""
+from hedgerow.experiment.page import write
 
 
 @dataclass(frozen=True)
@@ -48,7 +37,7 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Sheet:
+class Table:
     """A named table. `records` are its numbers, one a line, for the CSV file; without them it has the cells."""
 
     name: str
@@ -58,6 +47,16 @@ class Sheet:
     note: str = ""
     records: Sequence[Mapping[str, Any]] = ()
     folded: bool = False  # closed at first in the page: a long table
+
+    @property
+    def texts(self) -> list[list[str]]:
+        """The cells' own texts, for a terminal."""
+        return [[value.text for value in row] for row in self.rows]
+
+    @property
+    def best(self) -> frozenset[tuple[int, int]]:
+        """The (row, column) places of the cells that are marked as the best."""
+        return frozenset((i, j) for i, row in enumerate(self.rows) for j, v in enumerate(row) if "best" in v.mark)
 
     def html(self) -> str:
         """As part of the page."""
@@ -70,12 +69,12 @@ class Sheet:
         )
         if self.folded:
             return f"<details><summary>{escape(self.title)}</summary>{table}</details>"
-        return f"<h3>{escape(self.title)}</h3>{table}"
+        return (f"<h3>{escape(self.title)}</h3>" if self.title else "") + table
 
     def csv(self) -> str:
-        """Numbers one a line if there are records, else the cells.
+        """The records, one in each line; without any, the cells as they are shown.
 
-        >>> print(Sheet("t", "T", ["task", "pa"], [[Value("dslr"), Value("50")]]).csv().strip())
+        >>> print(Table("t", "T", ["task", "pa"], [[Value("dslr"), Value("50")]]).csv().strip())
         task,pa
         dslr,50
         """
@@ -91,7 +90,7 @@ class Sheet:
     def markdown(self) -> str:
         """As a Markdown table.
 
-        >>> print(Sheet("t", "T", ["task", "pa"], [[Value("dslr"), Value("50")]]).markdown().splitlines()[-1])
+        >>> print(Table("t", "T", ["task", "pa"], [[Value("dslr"), Value("50")]]).markdown().splitlines()[-1])
         | dslr | 50 |
         """
         lines = [self.header, ["---", *["---:"] * (len(self.header) - 1)], *_plain(self.rows)]
@@ -101,7 +100,7 @@ class Sheet:
     def latex(self) -> str:
         r"""As a LaTeX table; needs `\usepackage{booktabs}`.
 
-        >>> r"dslr & 50 \\" in Sheet("t", "T", ["task", "pa"], [[Value("dslr"), Value("50")]]).latex()
+        >>> r"dslr & 50 \\" in Table("t", "T", ["task", "pa"], [[Value("dslr"), Value("50")]]).latex()
         True
         """
         head = " & ".join(map(_tex, self.header))

@@ -1,4 +1,4 @@
-"""Run units in parallel, with progress, resumable; every row is on disk before it is counted."""
+"""Run units in parallel and report progress; each row is on disk before it is counted, so a run can be resumed."""
 
 from __future__ import annotations
 
@@ -14,18 +14,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from hedgerow.core.errors import DataMissing, HedgerowError, InputError
-from hedgerow.paper import results
-from hedgerow.paper.cache import AlignmentCache
-from hedgerow.paper.run import run_unit
-from hedgerow.paper.tasks import Task, prepare
+from hedgerow.core.errors import HedgerowError, InputError
+from hedgerow.experiment import results
+from hedgerow.experiment.alignment_cache import AlignmentCache
 
 CHUNK = 5  # orders a worker takes at once: enough to share one fit, few enough to keep all workers busy
 
 ORPHAN_CHECK = 0.5  # seconds between two looks whether the owner is still there
 
 
-class Work(Protocol):
+class Unit(Protocol):
     """What can be run: so many orders, each with a key of its own in the results."""
 
     @property
@@ -51,7 +49,7 @@ class Progress:
 
     @property
     def left(self) -> float:
-        """Seconds left, if the rest is like what is done."""
+        """Estimated seconds left, if the rest takes as long as what is done."""
         return self.seconds / self.done * (self.total - self.done) if self.done else float("nan")
 
 
@@ -75,72 +73,51 @@ def load_plugin(path: str | Path) -> None:
         raise
 
 
-def with_data(tasks: Sequence[Task], data_dir: str | None, say: Callable[[str], None]) -> list[Task]:
-    """The tasks whose family is there; what is missing is said, and is an error only if nothing is left."""
-    missing: dict[str, DataMissing] = {}
-    for task in tasks:
-        if task.family not in missing:
-            try:
-                prepare(task, 0, "table", data_dir)
-            except DataMissing as error:
-                missing[task.family] = error
-    for family, reason in missing.items():
-        left_out = ", ".join(task.title for task in tasks if task.family == family)
-        say(f"no data for {family!r}, so these tasks are left out: {left_out}. {reason}")
-    found = [task for task in tasks if task.family not in missing]
-    if not found:
-        raise next(iter(missing.values()))
-    return found
-
-
 def run(
-    units: Sequence[Work],
+    units: Sequence[Unit],
+    rows: Rows,
     out: str | Path,
     *,
     jobs: int = 2,
     data_dir: str | None = None,
     plugins: Sequence[str] = (),
-    resume: bool = False,
     progress: Callable[[Progress], None] = lambda _: None,
-    rows: Rows = run_unit,
 ) -> int:
-    """Run what is not there yet, a row an order by `rows`; the number of new rows.
+    """Run every order whose row is not in the directory yet, with `rows`; return the number of new rows.
 
-    Interrupted, everything finished is in the directory.
+    Interrupted, everything finished is in the directory, and the next call goes on from there.
     """
     from joblib import Parallel, delayed, parallel_config
 
     directory = Path(out)
     directory.mkdir(parents=True, exist_ok=True)
     there = results.read(directory).keys()
-    if there and not resume:
-        raise InputError(f"{directory} holds {len(there)} results already; pass --resume to go on, or another --out")
     results.mend(directory)
     chunks = [chunk for unit in units for chunk in _chunks(unit, there)]
     total, done, start = sum(len(trials) for _, trials in chunks), 0, time.perf_counter()
     progress(Progress(0, total, 0.0))
     with parallel_config(backend="loky", n_jobs=jobs, inner_max_num_threads=1):
         fixed = str(directory), data_dir, tuple(plugins), os.getpid(), rows
-        work = (delayed(_work)(unit, trials, *fixed) for unit, trials in chunks)
+        work = (delayed(_run_chunk)(unit, trials, *fixed) for unit, trials in chunks)
         for finished in Parallel(return_as="generator_unordered")(work):
             done += finished
             progress(Progress(done, total, time.perf_counter() - start))
     return total
 
 
-def _chunks(unit: Work, there: set[tuple[object, ...]]) -> list[tuple[Work, list[int]]]:
+def _chunks(unit: Unit, there: set[tuple[object, ...]]) -> list[tuple[Unit, list[int]]]:
     todo = [trial for trial in range(unit.orders) if unit.key(trial) not in there]
     return [(unit, todo[i : i + CHUNK]) for i in range(0, len(todo), CHUNK)]
 
 
-def _work(
-    unit: Work,
+def _run_chunk(
+    unit: Unit,
     trials: list[int],
     out: str,
     data_dir: str | None,
     plugins: tuple[str, ...],
     owner: int,
-    rows: Rows = run_unit,
+    rows: Rows,
 ) -> int:
     from threadpoolctl import threadpool_limits
 
@@ -162,7 +139,7 @@ def _work(
 
 @cache
 def _belong_to(owner: int) -> None:
-    """A worker leaves Ctrl-C to its owner, and ends soon after it: a killed run leaves nobody behind who writes on."""
+    """A worker ignores Ctrl-C, which its owner handles, and ends soon after its owner: nobody writes after a kill."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def watch() -> None:

@@ -1,4 +1,4 @@
-"""Alignments are the costly part of the offline stage: each is computed once and kept by the content it came from."""
+"""Alignments are the costly part of the offline stage: each is solved once and kept under a hash of its input."""
 
 from __future__ import annotations
 

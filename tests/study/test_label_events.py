@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hedgerow import OnlineTransferClassifier
 from hedgerow.core.errors import InputError
 from hedgerow.study.label_events import Arrival, Event, Label, batches, events, late, missing, play
-from hedgerow.study.scenes import scene
+from hedgerow.study.scenarios import stream_task
 
 Adaptor = Callable[[Iterable[Event]], Iterator[Event]]
 METHODS = ("pa", "oddm", "hedgerow", "hedgerow-linear")
@@ -136,7 +136,7 @@ def test_a_prediction_uses_exactly_the_labels_that_arrived_before_its_instance(c
 
 @pytest.fixture(scope="module")
 def digits():
-    return scene("digits", "shifted")
+    return stream_task("digits", "shifted")
 
 
 @pytest.fixture(scope="module", params=METHODS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ def append(directory: str | Path, row: Mapping[str, Any]) -> None:
 
 
 def read(directory: str | Path) -> Results:
-    """All rows, the last one where a run is there twice. A line that is no row is named by its number and left out."""
+    """All rows; of two rows of the same run, the later one. A line that is no row is reported and left out."""
     path = Path(directory) / FILE
     if not path.is_file():
         return Results([], [])
@@ -62,7 +62,7 @@ def read(directory: str | Path) -> Results:
 
 
 def _checked(row: Any) -> dict[str, Any]:
-    """A row that every table can be folded over, or an error."""
+    """The row, if it has all that the tables need; else an error that says what is missing."""
     if not isinstance(row, dict):
         raise TypeError(f"{type(row).__name__}, not an object")
     missing = [name for name in (*KEY, *NUMBERS, *NEEDED) if name not in row]
@@ -82,18 +82,6 @@ def mend(directory: str | Path) -> None:
             file.seek(-1, os.SEEK_END)
             if file.read(1) != b"\n":
                 file.write(b"\n")
-
-
-def count(rows: Iterable[Mapping[str, Any]], name: str) -> dict[Any, int]:
-    """How many rows have each value of a field.
-
-    >>> count([{"task": "dslr"}, {"task": "dslr"}], "task")
-    {'dslr': 2}
-    """
-    out: dict[Any, int] = {}
-    for row in rows:
-        out[row[name]] = out.get(row[name], 0) + 1
-    return out
 
 
 def _plain(value: Any) -> Any:

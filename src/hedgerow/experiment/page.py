@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import base64
-import os
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from html import escape
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Protocol
 
 import hedgerow
-
-PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "matplotlib")
 
 CSS = """
 :root { color-scheme: light dark;
@@ -34,6 +28,14 @@ th { font-weight: 600; vertical-align: bottom; white-space: normal; }
 th:first-child, td:first-child { text-align: left; }
 td.best { background: var(--best); font-weight: 600; } .facts td { text-align: left; white-space: normal; }
 .facts td:first-child { white-space: nowrap; color: var(--soft); } footer { margin-top: 3rem; }
+td small { color: var(--soft); display: block; } td.far { background: #fbe9d0; }
+@media (prefers-color-scheme: dark) { td.far { background: #4a3413; } }
+nav a { margin-right: .9rem; white-space: nowrap; } a { color: inherit; } details { margin: .6rem 0; }
+summary { cursor: pointer; } h3 { font-size: 1.02rem; margin: 1.6rem 0 .4rem; }
+ul { padding-left: 1.2rem; } li { margin: .3rem 0; } code { font-size: .92em; }
+td.words { white-space: normal; text-align: left; min-width: 15rem; }
+.tight th, .tight td { padding: .3rem .45rem; font-size: .92rem; }
+.missing { color: var(--soft); font-style: italic; }
 """
 
 
@@ -57,29 +59,6 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Table:
-    """A table; `best` are the (row, column) cells to mark."""
-
-    header: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    note: str = ""
-    best: frozenset[tuple[int, int]] = frozenset()
-
-    def html(self) -> str:
-        """As HTML."""
-        head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in self.header)
-        body = "\n".join(
-            "<tr>" + "".join(f"<td{self._mark(i, j)}>{escape(cell)}</td>" for j, cell in enumerate(row)) + "</tr>"
-            for i, row in enumerate(self.rows)
-        )
-        note = f'<p class="note">{escape(self.note)}</p>' if self.note else ""
-        return f'<div class="scroll"><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>{note}'
-
-    def _mark(self, i: int, j: int) -> str:
-        return ' class="best"' if (i, j) in self.best else ""
-
-
-@dataclass(frozen=True)
 class Picture:
     """A figure as SVG, once for light and once for dark paper."""
 
@@ -99,7 +78,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Facts:
-    """Names and what they stand for: what somebody needs to run it again."""
+    """A table of names and values: what somebody needs to know to run it again."""
 
     facts: Mapping[str, str]
 
@@ -128,8 +107,8 @@ def _inline(svg: str) -> str:
     return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
 
 
-def page(title: str, lead: str, sections: Sequence[Section], facts: Mapping[str, str], css: str = "") -> str:
-    """The whole page; `facts`, if there are any, close it as "What was run". `css` comes after the common one.
+def page(title: str, lead: str, sections: Sequence[Section], facts: Mapping[str, str]) -> str:
+    """The whole page; `facts`, if there are any, close it as "What was run".
 
     >>> "<h1>A &lt; B</h1>" in page("A < B", "", [], {"seed": "0"})
     True
@@ -138,30 +117,11 @@ def page(title: str, lead: str, sections: Sequence[Section], facts: Mapping[str,
     body = "\n".join(section.html() for section in [*sections, *closing])
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(title)}</title><style>{CSS}{css}</style></head>
+<title>{escape(title)}</title><style>{CSS}</style></head>
 <body><header><h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p></header>
 <main>{body}</main>
 <footer>Made by hedgerow {escape(hedgerow.__version__)}.</footer></body></html>
 """
-
-
-def circumstances() -> dict[str, str]:
-    """Versions, machine and time, for the end of a report.
-
-    >>> "numpy" in circumstances()["versions"]
-    True
-    """
-    found = [f"hedgerow {hedgerow.__version__}", f"Python {platform.python_version()}"]
-    for package in PACKAGES:
-        try:
-            found.append(f"{package} {version(package)}")
-        except PackageNotFoundError:
-            continue
-    return {
-        "versions": ", ".join(found),
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
-        "time": datetime.now().astimezone().isoformat(sep=" ", timespec="seconds"),
-    }
 
 
 def write(path: Path, text: str) -> Path:

@@ -1,0 +1,17 @@
+"""Experiments: what the paper's reproduction, the studies and the demonstration share.
+
+preparation       a domain as the target, the others as sources: one split, and the orders of its stream
+prequential       predict, then learn: the one loop over a stream
+trials            methods x orders of one task, in parallel, in memory
+engine            units of work in parallel, resumable, every finished run a row on disk
+results           the file of these rows
+alignment_cache   alignments are costly: each is solved once and kept
+classifiers       the one place where experiments make a classifier
+rows              what every row says about a finished run
+environment       versions, machine and time
+summaries         rows to means and spreads
+tables            a table as HTML, CSV, Markdown and LaTeX
+page              one self-contained page
+writer            tables and figures as parts of a page and as files
+command           what `hedgerow paper` and `hedgerow study` have in common
+"""
