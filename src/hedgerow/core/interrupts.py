@@ -6,7 +6,7 @@ Inside `uninterrupted()` the handlers that Python would run are put aside; a sig
 
 from __future__ import annotations
 
-import _signal  # the C functions: the module `signal` wraps them in enums, which takes ten times as long
+import _signal  # type: ignore[import-not-found]  # the C functions: the module `signal` wraps them in enums, which takes ten times as long
 import threading
 from types import FrameType
 from typing import Any

@@ -105,7 +105,9 @@ class Parts(Registry[Any]):
                 f"call register_{self.kind}({name!r}, its class) first"
             ) from error
         cls = _class(entry)
-        return of_json(cls, data["options"]) if is_dataclass(cls) else cls(**data["options"])
+        if isinstance(cls, type) and is_dataclass(cls):
+            return of_json(cls, data["options"])
+        return cls(**data["options"])
 
     def _options(self, part: Any) -> dict[str, Any]:
         if not is_dataclass(part) and vars(part):

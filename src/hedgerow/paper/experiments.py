@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hedgerow.core.errors import unknown
-from hedgerow.experiment.classifiers import reading_answers
-from hedgerow.methods import METHODS
+from hedgerow.experiment.classifiers import options_read, reading_answers
 from hedgerow.learners.readings import READINGS
 from hedgerow.paper.options import PARTS
 from hedgerow.paper.tasks import Task, settings
@@ -85,11 +84,11 @@ def _variants(
     if group == "table":
         yield from ((method, "", {}) for method in methods)
     elif group == "sensitivity-C":
-        with_C = [method for method in methods if not METHODS[method].ridge]
+        with_C = [method for method in methods if "C" in options_read(method, {})]
         yield from ((method, f"C={C:g}", {"C": C}) for method in with_C for C in C_VALUES)
     elif group == "sensitivity-Tw":
         # one refresh a label is the slow end: fewer orders there
-        for method in (method for method in methods if METHODS[method].refresh):
+        for method in (method for method in methods if "refresh_every" in options_read(method, {})):
             for Tw in TW_VALUES:
                 yield method, f"Tw={Tw}", {"refresh_every": Tw, "orders": 1 if Tw < 5 else SIDE_ORDERS}
     elif group == "ablation":
@@ -128,29 +127,20 @@ def _ablation(task: Task, method: str, reading: str) -> Iterator[tuple[str, str,
         {"source_pass": "average" if base["source_pass"] == "last" else "last"},
         *({"preprocess": steps} for steps in INPUTS if steps != tuple(base["preprocess"])),
         {"split": 1},
+        {"combine": "vote"},
+        {"projected": "plain" if base["projected"] == "unit" else "unit"},
+        {"beta_rule": "ln 2n" if base["beta_rule"] == "ln 2" else "ln 2"},
+        {"lam": other_lam},
+        {"eigenvectors": "S" if base["eigenvectors"] == "unit" else "unit"},
+        *({"unseen": rule} for rule in ("zero", "skip", "shrink") if rule != base["unseen"]),
+        {"refresh_every": other_every},
+        {"inverse": "pinv" if base["inverse"] == "woodbury" else "woodbury", "orders": 1},
     ]
-    recipe = METHODS[method]
-    if recipe.ridge:  # our own learner has neither a tau nor a source pass
-        switches = [s for s in switches if "preprocess" in s or "split" in s]
-    elif recipe.mixer != "single":
-        switches.append({"combine": "vote"})
-    if not recipe.frozen and recipe.online == "zero":
-        switches = [s for s in switches if "source_pass" not in s]
-    if recipe.aligner != "identity" and not recipe.ridge:
-        switches += [
-            {"projected": "plain" if base["projected"] == "unit" else "unit"},
-            {"beta_rule": "ln 2n" if base["beta_rule"] == "ln 2" else "ln 2"},
-            {"lam": other_lam},
-            {"eigenvectors": "S" if base["eigenvectors"] == "unit" else "unit"},
-        ]
-    if recipe.refresh:
-        switches += [
-            {"target_mean": "stream" if base["target_mean"] == "warmup" else "warmup"},
-            *({"unseen": rule} for rule in ("zero", "skip", "shrink") if rule != base["unseen"]),
-            {"refresh_every": other_every},
-            {"inverse": "pinv" if base["inverse"] == "woodbury" else "woodbury", "orders": 1},
-            {"guarantee": "theorem" if base["guarantee"] == "proved" else "proved", "orders": 1},
-        ]
+    read = options_read(method, {"horizon": 1.0}) | {"split"}
+    if "refresh_every" in read:  # of a space that does not move, neither says anything about mistakes
+        switches.append({"target_mean": "stream" if base["target_mean"] == "warmup" else "warmup"})
+        switches.append({"guarantee": "theorem" if base["guarantee"] == "proved" else "proved", "orders": 1})
+    switches = [switch for switch in switches if next(iter(switch)) in read]
     for switch in switches:
         name, value = next(iter(switch.items()))
         shown = "+".join(value) if isinstance(value, tuple) else "drawn" if name == "split" else f"{value}"
