@@ -98,18 +98,18 @@ def of_learner(learner: Any) -> list[Source]:
     target = learner.target
     return [
         Source(
-            A=np.array(learner.state["A"][i]),
-            frozen=learner.state["W"][i].copy(),
+            A=np.array(learner.projection(i)),
+            frozen=learner.W[i].copy(),
             mean=learner.source(i).mean,
             class_means=learner.source(i).class_means,
             target_mean=target.mean,
             target_count=float(target.count[0]),
         )
-        for i in range(len(learner.state["source.count"]))
+        for i in range(learner.n_sources)
     ]
 
 
 def replay(learner: Any, X: Array, y: Array) -> Array:
     """The predictions of the naive form from where a fitted learner stands, with its options."""
     plan = learner.plan
-    return oddm(of_learner(learner), X, y, plan.mixer.beta, plan.C, plan.refresh.mu, plan.refresh.every)
+    return oddm(of_learner(learner), X, y, plan.mixer.beta, plan.head.C, plan.refresh.mu, plan.refresh.every)

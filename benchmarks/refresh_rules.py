@@ -171,13 +171,13 @@ class Resolver:
         learner, pencil = self.learner, self.problem.pencils[i]
         if self.heads == "transport":
             T = np.linalg.lstsq(pencil.R.T @ A, pencil.R.T @ old, rcond=None)[0]
-            learner.state["W"][e] = learner.state["W"][e] @ T.T
+            learner.W[e] = learner.W[e] @ T.T
         elif self.heads == "retrain":
             learns = learner.plan.experts[e].learns
             rows = np.vstack([rows for rows, _ in self.seen]) if learns else self.problem.sources[i]
             y = np.concatenate([y for _, y in self.seen]) if learns else self.problem.codes[i]
             how = "last" if learns else "average"
-            learner.state["W"][e] = train(learner.head, unit(rows @ A), y, learner.n_classes, how)
+            learner.W[e] = train(learner.head, unit(rows @ A), y, learner.n_classes, how)
 
 
 def distance_to_dense(pencil: Pencil, V: Array, lam: float, A: Array) -> float:

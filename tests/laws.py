@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,8 +10,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from hedgerow import Domain, OnlineTransferClassifier
+from hedgerow.experiment.classifiers import classifier as experiment_classifier
 
-METHODS = ("pa", "paio", "homotl-1", "homotl-2", "homotlms", "oddm-fixed", "oddm")
+METHODS = ("hedgerow", "hedgerow-linear", "pa", "paio", "homotl-1", "homotl-2", "homotlms", "oddm-fixed", "oddm")
+PAPER = METHODS[2:]  # the learner of experts
 STEPS = ("row-minmax", "unit", "signed-sqrt", "zscore", "centre")
 
 seeds = st.integers(0, 2**32 - 1)
@@ -61,12 +62,23 @@ def make_task(
     return Task(sources, unlabelled, X, labels)
 
 
+def classifier(method: str = "hedgerow", reading: str = "general", **options: Any) -> OnlineTransferClassifier:
+    """With answers of the reading among the options; each method gets those that it reads, None is not given."""
+    return experiment_classifier(method, reading, **{k: v for k, v in options.items() if v is not None})
+
+
 def fitted(task: Task, method: str, **options: Any) -> OnlineTransferClassifier:
-    return OnlineTransferClassifier(method, **options).fit_domains(task.sources, task.warmup)
+    return classifier(method, **options).fit_domains(task.sources, task.warmup)
+
+
+def projections(clf: OnlineTransferClassifier) -> np.ndarray:
+    """All A_i as they are now (n x m x d)."""
+    learner = clf.learner_
+    return np.stack([learner.projection(i) for i in range(learner.plan.spaces)])
 
 
 def state_of(clf: OnlineTransferClassifier) -> dict[str, np.ndarray]:
-    return copy.deepcopy(clf.learner_.state)
+    return clf.learner_.arrays()
 
 
 def assert_same_state(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> None:

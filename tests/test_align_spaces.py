@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
-from laws import assert_same_state, fitted, law, make_task, seeds
+from laws import assert_same_state, fitted, law, make_task, projections, seeds
 
 from hedgerow import OnlineTransferClassifier, checks
 from hedgerow.align import Landmarks, Projection, WhitenedPCA, Whitening
@@ -141,7 +141,7 @@ def test_the_seed_chooses_the_landmarks():
     np.testing.assert_array_equal(a, b)
     assert not np.array_equal(a, c)
     few = [
-        fitted(task, "oddm-fixed", aligner=Landmarks(count=8, seed=seed)).learner_.state["landmarks.0"]
+        fitted(task, "oddm-fixed", aligner=Landmarks(count=8, seed=seed)).learner_.constants["landmarks.0"]
         for seed in (0, 1)
     ]
     assert not np.array_equal(*few)
@@ -160,15 +160,15 @@ def test_equal_landmarks_count_once():
 def test_saved_and_loaded(tmp_path, name, dtype):
     task = make_task(5, dtype=dtype)
     clf = fitted(task, "oddm-fixed", aligner=name)
-    assert clf.learner_.state["A"].dtype == dtype
+    assert projections(clf).dtype == dtype
     clf.predict_then_learn(task.X[:20], task.y[:20])
     clf.save(tmp_path / "model")
     again = OnlineTransferClassifier.load(tmp_path / "model")
-    assert_same_state(clf.learner_.state, again.learner_.state)
+    assert_same_state(clf.learner_.arrays(), again.learner_.arrays())
     np.testing.assert_array_equal(clf.predict(task.X), again.predict(task.X))
     for model in (clf, again):
         model.partial_fit(task.X[20:], task.y[20:])
-    assert_same_state(clf.learner_.state, again.learner_.state)
+    assert_same_state(clf.learner_.arrays(), again.learner_.arrays())
 
 
 @pytest.mark.parametrize("name", NAMES)

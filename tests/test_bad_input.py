@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from laws import METHODS, assert_same_state, fitted, make_task, state_of
+from laws import METHODS, assert_same_state, classifier, fitted, make_task, projections, state_of
 
 from hedgerow import Domain, OnlineTransferClassifier, register_method, split
 from hedgerow.align import JDA
@@ -112,7 +112,7 @@ def test_a_row_near_the_largest_numbers_is_the_same_one_by_one_and_in_a_block():
     assert [one.predict_one(x)] == block.predict(x[None]).tolist()
     one.learn_one(x, "c1")
     block.partial_fit(x[None], ["c1"])
-    np.testing.assert_array_equal(one.learner_.state["W"], block.learner_.state["W"])
+    np.testing.assert_array_equal(one.learner_.W, block.learner_.W)
 
 
 @pytest.mark.parametrize("verb", sorted(set(VERBS) - {"fit"}))
@@ -213,12 +213,10 @@ def test_rows_of_zeros(method, steps, sparse):
     X[::3] = 0
     wrap = sp.csr_array if sparse else np.asarray
     sources = [Domain(d.name, wrap(np.where(np.arange(24)[:, None] % 5 == 0, 0, d.X)), d.y) for d in TASK.sources]
-    clf = OnlineTransferClassifier(method, preprocess=steps, refresh_every=10).fit_domains(
-        sources, Domain("t", wrap(X))
-    )
+    clf = classifier(method, preprocess=steps, refresh_every=10).fit_domains(sources, Domain("t", wrap(X)))
     clf.predict_then_learn(wrap(X), y)
     assert np.isfinite(clf.predict_proba(wrap(X))).all()
-    assert all(np.isfinite(array).all() for array in clf.learner_.state.values())
+    assert all(np.isfinite(array).all() for array in clf.learner_.arrays().values())
 
 
 def test_rows_of_zeros_can_be_dropped():
@@ -235,7 +233,7 @@ def test_constant_features(method, value):
         return np.hstack([X, np.full((len(X), 2), value)])
 
     sources = [Domain(d.name, flat(d.X), d.y) for d in TASK.sources]
-    clf = OnlineTransferClassifier(method, refresh_every=5).fit_domains(sources, Domain("t", flat(TASK.warmup.X)))
+    clf = classifier(method, refresh_every=5).fit_domains(sources, Domain("t", flat(TASK.warmup.X)))
     plain = fitted(TASK, method, refresh_every=5)
     agreement = clf.predict_then_learn(flat(TASK.X), TASK.y) == plain.predict_then_learn(TASK.X, TASK.y)
     assert agreement.mean() > 0.95
@@ -248,7 +246,7 @@ def test_fewer_rows_than_dim_and_dim_beyond_the_rank(method):
     assert clf.dim_ == 6  # 7 rows, centred
     assert fitted(task, method, dim=2).dim_ == 2
     clf.predict_then_learn(task.X, task.y)
-    assert np.isfinite(clf.learner_.state["A"]).all()
+    assert np.isfinite(projections(clf)).all()
     low = np.random.default_rng(0).normal(size=(24, 2)) @ np.ones((2, 6)) @ np.diag(np.arange(6))
     assert fitted(TASK._replace(sources=[Domain("a", low, TASK.y[:24])], warmup=None), method, preprocess=()).dim_ == 1
 
@@ -256,10 +254,10 @@ def test_fewer_rows_than_dim_and_dim_beyond_the_rank(method):
 def test_sources_of_different_rank_share_one_width():
     rng = np.random.default_rng(0)
     line = Domain("line", np.outer(rng.normal(size=24), np.arange(1.0, 7)) + np.eye(6)[0], TASK.y[:24])
-    clf = OnlineTransferClassifier("oddm", preprocess=(), refresh_every=3).fit_domains([line, TASK.sources[1]])
+    clf = classifier("oddm", preprocess=(), refresh_every=3).fit_domains([line, TASK.sources[1]])
     assert [info.rank for info in clf.info_] == [2, 6]
     clf.predict_then_learn(TASK.X, TASK.y)
-    assert not clf.learner_.state["A"][0][:, 2:].any()
+    assert not projections(clf)[0][:, 2:].any()
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -489,7 +487,7 @@ def test_arrays_of_every_layout(method, kind, tmp_path):
         clf = OnlineTransferClassifier(method, preprocess=steps).fit(given, TASK.y)
         np.testing.assert_array_equal(clf.predict_then_learn(given, TASK.y), expected.predict_then_learn(X, TASK.y))
         assert clf.predict_one(given[0]) == expected.predict_one(X[0])
-        np.testing.assert_allclose(clf.learner_.state["W"], expected.learner_.state["W"], atol=1e-8)
+        np.testing.assert_allclose(clf.learner_.W, expected.learner_.W, atol=1e-8)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -73,7 +73,7 @@ def test_a_block_is_two_products_with_the_spaces_and_the_means_and_one_update(ev
     """Whatever T_w is: X H, X [means, sums]^T, and H takes in the block's class sums."""
     clf, X, y = made(refresh_every=every)
     seen: dict[str, list[Any]] = {"H": [], "basis": []}
-    original = moving.Moving.__init__
+    original = moving.BlockRefresh.__init__
 
     def counting(self, *given):
         original(self, *given)
@@ -82,10 +82,10 @@ def test_a_block_is_two_products_with_the_spaces_and_the_means_and_one_update(ev
             matrix.products = products
             setattr(self, name, matrix)
 
-    monkeypatch.setattr(moving.Moving, "__init__", counting)
+    monkeypatch.setattr(moving.BlockRefresh, "__init__", counting)
     monkeypatch.setattr(moving, "ANCHOR", 10**9)
     updates = logged(monkeypatch, moving, "add_product")
-    refreshes = logged(monkeypatch, moving.Moving, "_refresh")
+    refreshes = logged(monkeypatch, moving.BlockRefresh, "_refresh")
     learner = clf.learner_
     learner.run(X, y)
     blocks = -(-len(X) // learner.block)

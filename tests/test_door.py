@@ -47,7 +47,7 @@ def test_the_largest_and_the_smallest_weight_can_be_learned(method, weight):
     for x, label in zip(TASK.X, TASK.y, strict=True):
         clf.learn_one(x, label, weight=weight)
     assert np.isfinite(clf.predict_proba(TASK.X)).all()
-    assert all(np.isfinite(array).all() for array in clf.learner_.state.values() if array.dtype.kind == "f")
+    assert all(np.isfinite(array).all() for array in clf.learner_.arrays().values() if array.dtype.kind == "f")
 
 
 # -- sample_domain ---------------------------------------------------------------------------------------------------

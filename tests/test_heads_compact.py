@@ -66,5 +66,5 @@ def test_the_offline_stage_of_sparse_sources_is_that_of_dense_ones(method):
         sources = [Domain(s.name, how(np.where(np.abs(s.X) < 0.8, 0, s.X)), s.y) for s in task.sources]
         warmup = Domain("warm-up", how(np.where(np.abs(task.warmup.X) < 0.8, 0, task.warmup.X)), None)
         clf = OnlineTransferClassifier(method, reading="general", preprocess="unit", dim=3)
-        fitted[how] = clf.fit_domains(sources, warmup).learner_.state["W"]
+        fitted[how] = clf.fit_domains(sources, warmup).learner_.W
     np.testing.assert_allclose(fitted[sp.csr_array], fitted[np.asarray], atol=1e-9)

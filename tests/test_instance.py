@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from laws import METHODS, assert_close_state, fitted, law, make_task, seeds
+from laws import METHODS, assert_close_state, fitted, law, make_task, projections, seeds
 from test_moving import assert_same_moments, plainly, rules, setting
 
 from hedgerow import OnlineTransferClassifier
 from hedgerow.core.errors import InputError
 from hedgerow.kernels import live
 from hedgerow.learners.experts import live_refresh as stepping
-from hedgerow.learners.experts.block_refresh import Moving
-from hedgerow.learners.experts.live_refresh import Stepping
+from hedgerow.learners.experts.block_refresh import BlockRefresh
+from hedgerow.learners.experts.live_refresh import LiveRefresh
 from hedgerow.mix import Hedge
 
 
 def stepped(A, sources, target, X, y, weight, rule, piece):
-    """Row by row through `Stepping`, with pieces of any size."""
+    """Row by row through `LiveRefresh`, with pieces of any size."""
     n, m, d = A.shape
     H = np.ascontiguousarray(A.transpose(1, 0, 2)).reshape(m, n * d)
     before, stepping.PIECE = stepping.PIECE, piece
     try:
-        steps = Stepping(Moving(H, sources, copy.deepcopy(target), rule), 0)
+        steps = LiveRefresh(BlockRefresh(H, sources, copy.deepcopy(target), rule), 0)
     finally:
         stepping.PIECE = before
     Z = np.empty((len(X), n * d))
@@ -36,7 +35,7 @@ def stepped(A, sources, target, X, y, weight, rule, piece):
         if label >= 0:
             live.keep(x, z, int(label), float(w), steps.waiting, *steps.buffers)
             steps.learned(float(w))
-    steps.finish()
+    steps.flush()
     return Z.reshape(-1, n, d), H.reshape(m, n, d).transpose(1, 0, 2), steps.moving.target
 
 
@@ -60,7 +59,7 @@ def disturb(clf, rng, x, task):
     elif what == 1:
         clf.predict(task.X[:3])
     elif what == 2:
-        clf.learner_.state  # noqa: B018
+        clf.learner_.arrays()
     elif what == 3:
         clf.learn_one(x, None)
     elif what == 4:
@@ -85,7 +84,7 @@ def test_one_by_one_with_disturbances_is_a_block(method, seed, beta, combine, st
         predictions.append(clf.predict_one(x))
         clf.learn_one(disturb(clf, rng, x, task), label)
     np.testing.assert_array_equal(block.predict_then_learn(task.X, task.y), predictions)
-    assert_close_state(clf.learner_.state, block.learner_.state, 1e-8)
+    assert_close_state(clf.learner_.arrays(), block.learner_.arrays(), 1e-8)
     np.testing.assert_allclose(clf.weights_, block.weights_, atol=1e-10)
 
 
@@ -106,7 +105,7 @@ def test_one_row_and_blocks_in_turn(method):
                 clf.learn_one(x, label)
         start = end
     np.testing.assert_array_equal(got, expected)
-    assert_close_state(clf.learner_.state, whole.learner_.state)
+    assert_close_state(clf.learner_.arrays(), whole.learner_.arrays())
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -146,7 +145,7 @@ def test_a_row_changed_after_its_prediction_is_another_row():
         row *= 0.5
         a.learn_one(row, label)
         b.learn_one(0.5 * x, label)
-    assert_close_state(a.learner_.state, b.learner_.state)
+    assert_close_state(a.learner_.arrays(), b.learner_.arrays())
 
 
 @pytest.mark.parametrize("method", ["pa", "oddm"])
@@ -163,7 +162,7 @@ def test_a_bad_row_is_refused_and_changes_nothing(method, bad):
     for short in (row[:3], np.zeros(0), np.zeros((2, 6))):
         with pytest.raises(InputError, match="expected one instance"):
             clf.predict_one(short)
-    assert_close_state(clf.learner_.state, twin.learner_.state, 0)
+    assert_close_state(clf.learner_.arrays(), twin.learner_.arrays(), 0)
     np.testing.assert_array_equal(clf.predict(task.X), twin.predict(task.X))
 
 
@@ -175,8 +174,8 @@ def test_a_long_live_stream_stays_with_the_replay():
     for x, label in zip(task.X, task.y, strict=True):
         clf.learn_one(x, label)
     block.partial_fit(task.X, task.y)
-    np.testing.assert_allclose(clf.learner_.state["A"], block.learner_.state["A"], atol=1e-9)
-    assert_close_state(clf.learner_.state, block.learner_.state, 1e-6)
+    np.testing.assert_allclose(projections(clf), projections(block), atol=1e-9)
+    assert_close_state(clf.learner_.arrays(), block.learner_.arrays(), 1e-6)
 
 
 def test_a_cold_start_one_by_one():
@@ -185,7 +184,7 @@ def test_a_cold_start_one_by_one():
     for x, label in zip(task.X, task.y, strict=True):
         one.learn_one(x, label)
     block.partial_fit(task.X[:1], task.y[:1]).partial_fit(task.X[1:], task.y[1:])
-    assert_close_state(one.learner_.state, block.learner_.state)
+    assert_close_state(one.learner_.arrays(), block.learner_.arrays())
 
 
 class Slow(Hedge):
@@ -197,11 +196,9 @@ class Slow(Hedge):
 
 def test_a_hedge_of_ones_own_is_asked_on_both_paths():
     task = make_task(5, stream=80)
-    clf = fitted(task, "oddm")
-    clf.learner_.plan = dataclasses.replace(clf.learner_.plan, mixer=Slow())
+    clf = fitted(task, "oddm", mixer=Slow())
     other = copy.deepcopy(clf)
-    plain = copy.deepcopy(clf)
-    plain.learner_.plan = dataclasses.replace(plain.learner_.plan, mixer=Hedge())
+    plain = fitted(task, "oddm", mixer=Hedge())
     blocks = clf.predict_then_learn(task.X, task.y)
     for x, label in zip(task.X, task.y, strict=True):
         other.predict_one(x)
@@ -220,6 +217,6 @@ def test_dense_rows_after_sparse_ones_find_the_means_in_their_order():
     clf.predict_then_learn(task.X[:20], task.y[:20])
     for x, label in zip(X[20:], task.y[20:], strict=True):
         clf.learn_one(x, label)
-    assert clf.learner_._moving.basis.flags.c_contiguous
+    assert clf.learner_.spaces.live(60).moving.basis.flags.c_contiguous
     other.predict_then_learn(X, task.y)
-    assert_close_state(clf.learner_.state, other.learner_.state)
+    assert_close_state(clf.learner_.arrays(), other.learner_.arrays())

@@ -8,7 +8,19 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from laws import METHODS, STEPS, assert_close_state, assert_same_state, fitted, law, make_task, seeds, state_of
+from laws import (
+    METHODS,
+    STEPS,
+    assert_close_state,
+    assert_same_state,
+    classifier,
+    fitted,
+    law,
+    make_task,
+    projections,
+    seeds,
+    state_of,
+)
 
 from hedgerow import OnlineTransferClassifier
 from hedgerow.align import BDA, CORAL, JDA, TCA, Identity
@@ -39,8 +51,8 @@ def assert_step_is_run(clf, X, y, seed, tolerance=1e-9):
     expected = one_by_one(steps, X, y)
     np.testing.assert_array_equal(chopped(run, X, y, seed), expected)
     np.testing.assert_array_equal(whole.predict_then_learn(X, y), expected)
-    assert_close_state(run.learner_.state, steps.learner_.state, tolerance)
-    assert_close_state(whole.learner_.state, steps.learner_.state, tolerance)
+    assert_close_state(run.learner_.arrays(), steps.learner_.arrays(), tolerance)
+    assert_close_state(whole.learner_.arrays(), steps.learner_.arrays(), tolerance)
     np.testing.assert_array_equal(run.classes_, steps.classes_)
 
 
@@ -106,13 +118,13 @@ def test_the_refresh_falls_on_the_same_label_wherever_blocks_end():
     clf = fitted(task, "oddm", refresh_every=4)
     whole, parts = copy.deepcopy(clf), copy.deepcopy(clf)
     whole.predict_then_learn(task.X, task.y)
-    before = parts.learner_.state["A"].copy()
+    before = projections(parts).copy()
     for x, label in zip(task.X, task.y, strict=True):
         parts.learn_one(x, label)
-        moved = not np.array_equal(before, parts.learner_.state["A"])
+        moved = not np.array_equal(before, projections(parts))
         assert moved == (label is not None and parts.seen_ % 4 == 0)
-        before = parts.learner_.state["A"].copy()
-    np.testing.assert_allclose(before, whole.learner_.state["A"], atol=1e-9)
+        before = projections(parts).copy()
+    np.testing.assert_allclose(before, projections(whole), atol=1e-9)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -125,12 +137,12 @@ def test_save_load_continue_is_continue_bit_for_bit(tmp_path_factory, method, se
     path = tmp_path_factory.mktemp("models") / "m.safetensors"
     clf.save(path)
     loaded = OnlineTransferClassifier.load(path)
-    assert_same_state(loaded.learner_.state, clf.learner_.state)
+    assert_same_state(loaded.learner_.arrays(), clf.learner_.arrays())
     assert loaded.learner_.plan == clf.learner_.plan
     np.testing.assert_array_equal(
         loaded.predict_then_learn(task.X[cut:], task.y[cut:]), clf.predict_then_learn(task.X[cut:], task.y[cut:])
     )
-    assert_same_state(loaded.learner_.state, clf.learner_.state)
+    assert_same_state(loaded.learner_.arrays(), clf.learner_.arrays())
     np.testing.assert_array_equal(loaded.classes_, clf.classes_)
     assert loaded.classes_.dtype == clf.classes_.dtype
 
@@ -177,9 +189,9 @@ def test_float32_is_kept_end_to_end(method, aligner, steps, given_as):
         one_by_one(twin, task.X.astype(np.float64), task.y), clf.predict_then_learn(task.X, task.y)
     )
     for name in ("W", "A"):
-        if name in clf.learner_.state:
+        if name in clf.learner_.arrays():
             assert clf.learner_.state[name].dtype == np.float32, name
-    for array in clf.learner_.state.values():
+    for array in clf.learner_.arrays().values():
         assert np.isfinite(array).all()
 
 
@@ -187,7 +199,7 @@ def test_domains_of_both_precisions_meet_in_the_higher():
     a, b = make_task(0, dtype="float32"), make_task(0)
     task = b._replace(sources=[a.sources[0], b.sources[1]])
     clf = fitted(task, "homotlms")
-    assert clf.learner_.state["W"].dtype == np.float64
+    assert clf.learner_.W.dtype == np.float64
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -195,7 +207,7 @@ def test_sparse_rows_give_what_dense_rows_give(method):
     task = make_task(6, sparse=True)
     for steps in ("none", "row-minmax+unit", "zscore+unit", "signed-sqrt"):
         sparse = fitted(task, method, preprocess=steps, refresh_every=10, eigenvectors="unit")
-        plain = OnlineTransferClassifier(method, preprocess=steps, refresh_every=10, eigenvectors="unit").fit_domains(
+        plain = classifier(method, preprocess=steps, refresh_every=10, eigenvectors="unit").fit_domains(
             [type(d)(d.name, d.X.toarray(), d.y) for d in task.sources],
             type(task.warmup)("t", task.warmup.X.toarray()),
         )
@@ -259,5 +271,5 @@ def test_a_copy_through_joblib_keeps_the_running_statistics_with_the_state(tmp_p
     copied = joblib.load(tmp_path / "m.joblib")
     for c in (clf, copied):
         c.partial_fit(task.X, task.y)
-    assert_same_state(copied.learner_.state, clf.learner_.state)
+    assert_same_state(copied.learner_.arrays(), clf.learner_.arrays())
     assert copied.learner_.state["pre.0.n"] is copied.learner_.pre.running[0].n

@@ -84,7 +84,7 @@ def test_summed_scores_can_be_forced_to_err_with_a_perfect_expert_present():
 def test_two_classes_are_the_original_homotl_1_step_by_step(seed, C):
     task = make_task(seed, K=2, stream=60)
     clf = fitted(task, "homotl-1", preprocess=(), C=C)
-    W = clf.learner_.state["W"]
+    W = clf.learner_.W
     source, target = W[0, 1] - W[0, 0], np.zeros(W.shape[2])
     y = np.array([1 if label == "c1" else -1 for label in task.y])
     trace = clf.learner_.run(task.X, (y + 1) // 2)
@@ -110,7 +110,7 @@ def test_two_classes_are_the_original_homotl_1_step_by_step(seed, C):
 def test_two_classes_with_a_vote_are_the_original_homotl_2(seed, beta):
     task = make_task(seed, K=2, stream=60)
     clf = fitted(task, "homotl-2", preprocess=(), beta=beta, combine="vote")
-    W = clf.learner_.state["W"]
+    W = clf.learner_.W
     source, target = W[0, 1] - W[0, 0], np.zeros(W.shape[2])
     y = np.array([1 if label == "c1" else -1 for label in task.y])
     trace = clf.learner_.run(task.X, (y + 1) // 2)

@@ -35,7 +35,7 @@ def test_weights_of_one_change_no_bit(method, seed):
     a, b = twins(task, method, refresh_every=7)
     expected = a.predict_then_learn(task.X, task.y)
     np.testing.assert_array_equal(b.predict_then_learn(task.X, task.y, np.ones(len(task.y))), expected)
-    assert_same_state(a.learner_.state, b.learner_.state)
+    assert_same_state(a.learner_.arrays(), b.learner_.arrays())
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -48,11 +48,11 @@ def test_a_weight_of_zero_is_a_missing_label(method, seed):
     a, b, c = twins(task, method, 3, refresh_every=7)
     expected = a.predict_then_learn(task.X, blank)
     np.testing.assert_array_equal(b.predict_then_learn(task.X, task.y, keep.astype(float)), expected)
-    assert_same_state(a.learner_.state, b.learner_.state)
+    assert_same_state(a.learner_.arrays(), b.learner_.arrays())
     np.testing.assert_array_equal(a.classes_, b.classes_)
     for x, label, kept in zip(task.X, task.y, keep, strict=True):
         c.learn_one(x, label, weight=float(kept))
-    assert_close_state(c.learner_.state, a.learner_.state)
+    assert_close_state(c.learner_.arrays(), a.learner_.arrays())
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -65,14 +65,14 @@ def test_one_by_one_is_any_blocks_with_weights(method, seed, sparse):
     expected = a.predict_then_learn(task.X, task.y, weight)
     b.partial_fit(task.X[:19], task.y[:19], sample_weight=weight[:19])
     b.partial_fit(task.X[19:], task.y[19:], sample_weight=weight[19:].tolist())
-    assert_close_state(b.learner_.state, a.learner_.state)
+    assert_close_state(b.learner_.arrays(), a.learner_.arrays())
     one_by_one = []
     for i, w in enumerate(weight):
         x = task.X[[i]] if sparse else task.X[i]
         one_by_one.append(c.predict_one(x))
         c.learn_one(x, task.y[i], weight=w)
     np.testing.assert_array_equal(one_by_one, expected)
-    assert_close_state(c.learner_.state, a.learner_.state)
+    assert_close_state(c.learner_.arrays(), a.learner_.arrays())
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -147,7 +147,7 @@ def test_bad_weights_are_refused_and_nothing_changes(bad):
     for call in (clf.partial_fit, clf.predict_then_learn):
         with pytest.raises(InputError, match=message):
             call(task.X[:1], task.y[:1], sample_weight=bad)
-    assert_same_state(clf.learner_.state, twin.learner_.state)
+    assert_same_state(clf.learner_.arrays(), twin.learner_.arrays())
 
 
 def test_a_cold_start_with_weights():
@@ -156,4 +156,4 @@ def test_a_cold_start_with_weights():
     one = OnlineTransferClassifier("pa", classes=sorted(set(task.y)))
     for x, label in zip(task.X, task.y, strict=True):
         one.learn_one(x, label, weight=0.5)
-    assert_close_state(one.learner_.state, clf.learner_.state)
+    assert_close_state(one.learner_.arrays(), clf.learner_.arrays())

@@ -11,14 +11,15 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
-from laws import fitted, law, make_task, seeds
+from laws import fitted, law, make_task, projections, seeds
 
 from hedgerow.align.refresh import refreshed
 from hedgerow.core.arrays import PAGE, on_large_pages
 from hedgerow.core.moments import Moments, class_sums, gap
 from hedgerow.core.rule_numbers import UNSEEN
 from hedgerow.learners.experts import block_refresh as moving
-from hedgerow.learners.experts.block_refresh import Moving, Refresh, add_product
+from hedgerow.learners.experts.block_refresh import BlockRefresh, add_product
+from hedgerow.learners.experts.plan import Refresh
 
 
 def setting(seed, n=2, K=4, m=7, d=3, N=60, missing=0.2, warmup=5):
@@ -53,14 +54,14 @@ def plainly(A, sources, target, X, y, weight, rule):
 def in_blocks(A, sources, target, X, y, weight, rule, edges, order="C", settle=True):
     n, m, d = A.shape
     H = np.ascontiguousarray(A.transpose(1, 0, 2)).reshape(m, n * d)
-    move = Moving(H, sources, copy.deepcopy(target), rule, order)
+    move = BlockRefresh(H, sources, copy.deepcopy(target), rule, order)
     Z, seen = [], 0
     for a, b in itertools.pairwise(edges):
         Z += [z.copy() for _, z in move.windows(X[a:b], y[a:b], None if weight is None else weight[a:b], seen)]
         seen += int((y[a:b] >= 0).sum())
         if settle:
-            move.settle()
-    move.settle()
+            move.flush()
+    move.flush()
     return np.concatenate(Z), H.reshape(m, n, d).transpose(1, 0, 2), move.target
 
 
@@ -107,7 +108,7 @@ def test_the_anchor_is_not_seen():
         np.testing.assert_array_equal(short.predict_then_learn(task.X, task.y), expected)
     finally:
         moving.ANCHOR = before
-    np.testing.assert_allclose(short.learner_.state["A"], long.learner_.state["A"], atol=1e-10)
+    np.testing.assert_allclose(projections(short), projections(long), atol=1e-10)
 
 
 @given(seeds, st.sampled_from([2, 5, 9]))
@@ -129,22 +130,23 @@ def test_reading_the_state_does_not_change_what_comes():
         np.testing.assert_array_equal(
             a.predict_then_learn(task.X[rows], task.y[rows]), b.predict_then_learn(task.X[rows], task.y[rows])
         )
-        b.learner_.state  # noqa: B018
+        b.learner_.arrays()
         b.predict(task.X[:3])
-    np.testing.assert_allclose(a.learner_.state["A"], b.learner_.state["A"], atol=1e-11)
+    np.testing.assert_allclose(projections(a), projections(b), atol=1e-11)
 
 
-def test_what_is_written_to_the_state_counts():
+def test_what_is_written_to_a_flushed_state_counts():
     task = make_task(4, stream=40)
     clf = fitted(task, "oddm", refresh_every=3)
     clf.partial_fit(task.X[:20], task.y[:20])
     half = copy.deepcopy(clf)
-    half.learner_.state["A"][:] *= 0.5
-    clf.learner_.state["A"] = clf.learner_.state["A"] * 0.5
+    for each in (clf, half):
+        each.learner_.flush()
+        each.learner_.state["A"][:] *= 0.5
     np.testing.assert_array_equal(
         clf.predict_then_learn(task.X[20:], task.y[20:]), half.predict_then_learn(task.X[20:], task.y[20:])
     )
-    np.testing.assert_array_equal(clf.learner_.state["A"], half.learner_.state["A"])
+    np.testing.assert_array_equal(projections(clf), projections(half))
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -158,14 +160,15 @@ def test_add_product(dtype, sparse, rng):
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-def test_a_projection_through_the_parts_is_that_of_the_settled_matrix(sparse):
+def test_a_projection_through_the_parts_is_that_of_the_flushed_matrix(sparse):
     A, sources, target, X, y, _ = setting(3)
     n, m, d = A.shape
-    move = Moving(np.ascontiguousarray(A.transpose(1, 0, 2)).reshape(m, n * d), sources, target, Refresh(every=5), "F")
+    H = np.ascontiguousarray(A.transpose(1, 0, 2)).reshape(m, n * d)
+    move = BlockRefresh(H, sources, target, Refresh(every=5), "F")
     rows = sp.csr_array(np.where(np.abs(X) < 0.5, 0, X)) if sparse else X
     for _ in range(2):
         before = move.project(rows)
-        move.settle()
+        move.flush()
         np.testing.assert_allclose(before, move.project(rows), atol=1e-10)
         list(move.windows(X, y, None, 0))
 
@@ -179,11 +182,11 @@ def test_a_sparse_row_may_name_a_feature_twice():
     outcomes = []
     for row in (once, twice):
         H = np.ascontiguousarray(A.transpose(1, 0, 2)).reshape(m, n * d)
-        move = Moving(H, sources, copy.deepcopy(target), Refresh(every=1), "F")
+        move = BlockRefresh(H, sources, copy.deepcopy(target), Refresh(every=1), "F")
         for seen in range(3):
             [Z] = [z.copy() for _, z in move.windows(row, np.array([1]), None, seen)]
         outcomes.append((Z, move.project(row), move.T.copy(), move.target.class_totals))
-        move.settle()
+        move.flush()
         outcomes[-1] += (H,)
     for one, other in zip(*outcomes, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-10)

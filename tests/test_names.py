@@ -60,7 +60,7 @@ def test_domains_are_brought_into_one_order(method, kind):
         Domain("t", TASK.warmup.X[:, ::-1], feature_names=TURNED),
     )
     assert turned.feature_names_in_.tolist() == NAMES
-    assert_same_state(turned.learner_.state, plain.learner_.state)
+    assert_same_state(turned.learner_.arrays(), plain.learner_.arrays())
 
 
 def test_sparse_domains_too():
@@ -72,7 +72,7 @@ def test_sparse_domains_too():
         [Domain("s0", first.X, first.y, feature_names=NAMES), turned], task.warmup
     )
     assert same_columns([Domain("s0", first.X, feature_names=NAMES), turned])[1].X.has_canonical_format
-    assert_same_state(clf.learner_.state, plain.learner_.state)
+    assert_same_state(clf.learner_.arrays(), plain.learner_.arrays())
 
 
 def test_the_two_columns_that_gave_six_tenths_instead_of_nearly_all():
@@ -105,7 +105,7 @@ def test_a_domain_without_names_is_read_by_position():
     clf = OnlineTransferClassifier("oddm").fit_domains(sources, TASK.warmup)
     assert clf.feature_names_in_.tolist() == NAMES
     plain = OnlineTransferClassifier("oddm").fit_domains(TASK.sources, TASK.warmup)
-    assert_same_state(clf.learner_.state, plain.learner_.state)
+    assert_same_state(clf.learner_.arrays(), plain.learner_.arrays())
     narrow = Domain("narrow", first.X[:, :4], first.y)
     with pytest.raises(InputError, match=r"domains of different width: \[\('narrow', 4\), \('s1', 6\)\]"):
         OnlineTransferClassifier("oddm").fit_domains([narrow, sources[1]])

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from laws import METHODS, assert_same_state, fitted, make_task, state_of
+from laws import METHODS, assert_same_state, classifier, fitted, make_task, state_of
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -48,7 +48,7 @@ def test_pipeline_grid_search_clone_and_params():
     grid = GridSearchCV(pipe, {"onlinetransferclassifier__dim": [1, 3], "onlinetransferclassifier__C": [0.1, 5]}, cv=2)
     assert grid.fit(X, y).best_score_ > 0.8
     assert cross_val_score(OnlineTransferClassifier("paio"), X, y, cv=3).mean() > 0.8
-    clf = OnlineTransferClassifier("homotlms", lam=0.5, preprocess=("unit",), classes=["ash", "birch", "cedar"])
+    clf = classifier("homotlms", lam=0.5, preprocess=("unit",), classes=["ash", "birch", "cedar"])
     twin = clone(clf)
     assert twin.get_params() == clf.get_params()
     assert twin.set_params(C=2.0, method="oddm").C == 2.0
@@ -128,7 +128,7 @@ def test_the_labels_of_unlabelled_rows_are_never_looked_at(method, garbage):
     copy_of_labels = labels.copy()
     for given in (labels, labels.tolist()):
         clf = OnlineTransferClassifier(method).fit(X, given, sample_domain=domain)
-        assert_same_state(clf.learner_.state, clean.learner_.state)
+        assert_same_state(clf.learner_.arrays(), clean.learner_.arrays())
         assert clf.classes_.tolist() == clean.classes_.tolist()
     assert all(a is b for a, b in zip(labels, copy_of_labels, strict=True))
 
@@ -147,7 +147,7 @@ def test_any_negative_number_marks_the_target_and_any_other_a_source():
     X, y, domain = table()
     a = OnlineTransferClassifier("oddm").fit(X, y, sample_domain=domain)
     b = OnlineTransferClassifier("oddm").fit(X, y, sample_domain=np.select([domain == 0, domain == 1], [3, 9], -4.0))
-    assert_same_state(a.learner_.state, b.learner_.state)
+    assert_same_state(a.learner_.arrays(), b.learner_.arrays())
     assert a.source_names_ == ["0", "1"]
     assert b.source_names_ == ["3", "9"]
     assert b.expert_names_ == ["source 3", "source 9", "target via 3", "target via 9"]
@@ -158,7 +158,7 @@ def test_without_sample_domain_all_rows_are_one_source():
     X, y = xy()
     a = OnlineTransferClassifier("oddm").fit(X, y)
     b = OnlineTransferClassifier("oddm").fit(X, y, sample_domain=np.zeros(60))
-    assert_same_state(a.learner_.state, b.learner_.state)
+    assert_same_state(a.learner_.arrays(), b.learner_.arrays())
 
 
 def test_fit_and_fit_domains_agree():
@@ -168,14 +168,14 @@ def test_fit_and_fit_domains_agree():
     for method in METHODS:
         a = fitted(task, method)
         b = OnlineTransferClassifier(method).fit(X, y, sample_domain=np.repeat([0, 1, -1], [24, 24, 15]))
-        assert_same_state(a.learner_.state, b.learner_.state)
+        assert_same_state(a.learner_.arrays(), b.learner_.arrays())
 
 
 def test_rows_of_a_source_come_in_the_order_given():
     X, y = xy()
-    a = OnlineTransferClassifier("paio", source_pass="last").fit(X, y)
-    b = OnlineTransferClassifier("paio", source_pass="last").fit(X[::-1], y[::-1])
-    assert not np.array_equal(a.learner_.state["W"], b.learner_.state["W"])
+    a = classifier("paio", source_pass="last").fit(X, y)
+    b = classifier("paio", source_pass="last").fit(X[::-1], y[::-1])
+    assert not np.array_equal(a.learner_.W, b.learner_.W)
 
 
 # -- the stream ------------------------------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ def test_predict_then_learn_is_the_loop_over_predict_one_and_learn_one(method):
 @pytest.mark.parametrize("method", METHODS)
 def test_a_class_first_met_in_the_stream_is_learned_and_stands_last(method):
     X, y = xy()
-    clf = OnlineTransferClassifier(method, refresh_every=5).fit(X[:30], np.where(y == "ash", "oak", y)[:30])
+    clf = classifier(method, refresh_every=5).fit(X[:30], np.where(y == "ash", "oak", y)[:30])
     assert clf.classes_.tolist() == ["birch", "cedar", "oak"]
     rng = np.random.default_rng(0)
     new = rng.normal(size=(30, 5)) - 9 * np.eye(5)[0]
@@ -272,7 +272,7 @@ def test_a_late_label_is_learned_when_it_comes():
     late.predict_one(task.X[0])
     late.learn_one(task.X[1], task.y[1])
     late.learn_one(task.X[0], task.y[0])
-    assert_same_state(now.learner_.state, late.learner_.state)
+    assert_same_state(now.learner_.arrays(), late.learner_.arrays())
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -282,7 +282,7 @@ def test_partial_fit_from_nothing(method):
     clf.partial_fit(X[:20], y[:20])
     assert clf.expert_names_ == ["target"]
     assert clf.mistakes_ == clf.bound_
-    assert "A" not in clf.learner_.state
+    assert "A" not in clf.learner_.arrays()
     one = OnlineTransferClassifier(method)
     for x, label in zip(X[:20], y[:20], strict=True):
         one.learn_one(x, label)
@@ -315,14 +315,14 @@ def test_unlabelled_rows_alone_start_a_learner_of_the_target():
 def test_float32_from_nothing():
     X, y = xy()
     clf = OnlineTransferClassifier("oddm").partial_fit(X.astype(np.float32), y)
-    assert clf.learner_.state["W"].dtype == np.float32
+    assert clf.learner_.W.dtype == np.float32
 
 
 def test_a_sparse_row_at_a_time():
     X, y = xy()
     X[np.abs(X) < 1] = 0
     S = sp.csr_array(X)
-    dense, sparse = (OnlineTransferClassifier("oddm", eigenvectors="unit").fit(M, y) for M in (X, S))
+    dense, sparse = (classifier("oddm", eigenvectors="unit").fit(M, y) for M in (X, S))
     for i in range(10):
         assert dense.predict_one(X[i]) == sparse.predict_one(S[[i]])
         dense.learn_one(X[i], y[i])
@@ -343,6 +343,6 @@ def test_fitting_again_starts_anew():
     X, y = xy()
     clf = OnlineTransferClassifier("oddm").fit(X, y).partial_fit(X, y)
     assert_same_state(
-        clf.fit(X[:, :3], y).learner_.state, OnlineTransferClassifier("oddm").fit(X[:, :3], y).learner_.state
+        clf.fit(X[:, :3], y).learner_.arrays(), OnlineTransferClassifier("oddm").fit(X[:, :3], y).learner_.arrays()
     )
     assert clf.n_features_in_ == 3

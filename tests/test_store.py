@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 
 import numpy as np
@@ -25,11 +24,11 @@ def saved(clf, tmp_path):
 @pytest.mark.parametrize("method", METHODS)
 def test_parameters_and_place_come_back(method, tmp_path):
     task = make_task(0, new_classes=1)
-    clf = fitted(task, method, horizon=100, preprocess=["zscore", "unit"])
+    clf = fitted(task, method, horizon=100, preprocess=("zscore", "unit"))
     clf.partial_fit(task.X, task.y)
     loaded = saved(clf, tmp_path)
     assert loaded.get_params() == clf.get_params()
-    assert_same_state(loaded.learner_.state, clf.learner_.state)
+    assert_same_state(loaded.learner_.arrays(), clf.learner_.arrays())
     assert loaded.expert_names_ == clf.expert_names_
     assert loaded.source_names_ == clf.source_names_
     for name in ("seen_", "mistakes_", "bound_", "guarantee_", "dim_", "n_features_in_", "hedge_loss_"):
@@ -101,7 +100,7 @@ def test_labels_come_back(labels):
     assert {hash(a) for a in again} == {hash(a) for a in labels}
 
 
-@pytest.mark.parametrize("label", [b"bytes", datetime.date(2020, 1, 1), frozenset({1})], ids=str)
+@pytest.mark.parametrize("label", [b"bytes", frozenset({1})], ids=str)
 def test_labels_that_cannot_be_written_are_refused_and_no_file_is_left(label, tmp_path):
     labels = objects([label] * 3)
     clf = OnlineTransferClassifier("pa").fit(np.eye(3), labels)
@@ -142,7 +141,7 @@ def test_names_of_features_come_back(tmp_path):
 def test_a_model_without_sources_or_labels(tmp_path):
     clf = OnlineTransferClassifier("oddm").fit(np.eye(3), [None] * 3, sample_domain=[-1] * 3)
     loaded = saved(clf, tmp_path)
-    assert_same_state(loaded.learner_.state, clf.learner_.state)
+    assert_same_state(loaded.learner_.arrays(), clf.learner_.arrays())
     assert loaded.learn_one(np.ones(3), "a").classes_.tolist() == ["a"]
 
 

@@ -29,7 +29,7 @@ def spoil(*arrays):
 
 
 def assert_nothing_shared(clf, *arrays):
-    for name, kept in clf.learner_.state.items():
+    for name, kept in clf.learner_.arrays().items():
         for array in arrays:
             assert not any(np.shares_memory(kept, part) for part in parts(array)), name
 

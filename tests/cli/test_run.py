@@ -37,7 +37,7 @@ def test_predictions_are_those_made_before_each_label(files: Path, model: Path, 
     assert f"{clf.mistakes_} mistakes in 60 labelled" in done.stderr
     assert "most trusted: " in done.stderr
     again = OnlineTransferClassifier.load(saved)
-    for name, array in clf.learner_.state.items():
+    for name, array in clf.learner_.arrays().items():
         np.testing.assert_array_equal(again.learner_.state[name], array)
 
 

@@ -544,6 +544,6 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         """One instance, a 1-d array or a sparse 1 x m matrix, checked without scikit-learn's overhead."""
         dtype = self.learner_.dtype
         plain = type(x) is np.ndarray and x.shape == (self.n_features_in_,) and x.dtype == dtype
-        if plain and x.flags.c_contiguous and x @ x <= LARGEST[dtype] ** 2:
+        if plain and x.flags.c_contiguous and np.dot(x, x) <= LARGEST[dtype] ** 2:
             return x  # nothing about it is to be checked or changed
         return rows.one_row(x, self.n_features_in_, getattr(self, "feature_names_in_", None), dtype)

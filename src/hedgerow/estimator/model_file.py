@@ -103,8 +103,9 @@ def read(data: bytes, where: str) -> tuple[dict[str, Any], dict[str, Array]]:
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise InputError(f"{where} is a safetensors file, but not one that hedgerow wrote")
     schema = header.get("schema")
-    if not isinstance(schema, int) or not schema >= 2:
-        raise InputError(f"{where} is damaged, or of an old hedgerow: schema {schema!r}; fit the model again")
+    if not isinstance(schema, int) or schema < 1:
+        raise InputError(f"{where} is damaged: schema {schema!r}")
+
     if schema > SCHEMA:
         raise InputError(f"{where} has schema {schema}, this hedgerow reads up to {SCHEMA}: upgrade")
     if schema >= 3 and not _digest_is_right(data, str(metadata.get("digest"))):

@@ -1,4 +1,4 @@
-"""Files of schema 2, in which constants and state were one table, read as if they were of schema 3."""
+"""Files of schemas 1 and 2, in which constants and state were one table, read as if they were of schema 3."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ KEPT = ("method", "preprocess", "classes", "dtype", "random_state")
 def upgraded(header: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
     """Header and arrays as schema 3 has them."""
     ridge = "ridge" in header["plan"]
+    if ridge and header["schema"] < 2:
+        raise InputError("schema 1; of this method, schemas from 2 on are read: fit it again")
     plan, constants, state = (_ridge if ridge else _experts)(header["plan"], dict(arrays))
     for name in list(state):
         scale = name.startswith("pre.") and plan["steps"][int(name.split(".")[1])] == "scale"

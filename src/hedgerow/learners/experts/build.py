@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,6 +59,8 @@ def build(recipe: Recipe, offline: Offline) -> Built:
     fixed, running = offline.pre.arrays()
     every = Refresh(reading.refresh_every, MU if options.mu is None else options.mu, reading.unseen, reading.inverse)
     spaces = len(projections) if "A" in constants or "A" in state else 0
+    if not spaces:  # all experts live in the input space
+        experts = [replace(expert, space=0) for expert in experts]
     plan = Plan(offline.pre.steps, tuple(experts), head, mixer, to_unit, spaces, gammas, every if refreshes else None)
     plan.check()
     learner = ExpertsLearner(plan, Constants(constants | fixed), state | running)

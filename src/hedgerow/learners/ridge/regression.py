@@ -5,7 +5,8 @@ Several heads share one P (d x d); their weights stand side by side in M (d x q)
     k = P z / (r + z' P z),   M += k (y - z' M),   P -= k z' P           r = 1/weight of the row
 
 Block form (exact): S = diag(r) + Z P Z' = L L',  E = L^-1 (Y - Z M),  G = L^-1 Z P;  the fits before each label are
-Y - diag(L) E, all at once, and afterwards M += G' E, P -= G' G. A row without a label is one of infinite r.
+Z M + (L - diag L) E, all at once, and afterwards M += G' E, P -= G' G. A row without a label is one of infinite r.
+(Y - diag(L) E is the same number, but its rounding knows the label: of scores that tie, the right one would win.)
 
 The rows of G and E are pending until `flush` adds them up in one product: until then P is P - G' G and M is M + G' E,
 and reading them costs z' P - (z' G') G and z' M + (z' G') E. So one instance reads P once and never writes it, and a
@@ -79,7 +80,8 @@ class Regression:
         np.compress(learned, G, axis=0, out=self.G[n:end])
         np.compress(learned, E, axis=0, out=self.E[n:end])
         self.pending = end
-        return np.asarray(Y - np.diag(L)[:, None] * E)
+        L.flat[:: len(L) + 1] = 0.0
+        return np.asarray(fits + L @ E)
 
     def _run_row(self, Z: Array, Y: Array, noise: float, fits: Array) -> Array:
         if noise < NEVER:
