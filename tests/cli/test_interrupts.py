@@ -106,7 +106,10 @@ def test_a_named_pipe_that_nobody_reads_can_be_given_up(files: Path, model: Path
     os.mkfifo(tmp_path / "out")
     arguments = ["run", "-m", model, "-i", files / "stream.csv", "-o", tmp_path / "out", "--label", "kind"]
     process = subprocess.Popen([*COMMAND, *map(str, arguments)], stderr=subprocess.PIPE, text=True, env=environment())
-    time.sleep(4)
+    status = Path(f"/proc/{process.pid}/status")
+    while not int(status.read_text().split("SigCgt:")[1].split()[0], 16) >> (signal.SIGTERM - 1) & 1:
+        time.sleep(0.05)  # until the run has taken over the signals
+    time.sleep(0.5)
     os.kill(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
