@@ -20,7 +20,7 @@ from run import BASELINES, EARLY, OURS, lines
 
 from hedgerow import METHODS
 from hedgerow.evaluate.stats import Ranking, Rates, friedman
-from hedgerow.learners.ridge import codes, mixture, space
+from hedgerow.learners.ridge import class_targets, mixture, space
 from hedgerow.learners.ridge import pool_labels as balance
 from hedgerow.learners.ridge.learner import SPACES
 from hedgerow.methods import OWN_STEPS
@@ -162,7 +162,7 @@ def configuration() -> dict[str, object]:
         "methods": {name: METHODS[name].ridge for name in OURS},
         "spaces": {name: asdict(settings) for name, settings in SPACES.items()},
         "mixture": constants,
-        "space": {"EPSILON": codes.EPSILON, "RELABEL": space.RELABEL},
+        "space": {"EPSILON": class_targets.EPSILON, "RELABEL": space.RELABEL},
         "balance": {name: getattr(balance, name) for name in ("SHARPNESS", "ROWS", "BELIEF", "STEP", "FIRST", "AGAIN")},
     }
 
