@@ -20,6 +20,7 @@ from hedgerow.study.studies import STUDIES, find_studies
 def plan(options: StudyOptions, say: Say) -> list[Unit]:
     """Check every option, then list what is to be run: errors come before anything is run or written.
 
+    >>> from pathlib import Path
     >>> units = plan(StudyOptions("delay", methods="pa,oddm", orders=3, out=Path("."), resume=True), print)
     >>> len(units), units[0]
     (8, Unit(study='delay', data='digits', target='shifted', method='pa', point='0', orders=3))
