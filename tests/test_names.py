@@ -17,7 +17,7 @@ from hedgerow.core.feature_names import names_of_table
 NAMES = ["width", "height", "depth", "weight", "age", "price"]
 TURNED = NAMES[::-1]
 TASK = make_task(0, n=2)
-TABLES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": pa.table}
+TABLES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": pa.table, "batch": pa.RecordBatch.from_pydict}
 
 
 def table(kind, X, order=NAMES, names=NAMES):

@@ -29,13 +29,16 @@ def matrix(estimator: Any, X: Any, reset: bool, dtype: Any) -> Matrix:
         X = checked_csr(X, "X")
     check_mask(X, "X", names)
     with warnings.catch_warnings():
-        if getattr(estimator, "_names_of_domains", False) and not reset:
-            # a Domain keeps its names beside its matrix, so a bare matrix of it is no oversight
+        if names is not None or (getattr(estimator, "_names_of_domains", False) and not reset):
+            # a table of a kind that scikit-learn does not know was checked above; and a Domain keeps its names beside
+            # its matrix, so a bare matrix of it is no oversight
             warnings.filterwarnings("ignore", message="X does not have valid feature names")
         X = validate_data(
             estimator, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False,
             ensure_min_samples=1 if reset else 0,
         )  # fmt: skip
+    if reset and names is not None:
+        estimator.feature_names_in_ = np.array(names, dtype=object)
     X = cast(X, dtype)
     check_finite(X, "X", names if wanted is None else wanted)
     return X
