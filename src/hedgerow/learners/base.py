@@ -69,7 +69,12 @@ LEARNERS: Registry[type[OnlineLearner]] = Registry("learner")
 
 
 def register_learner(learner: type[OnlineLearner], *, replace: bool = False) -> type[OnlineLearner]:
-    """Make a kind of learner known by its `kind`, so that its models can be loaded. Usable as a decorator."""
+    """Make a kind of learner known by its `kind`, so that its models can be loaded. Usable as a decorator.
+
+    >>> from hedgerow.learners.experts.learner import ExpertsLearner
+    >>> register_learner(ExpertsLearner) is LEARNERS["experts"]
+    True
+    """
     return LEARNERS.register(learner.kind, learner, replace=replace)
 
 

@@ -93,6 +93,10 @@ class Method(ABC):
     """What every method has: a title for tables, a reference, the preprocessing that it brings along.
 
     `steps` stand in for the preprocessing of the reading "general"; None keeps that.
+
+    >>> from hedgerow import METHODS
+    >>> isinstance(METHODS["oddm"], Method), METHODS["hedgerow"].steps
+    (True, ('auto', 'centre', 'unit'))
     """
 
     title: str
