@@ -1,4 +1,4 @@
-"""One door for parts that come from outside: a table of names, filled by `register` or by entry points."""
+"""Tables of named parts, ours and those of other packages, filled by `register` or by entry points."""
 
 from __future__ import annotations
 

@@ -204,7 +204,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
 
     @contextmanager
     def _restored_on_error(self) -> Iterator[None]:
-        """Every attribute as it was, should anything in the block fail."""
+        """If anything inside fails, every attribute is again what it was."""
         before = dict(vars(self))
         try:
             yield
@@ -535,7 +535,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         if "learner_" in state:
             self._lock = threading.RLock()
 
-    # -- the door -----------------------------------------------------------------------------------------------
+    # -- checking what users give -------------------------------------------------------------------------------
 
     def _matrix(self, X: Matrix, reset: bool) -> Matrix:
         return rows.matrix(self, X, reset, door.given_dtype(self.dtype) if reset else self.learner_.dtype)

@@ -127,7 +127,9 @@ def mix_rows(
     F: Array, y: Array, known: int, temperatures: int, log_w: Array, loss: Array, counts: Array, a: Array, H: Array,
     keep: Array, ridge: float, prior: Array, members: Array, pair: Array, share: float, shipped: Array, by_head: Array,
 ) -> float:  # fmt: skip
-    """Rows in order: probabilities into `shipped` (B x known), the first mixture's weights into `by_head`; log-loss."""
+    """Rows in order: the predictions' probabilities into `shipped` (B x known), the first mixture's weights into
+    `by_head`; the sum of log-losses.
+    """
     B, heads, _ = F.shape
     stacks, n = len(a), len(members)
     w, losses = np.empty(len(loss)), np.empty(len(loss))
@@ -203,7 +205,7 @@ def mix_rows(
 
 @compiled(fastmath=SUMS)
 def learn_row(P: Array, z: Array, missed: Array, noise: float, G: Array, E: Array, n: int) -> None:
-    """Row n of G and E: g = (P - G' G) z / root and missed/root, root^2 = noise + z' (P - G' G) z; the first n wait."""
+    """Row n of G and E, n rows being pending: g = (P - G' G) z/root, missed/root, root^2 = noise + z' (P - G' G) z."""
     g = G[n]
     symmetric_row(P, z, g)
     for i in range(n):

@@ -5,6 +5,8 @@ f_e = W_e z_{i(e)}                 every expert scores it (Sec. 3.2)
 F   = sum_e p_e advice(f_e)        the mixer weighs them (Eq. 6); predict argmax F (Eq. 7)
 after the label: losses -> weights (Eq. 8, 9), labels -> heads (Eq. 4), x -> moments (Eq. 10, 11),
 every T_w labels: A_i <- refreshed A_i (Eq. 13)
+
+Blocks go through `_run_block`; one row goes through `live_row.py`, where its head and mixer are ours.
 """
 
 from __future__ import annotations
@@ -130,7 +132,7 @@ class ExpertsLearner(OnlineLearner):
         return self.spaces.projection(i)
 
     def target_now(self) -> Moments:
-        """With rows that are pending on the live path."""
+        """The target's moments, with the rows that are pending on the live path."""
         return self.spaces.target_now()
 
     def discrepancies(self) -> Array:
@@ -164,7 +166,7 @@ class ExpertsLearner(OnlineLearner):
     # -- learning -----------------------------------------------------------------------------------------------
 
     def learn_row(self, x: Array, y: int, weight: float) -> Trace:
-        """The label of one dense row; cheap if it was just predicted."""
+        """The label of one dense row, and what was predicted for it; cheap if `predict_row` had the same row last."""
         live = self._live or self._start_live()
         if live is None or not weight > 0:
             return super().learn_row(x, y, weight)
@@ -172,7 +174,7 @@ class ExpertsLearner(OnlineLearner):
             return live.learn(self.pre.fold(x[None], LEARNED)[0] if self.pre.steps else x, y, weight)
 
     def _start_live(self) -> LiveRow | None:
-        """The path of one row, where there is a compiled one."""
+        """The live path; None where the head, the mixer or the spaces have no compiled form."""
         plan, spaces = self.plan, self.spaces
         head, mixer = plan.head, plan.mixer
         if not (isinstance(head, PassiveAggressive) and head.compiled and isinstance(mixer, Hedge) and mixer.compiled):
@@ -188,7 +190,7 @@ class ExpertsLearner(OnlineLearner):
 
     @property
     def refreshing(self) -> bool:
-        """Whether a refresh on the path of one row is still being worked off."""
+        """Whether a refresh on the live path is not finished yet."""
         return self._live is not None and self._live.refreshing
 
     def _run_block(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> tuple[Trace, float]:
@@ -212,7 +214,7 @@ class ExpertsLearner(OnlineLearner):
     # -- arrays -------------------------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """A is up to date, no row is pending."""
+        """Afterwards A is up to date and no row is pending."""
         self.spaces.flush()
         self._live = None
 

@@ -1,6 +1,7 @@
-"""The path of one dense instance: buffers of its own, two compiled calls, and one pass over the projections.
+"""The live path of the paper's learner: one dense row in two compiled calls, with one pass over the projections.
 
-It gives what a block of one row gives. What was computed to predict a row is kept for its label, should that come next.
+It gives what a block of one row gives (a law in `tests/test_instance.py`). What was computed to predict a row is kept,
+and used if the next label is that row's.
 """
 
 from __future__ import annotations
@@ -68,10 +69,10 @@ class LiveRow:
         return best
 
     def learn(self, x: Array, label: int, weight: float) -> Trace:
-        """The label of a preprocessed row, and its prediction; that is made first if it is not the last one made."""
+        """Learn the label of a preprocessed row; the row is predicted first, unless it was the last one predicted."""
         if not (self._fresh and self._kernels.same(x, self._last)):
             self._score(x)
-        self._fresh = False  # after the label the scores are others
+        self._fresh = False  # the label changes the weights, so the kept scores are out of date
         scores, weights = self._f[None].copy(), self._p[None].copy()
         self._learn(label, weight, *self._learning)
         if self._refresh is not None:
@@ -83,5 +84,5 @@ class LiveRow:
 
     @property
     def refreshing(self) -> bool:
-        """Whether a refresh is being worked off, piece by piece."""
+        """Whether a refresh is not finished yet."""
         return self._refresh is not None and self._refresh.under_way

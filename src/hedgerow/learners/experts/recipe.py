@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hedgerow.heads import Head
     from hedgerow.mix import Mixer
 
-ORIGINAL = "ln N"  # HomOTL-II and HomOTLMS define beta with their own number of experts, whatever the reading
+ORIGINAL = "ln N"  # HomOTL-II and HomOTLMS define beta with their own number of experts; no reading changes that
 SINGLE = "single"
 
 

@@ -14,12 +14,12 @@ from hedgerow.core.preprocess import unit
 from hedgerow.learners.ridge.regression import symmetric_product
 
 PCA_DIM = 100
-NEARLY_ALL = 0.8  # of the landmarks: below, a space of that many dimensions is cheaper than one of the landmarks
+NEARLY_ALL = 0.8  # share of the landmarks: a space of fewer dimensions is cheaper than one of all landmarks
 
 
 @dataclass(frozen=True)
 class Map:
-    """z -> z, or unit(z A), or unit(z H) with a symmetric H, or k(z L') A where there are landmarks L (A: or nothing).
+    """z -> z, or unit(z A), or unit(z H) with a symmetric H; with landmarks L it is k(z L'), or k(z L') A.
 
     >>> Map()(np.ones((1, 2)))
     array([[1., 1.]])

@@ -57,14 +57,14 @@ def initial(heads: int, K: int) -> dict[str, Array]:
 def run(state: dict[str, Array], F: Array, y: Array, known: int | None = None) -> Mixed:
     """Rows in order, each predicted by what came before it; the labelled ones (y >= 0) are learned. F is B x heads x K.
 
-    A label y >= known is a class that could not be named: it is predicted without, and counts as a mistake of all.
+    A label y >= known is a class that nobody could name: the prediction leaves it out, and every expert pays for it.
     """
     from hedgerow.kernels.ridge import mix_rows
 
     known = F.shape[2] if known is None else known
     shipped, by_head = np.empty((len(F), known)), np.empty((len(F), F.shape[1] + 1))
     parts = {name: state[f"mix.{name}"] for name in PARTS}
-    s = {name: a if a.flags.writeable else a.copy() for name, a in parts.items()}  # one that is only read predicts
+    s = {name: a if a.flags.writeable else a.copy() for name, a in parts.items()}  # a read-only state only predicts
     loss = mix_rows(
         np.ascontiguousarray(F), y, known, TEMPERATURES, s["log_w"], s["loss"], s["counts"], s["a"], s["H"],
         KEEP, FLOOR, MEMBERS, s["members"], s["pair"], SHARE, shipped, by_head,

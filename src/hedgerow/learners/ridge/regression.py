@@ -6,11 +6,11 @@ Several heads share one P (d x d); their weights stand side by side in M (d x q)
 
 Block form (exact): S = diag(r) + Z P Z' = L L',  E = L^-1 (Y - Z M),  G = L^-1 Z P;  the fits before each label are
 Z M + (L - diag L) E, all at once, and afterwards M += G' E, P -= G' G. A row without a label is one of infinite r.
-(Y - diag(L) E is the same number, but its rounding knows the label: of scores that tie, the right one would win.)
+(Y - diag(L) E is the same number, but its rounding depends on the label: a tie would go to the right class.)
 
-The rows of G and E are pending until `flush` adds them up in one product: until then P is P - G' G and M is M + G' E,
-and reading them costs z' P - (z' G') G and z' M + (z' G') E. So one instance reads P once and never writes it, and a
-long block reads and writes it once, however often it is cut. P and M start as priors that many models share; the first
+The rows of G and E are pending until `flush` adds them up in one product. Until then P stands for P - G' G and M for
+M + G' E, and a row is multiplied with them as z' P - (z' G') G and z' M + (z' G') E. So one instance reads P once and
+never writes it, and a long block reads and writes it once. P and M start as priors that many models share; the first
 flush makes copies of them.
 
 P is symmetric, and only its upper triangle is kept up to date: an update is half the work, and a live step reads half.
@@ -32,7 +32,7 @@ class Regression:
 
     def __init__(self, P: Array, M: Array, room: int, *, shared: bool = False) -> None:
         self.P, self.M, self.shared = P, M, shared
-        self._place = np.empty_like(M) if shared else M  # of M, when it is no longer the prior's
+        self._place = np.empty_like(M) if shared else M  # where M will be once it is no longer the prior's
         d, q = M.shape
         self._room = np.empty((room, d)), np.empty((room, q))
         self.G, self.E = self._room
@@ -102,14 +102,14 @@ class Regression:
         self.E[:n] -= (self.G[:n] @ U.T) @ change
 
     def make_room(self, rows: int) -> None:
-        """So many rows more can be run before anything is flushed."""
+        """Make sure that `rows` more rows fit; if not, flush."""
         if self.pending + rows > len(self.G):
             self.flush()
         if rows > len(self.G):
             self.G, self.E = np.empty((rows, self.G.shape[1])), np.empty((rows, self.E.shape[1]))
 
     def give_back_room(self) -> None:
-        """The room is again what it was; rows that were pending in a larger one are flushed."""
+        """Back to the room of the start; rows pending in a larger one are flushed."""
         if self.G is not self._room[0]:
             self.flush()
             self.G, self.E = self._room
@@ -124,13 +124,13 @@ class Regression:
             self.pending = 0
 
     def own(self) -> None:
-        """P and M of its own, if they were a prior's so far."""
+        """Copy P and M, if they are still the shared prior's."""
         if self.shared:
             self._place[:] = self.M
             self.P, self.M, self.shared = self.P.copy(), self._place, False
 
     def put(self, place: Array) -> None:
-        """M in this place, now or when it is no longer the prior's."""
+        """Keep M in this memory, from now on or from when it is no longer the prior's."""
         self._place = place
         if not self.shared:
             place[:] = self.M
@@ -138,10 +138,7 @@ class Regression:
 
 
 def side_by_side(regressions: Sequence[Regression]) -> None:
-    """All weights M in one allocation.
-
-    Systems give large pages to large allocations only, and every step reads all of M: it comes a fifth faster so.
-    """
+    """All weights M in one allocation: only large ones get large memory pages, and every step reads all of M."""
     place, at = np.empty(sum(r.M.size for r in regressions)), 0
     for r in regressions:
         r.put(place[at : at + r.M.size].reshape(r.M.shape))
@@ -217,7 +214,7 @@ def with_rows(P: Array, M: Array, U: Array, targets: Array, weight: float) -> tu
 def source_prior(G: list[Array], sums: list[Array], weights: Array, codes: Array, lam: float, trust: float) -> Array:
     """M_0 = (lam I + g sum_i w_i G_i)^-1 g sum_i w_i Z_i' C[y_i], from Gram matrices and class sums (mergeable).
 
-    Shapes: G_i d x d, sums_i K x d, codes K x q; result d x q.
+    Shapes: G_i d x d, sums_i K x d, class targets `codes` K x q; result d x q.
     """
     d = len(G[0])
     gram = lam * np.eye(d)

@@ -4,10 +4,10 @@ Heads of a space: one that trusts all sources alike, one for each source that tr
 where asked one that knows no source. The target's weights are those of the sources plus a free deviation, variance tau.
 
 The pool: every RELABEL labels each head labels the warm-up rows by its pool-free weights; a second copy of the
-regression carries them as observations of a small weight with those labels, and only that copy predicts. Its P does
-not depend on the labels, so both copies follow the same updates, and a relabelling is M += w P U' (C[new] - C[old]).
-What the pool-free weights say of the pool, U M, follows M's own updates: U M += (U G') E. They are asked for nothing
-else, so the rows that they have to learn wait, as they came, for the next labelling.
+regression learns them as observations of a small weight with those labels, and only that copy predicts. Its P does
+not depend on the labels, so giving the pool new labels is M += w P U' (C[new] - C[old]). The fits of the pool-free
+weights for the pool, U M, are updated with M: U M += (U G') E. Nothing else needs these weights, so the rows that they
+must learn are pending, as they came (`late`), until the next labelling.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Space:
         return regression
 
     def _read_state(self, state: Mapping[str, Array]) -> None:
-        """What the pool needs: fits of the pool-free weights, labels, biases, rows that these weights are to learn."""
+        """What the pool needs: fits of the pool-free weights, labels, biases, rows that these weights must learn."""
         if self.pooled is None:
             return
         self.U = self.constants["U"]
@@ -124,7 +124,7 @@ class Space:
 
     @property
     def regressions(self) -> list[Regression]:
-        """The one that the labels alone teach, and the one with the pool."""
+        """The regression that learns true labels only, and the one that learns the pool too."""
         return [self.alone] if self.pooled is None else [self.alone, self.pooled]
 
     @property
@@ -208,7 +208,7 @@ class Space:
 
         `turns` are the numbers of rows after which the pool is labelled again, and old labels fade.
         """
-        Y, regression = self.targets[y], self.pooled or self.alone  # of a row without a label any target will do
+        Y, regression = self.targets[y], self.pooled or self.alone  # the target of an unlabelled row is not used
         regression.make_room(len(Z))
         if turns and self.pooled:
             fits = self._run_pooled(self.pooled, Z, Y, noise, turns, self._label_pool(Z, y, noise, turns))
@@ -233,7 +233,7 @@ class Space:
     def _run_pooled(
         self, pooled: Regression, Z: Array, Y: Array, noise: Array, turns: Sequence[int], labels: list[Array]
     ) -> Array:
-        """The labels of the pool before and after each turn are known already; P is read once for all."""
+        """As `run`, with the labels of the pool before and after each turn given; P is read once for all of them."""
         fits, turn = np.empty_like(Y), 0
         moved = np.any([(old != new).any(axis=1) for old, new in pairwise(labels)], axis=0)
         U = self.U[moved]
@@ -250,7 +250,7 @@ class Space:
         return fits
 
     def _label_pool(self, Z: Array, y: Array, noise: Array, turns: Sequence[int]) -> list[Array]:
-        """The pool-free weights learn all rows up to the last turn, the others wait: labels now and after each turn."""
+        """Teach the pool-free weights all rows up to the last turn; the pool's labels now and after each turn."""
         n, last = self.late_count, turns[-1]
         now = np.flatnonzero(noise[:last] < NEVER)
         Z_now = np.concatenate([self.late[:n], Z[now]])
@@ -270,20 +270,20 @@ class Space:
         return labels
 
     def _wait(self, Z: Array, y: Array, noise: Array) -> None:
-        """Rows that the pool-free weights are to learn at the next turn."""
+        """Keep labelled rows for the pool-free weights, which learn them at the next turn."""
         n, learned = self.late_count, noise < NEVER
         end = n + int(learned.sum())
         self.late[n:end], self.late_y[n:end], self.late_noise[n:end] = Z[learned], y[learned], noise[learned]
         self.late_count = end
 
     def flush(self) -> None:
-        """No row of a regression is pending; those that the pool-free weights learn at the next labelling still are."""
+        """Add the pending rows of the regressions to P and M; rows for the next labelling of the pool stay pending."""
         for regression in self.regressions:
             regression.own()
             regression.flush()
 
     def _forget(self) -> None:
-        """M and P go some way back to where they started: old labels fade, what the sources know stays."""
+        """Move M and P some way back to where they started: old labels fade, what the sources know stays."""
         keep = self.settings.keep
         self.alone.own()
         self.alone.M *= keep
@@ -292,7 +292,7 @@ class Space:
         self.alone.P += (1 - keep**2) * self.constants["prior.P"]
 
     def grow(self, extra: int) -> dict[str, Array]:
-        """The state with room for new classes: what was learned so far had zero there."""
+        """The state with room for new classes: zero weights."""
         for regression in self.regressions:
             regression.own()
         found = self.arrays()
