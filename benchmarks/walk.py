@@ -3,14 +3,15 @@
     python benchmarks/walk.py [--all] [--methods oddm,hedgerow] [--paths live,block]
     python benchmarks/walk.py --write DESIGN.md         # the short form, between its two marks there
 
-"live" is `predict_one` and then `learn_one` of one row, "block" is `predict_then_learn` of 100; both after some rows, so
-that nothing is made for the first time. The compiled loops run as Python here, so that they are seen; of a loop that
+"live" is `predict_one` and then `learn_one` of one row, "block" is `predict_then_learn` of 100; both after some rows,
+so that nothing is made for the first time. The compiled loops run as Python here, so that they are seen; of a loop that
 calls others only the first is shown.
 
 A line is a visit: functions of one file, in the order in which they were entered. Lines that repeat, as in a loop over
 spaces or windows, stand once with their number. A hop back (A-B-A) is a visit to a file that was left before; from one
 file to another it counts once, as a loop repeats it. Functions that call nothing else of the package, compiled loops
-among them, are stops on the way: they are indented, and no hop. Properties and dunder methods (locks, guards) are left out unless --all is given.
+among them, are stops on the way: they are indented, and no hop. Properties and dunder methods (locks, guards) are left
+out unless --all is given.
 """
 
 from __future__ import annotations

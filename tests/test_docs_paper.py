@@ -49,6 +49,8 @@ def cells(page: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
+GROUPS = {f"hedgerow.{kind}s" for kind in ("aligner", "head", "mixer")}  # of entry points; `hedgerow.methods` is both
+
 # -- names ------------------------------------------------------------------------------------------------------
 
 
@@ -69,7 +71,8 @@ def resolved(name: str) -> Any:
     raise LookupError(name)
 
 
-DOTTED = sorted({span for _, span in CODE if re.fullmatch(r"hedgerow(\.\w+)+", span)})
+EVERY = [path.read_text(encoding="utf-8") for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"))]
+DOTTED = sorted({span for text in EVERY for span in re.findall(r"`(hedgerow(?:\.\w+)+)`", text)} - GROUPS)
 CALLABLE = {call.__name__: call for call in (OnlineTransferClassifier, Reading, reading_of, LossBased, JDA)}
 CALLS = sorted({span for _, span in CODE if span.split("(")[0] in CALLABLE and span.endswith(")")})
 COMMANDS = sorted({span for _, span in CODE if re.match(r"hedgerow [a-z]", span)})
