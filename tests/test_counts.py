@@ -15,8 +15,9 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from hedgerow import Domain, OnlineTransferClassifier
-from hedgerow.align import JDA, moving
+from hedgerow.align import JDA
 from hedgerow.kernels import live, rows
+from hedgerow.learners.experts import block_refresh as moving
 from hedgerow.learners.ridge import regression, space
 
 M, K, D, N_SOURCES = 400, 6, 8, 2  # features, classes, dimension, sources
