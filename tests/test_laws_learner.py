@@ -25,6 +25,7 @@ from laws import (
 
 from hedgerow import OnlineTransferClassifier
 from hedgerow.align import BDA, CORAL, JDA, TCA, Identity
+from hedgerow.core.errors import InputError
 from hedgerow.learners.base import BLOCK
 
 
