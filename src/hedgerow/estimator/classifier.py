@@ -73,7 +73,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         is learned, and stands last in `classes_`.
     max_classes : upper limit of the number of classes, since memory grows with its square. None allows 1,000 more than
         the sources have, and sources of up to 10,000.
-    dtype : "float64", "float32" or None (as the data comes); our own learner always computes in float64.
+    dtype : "float64", "float32" or None (as the data comes). Our own learner computes in float64 and does not read it.
     random_state : seed for parts that draw at random (landmarks; nothing in the paper's methods). None is 0.
 
     Attributes
@@ -544,6 +544,6 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         """One instance, a 1-d array or a sparse 1 x m matrix, checked without scikit-learn's overhead."""
         dtype = self.learner_.dtype
         plain = type(x) is np.ndarray and x.shape == (self.n_features_in_,) and x.dtype == dtype
-        if plain and x.flags.c_contiguous and np.dot(x, x) <= LARGEST[dtype] ** 2:
+        if plain and x.flags.c_contiguous and np.vdot(x, x) <= LARGEST[dtype] ** 2:
             return x  # nothing about it is to be checked or changed
         return rows.one_row(x, self.n_features_in_, getattr(self, "feature_names_in_", None), dtype)

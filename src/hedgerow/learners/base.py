@@ -30,7 +30,7 @@ State = dict[str, Array]
 BLOCK = 256  # rows taken at once where nothing else ends a block earlier
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Trace:
     """What happened on a block, for people, plots and tests; one row for each instance.
 
@@ -292,8 +292,11 @@ class OnlineLearner(ABC):
         return type(self)(self.plan, self.constants, {name: array.copy() for name, array in self.state.items()})
 
     def arrays(self) -> State:
-        """Constants and a copy of the state, flushed, in one table; the learner itself is left as it is."""
-        return {**self.constants, **{name: array.copy() for name, array in self.state.items()}}
+        """A copy of the state in which nothing is pending; the learner itself is left as it is.
+
+        Those of two learners that know the same are equal, up to rounding, however their streams were cut.
+        """
+        return {name: array.copy() for name, array in self.state.items()}
 
     def __deepcopy__(self, memo: object) -> Self:
         return self.copy()

@@ -72,7 +72,7 @@ def _check(name: str, array: Array, spec: Spec, sizes: dict[str, int], dtypes: s
     if spec.kind == FLOAT:
         dtypes.add(array.dtype)
     if array.size:
-        low, high = array.min(), array.max()
+        low, high = float(array.min()), float(array.max())
         limit = sizes[spec.high] - 1 if isinstance(spec.high, str) else spec.high
         if not (spec.low <= low and high <= limit and abs(low) < FINITE and abs(high) < FINITE):
             raise InputError(f"{name!r} has values from {low} to {high}, outside of what it can have")

@@ -219,12 +219,12 @@ class ExpertsLearner(OnlineLearner):
         self._live = None
 
     def arrays(self) -> State:
-        """Constants and a copy of the state; A and the target's moments as they are now."""
-        found = super().arrays() | self.target_now().arrays("target")
+        """A copy of the state; A and the target's moments as they are now."""
+        found = super().arrays()
+        found |= {name: array.copy() for name, array in self.target_now().arrays("target").items()}
         if "A" in self.state:
-            n = self.plan.spaces
-            found["A"] = np.stack([np.asarray(self.projection(i)) for i in range(n)], axis=1)
-        return {name: array.copy() if name in self.state else array for name, array in found.items()}
+            found["A"] = np.stack([np.asarray(self.projection(i)) for i in range(self.plan.spaces)], axis=1)
+        return found
 
     def grow(self, n_classes: int) -> None:
         """Room for classes met for the first time: zero weights, no instances yet."""

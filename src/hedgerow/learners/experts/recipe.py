@@ -47,7 +47,7 @@ class Recipe(Method):
     def options(self, given: Options) -> frozenset[str]:
         """What its parts read: see the table in `hedgerow.learners.readings`."""
         return frozenset(
-            {"aligner", "head", "preprocess", "target_mean"} | self._of_aligner(given) | self._of_head(given)
+            {"aligner", "head", "preprocess", "target_mean", "dtype"} | self._of_aligner(given) | self._of_head(given)
             | self._of_mixer(given) | ({"mu", "refresh_every", "unseen", "inverse"} if self.refresh else set())
         )  # fmt: skip
 

@@ -205,12 +205,12 @@ class RidgeLearner(OnlineLearner):
             self.state |= {f"space.{i}.{name}": array for name, array in arrays.items()}
 
     def arrays(self) -> State:
-        """Constants and a copy of the state in which no row of a regression is pending."""
+        """A copy of the state in which no row of a regression is pending."""
         twin = type(self)(self.plan, self.constants, self._copied())
         for space in twin.spaces:
             space.flush()
         twin.flush()
-        return {**twin.constants, **twin.state}
+        return twin.state
 
     def _copied(self) -> State:
         """A copy of the state as `flush` would have it, without flushing."""

@@ -74,8 +74,9 @@ class Regression:
         S = PZ @ Z.T
         S.flat[:: len(S) + 1] += noise
         L = np.linalg.cholesky(S)
-        E, G = solve_lower(L, Y - fits), solve_lower(L, PZ)
-        learned = noise < NEVER
+        learned, missed = noise < NEVER, Y - fits
+        missed[~learned] = 0.0  # the target of a row without a label is any; it must not show, however faintly
+        E, G = solve_lower(L, missed), solve_lower(L, PZ)
         end = n + int(learned.sum())
         np.compress(learned, G, axis=0, out=self.G[n:end])
         np.compress(learned, E, axis=0, out=self.E[n:end])
