@@ -1,7 +1,7 @@
 """Laws that every aligner, head, mixer and method obeys, to be run on parts of your own.
 
     from hedgerow.checks import check_head
-    check_head(MyHead("mine", C=1.0))
+    check_head(MyHead(C=1.0))
 
 A broken law is an AssertionError that names the part and the law. The data is made here, from fixed seeds.
 """
