@@ -83,7 +83,7 @@ def test_targets_that_change_later_change_the_weights_as_if_they_had_been_so(rng
     Z, Y, once = rng.normal(size=(5, 4)), rng.normal(size=(5, 2)), np.ones(5)
     ends = []
     for targets in (old, new):
-        regression = Regression(*with_rows(np.eye(4), np.zeros((4, 2), U, targets, 0.3), 5))
+        regression = Regression(*with_rows(np.eye(4), np.zeros((4, 2)), U, targets, 0.3), 5)
         regression.run(Z[:2], Y[:2], once[:2])
         regression.flush()
         regression.run(Z[2:], Y[2:], once[2:])
@@ -196,7 +196,7 @@ def test_weight_one_is_no_weight_and_weight_zero_no_label(method):
 
 def test_a_row_of_weight_two_is_the_row_twice(rng):
     Z, Y = rng.normal(size=(3, 4)), rng.normal(size=(3, 2))
-    heavy, double = (Regression(np.eye(4), np.zeros((4, 2), 6)) for _ in range(2))
+    heavy, double = (Regression(np.eye(4), np.zeros((4, 2)), 6) for _ in range(2))
     heavy.run(Z, Y, np.full(3, 0.5))
     double.run(np.repeat(Z, 2, axis=0), np.repeat(Y, 2, axis=0), np.ones(6))
     np.testing.assert_allclose(heavy.fit(np.eye(4)), double.fit(np.eye(4)), atol=1e-12)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import partial
+from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, Generic, TypeVar
 
@@ -27,9 +28,11 @@ class Registry(Generic[T]):
     3
     """
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, homes: Mapping[str, str] | None = None) -> None:
+        """`homes` are modules that register a part of that name when they are imported."""
         self.kind = kind
         self._parts: dict[str, T] = {}
+        self._homes = dict(homes or {})
 
     def register(self, name: str, part: T, *, replace: bool = False) -> T:
         """Add a part; a name that is taken by another is refused unless `replace=True`."""
@@ -43,6 +46,8 @@ class Registry(Generic[T]):
         self._parts.pop(name, None)
 
     def __getitem__(self, name: str) -> T:
+        if name not in self._parts and name in self._homes:
+            import_module(self._homes[name])
         if name not in self._parts:
             self._from_entry_points(name)
         if name not in self._parts:

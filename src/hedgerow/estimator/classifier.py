@@ -205,13 +205,14 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     @contextmanager
     def _restored_on_error(self) -> Iterator[None]:
         """If anything inside fails, every attribute is again what it was."""
-        before = dict(vars(self))
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
+        with self.__dict__.get("_lock") or nullcontext():
+            before = dict(vars(self))
+            try:
+                yield
+            except BaseException:
+                self.__dict__.clear()
+                self.__dict__.update(before)
+                raise
 
     def _start(
         self,

@@ -65,7 +65,9 @@ class Prediction:
         return Trace(self.scores[None], self.weights[None], self.votes[None])
 
 
-LEARNERS: Registry[type[OnlineLearner]] = Registry("learner")
+LEARNERS: Registry[type[OnlineLearner]] = Registry(
+    "learner", {"experts": "hedgerow.learners.experts.learner", "ridge": "hedgerow.learners.ridge.learner"}
+)
 
 
 def register_learner(learner: type[OnlineLearner], *, replace: bool = False) -> type[OnlineLearner]:
