@@ -13,6 +13,10 @@ from hedgerow.kernels.compiled import compiled
 from hedgerow.kernels.rows import symmetric_row
 
 LEAST = 1e-12  # a probability is never smaller where its logarithm is taken
+MOST = 1e4  # scores beyond are brought down to it, all of a head alike: the stacks square them
+ROUNDING = 1e-10  # of what z' P z could be by P's diagonal: one row takes no more digits from P than that
+FAR = 1e100  # z' P z is computed with z shortened where its root would be larger, as its square has to be a number
+LOST = 1e-13  # the same of P as it is stored, for what is lost when the rows that wait are taken from it
 
 
 @compiled(fastmath=SUMS)
@@ -144,8 +148,12 @@ def mix_rows(
         for k in range(known):
             pi[k] = counts[k] / whole
         for i in range(heads):
+            size = 0.0
             for k in range(known):
-                X[i, k] = F[t, i, k]
+                size = max(size, abs(F[t, i, k]))
+            scale = MOST / size if size > MOST else 1.0
+            for k in range(known):
+                X[i, k] = scale * F[t, i, k]
         _experts(X[:heads], pi, at, temperatures, w, losses, q)
         for k in range(known):
             X[heads, k] = np.log(q[k] + LEAST)
@@ -203,7 +211,28 @@ def mix_rows(
 
 @compiled(fastmath=SUMS)
 def learn_row(P: Array, z: Array, missed: Array, noise: float, G: Array, E: Array, n: int) -> None:
-    """Row n of G and E: g = (P - G' G) z / root and missed/root, root^2 = noise + z' (P - G' G) z; the first n wait."""
+    """Row n of G and E: g = (P - G' G) z / root and missed/root, root^2 = noise + z' (P - G' G) z; the first n wait.
+
+    The root is larger where rounding needs it, see `_safe_square`; nothing is learned where P has nothing left along z.
+    """
+    spread, least, most, longest = 0.0, P[0, 0], 0.0, 0.0
+    for j in range(len(z)):
+        spread += P[j, j] * z[j] * z[j]
+        least, most, longest = min(least, P[j, j]), max(most, P[j, j]), max(longest, abs(z[j]))
+    size, safe = np.sqrt(most) * longest, ROUNDING * spread <= noise and least > 0.0
+    if size <= FAR:
+        _learn(P, z, missed, noise, G, E, n, safe)
+        return
+    share, shorter, less = FAR / size, np.empty(len(z)), np.empty(len(missed))  # a row, its target and its root alike
+    for j in range(len(z)):
+        shorter[j] = share * z[j]
+    for k in range(len(missed)):
+        less[k] = share * missed[k]
+    _learn(P, shorter, less, share * noise * share, G, E, n, safe)
+
+
+@compiled(fastmath=SUMS)
+def _learn(P: Array, z: Array, missed: Array, noise: float, G: Array, E: Array, n: int, safe: bool) -> None:
     g = G[n]
     symmetric_row(P, z, g)
     for i in range(n):
@@ -215,8 +244,35 @@ def learn_row(P: Array, z: Array, missed: Array, noise: float, G: Array, E: Arra
     square = noise
     for j in range(len(z)):
         square += g[j] * z[j]
-    root = np.sqrt(square)
+    if not safe:
+        square = _safe_square(P, z, noise, G, n, square - noise)
+    root, known = np.sqrt(max(square, noise)), square < noise
     for j in range(len(z)):
-        g[j] /= root
+        g[j] = 0.0 if known else g[j] / root
     for k in range(len(missed)):
         E[n, k] = missed[k] / root
+
+
+@compiled(fastmath=SUMS)
+def _safe_square(P: Array, z: Array, noise: float, G: Array, n: int, along: float) -> float:
+    """root^2 of `learn_row`, such that P keeps its sign; below the noise if that cannot be. `along` is z' P z.
+
+    With P' = P - G' G the noise is at least ROUNDING z' diag(P') z, and LOST z' diag(P) z. And no g_j^2 may be larger
+    than P'_jj, which holds by itself, but for rounding: so the diagonal, and with it all of P, never grows.
+    """
+    left, spread, stored = np.empty(len(z)), 0.0, 0.0
+    for j in range(len(z)):
+        left[j] = P[j, j]
+        stored += P[j, j] * z[j] * z[j]
+    for i in range(n):
+        for j in range(len(z)):
+            left[j] -= G[i, j] * G[i, j]
+    for j in range(len(z)):
+        spread += left[j] * z[j] * z[j]
+    square = max(noise, ROUNDING * spread, LOST * stored) + max(along, 0.0)
+    for j in range(len(z)):
+        if G[n, j] != 0.0:
+            if not left[j] > 0.0:
+                return 0.0
+            square = max(square, (1.0 + ROUNDING) * G[n, j] / left[j] * G[n, j])
+    return square

@@ -12,6 +12,11 @@ reading them costs z' P - (z' G') G and z' M + (z' G') E. So one instance reads 
 block reads and writes it once, however often it is cut.
 
 P is symmetric, and only its upper triangle is kept up to date: an update is half the work, and a live step reads half.
+
+P is known to some 16 digits. Where z' P z is 1e10 times r (a row far longer than usual, or of a very large weight), the
+update would leave little but rounding in P, and z' P z < 0 later. So r is at least 1e-10 times what z' P z could be by
+P's diagonal: such a row counts for less than it asks. A block that has one goes row by row, as the bound depends on the
+rows before. Rows of unit length with a weight of 1 are never among them.
 """
 
 from __future__ import annotations
@@ -23,6 +28,7 @@ import numpy as np
 from hedgerow.core.arrays import Array
 
 NEVER = 1e30  # r of a row that is predicted and not learned
+RIDGE = 1e-12  # of the largest diagonal of a Gram matrix: a smaller ridge would be lost in its rounding
 
 
 class Regression:
@@ -66,6 +72,8 @@ class Regression:
         """
         if len(Z) == 1:
             return self._run_row(Z, Y, noise[0], self.fit(Z) if before is None else before)
+        if self.doubtful(Z, noise).any():
+            return self._run_rows(Z, Y, noise)
         n, fits = self.waiting, Z @ self.M
         PZ = symmetric_product(Z, self.P) if stored is None else stored
         if n:
@@ -75,7 +83,10 @@ class Regression:
             add_product(PZ, along, self.G[:n])
         S = PZ @ Z.T
         S.flat[:: len(S) + 1] += noise
-        L = np.linalg.cholesky(S)
+        try:
+            L = np.linalg.cholesky(S)
+        except np.linalg.LinAlgError:  # P has lost its sign by rounding
+            return self._run_rows(Z, Y, noise)
         E, G = solve_lower(L, Y - fits), solve_lower(L, PZ)
         learned = noise < NEVER
         end = n + int(learned.sum())
@@ -83,6 +94,19 @@ class Regression:
         np.compress(learned, E, axis=0, out=self.E[n:end])
         self.count[0] = end
         return np.asarray(Y - np.diag(L)[:, None] * E)
+
+    def doubtful(self, Z: Array, noise: Array) -> Array:
+        """The rows whose r may have to be raised."""
+        from hedgerow.kernels.ridge import ROUNDING
+
+        diagonal = self.P.diagonal()
+        with np.errstate(over="ignore"):  # infinity is large enough
+            spread = (Z * Z) @ diagonal
+        return np.asarray((ROUNDING * spread > noise) | (diagonal.min() <= 0))
+
+    def _run_rows(self, Z: Array, Y: Array, noise: Array) -> Array:
+        rows = [slice(t, t + 1) for t in range(len(Z))]
+        return np.concatenate([self._run_row(Z[t], Y[t], noise[t][0], self.fit(Z[t])) for t in rows])
 
     def _run_row(self, Z: Array, Y: Array, noise: float, fits: Array) -> Array:
         if noise < NEVER:
@@ -200,7 +224,7 @@ def source_prior(G: list[Array], sums: list[Array], weights: Array, codes: Array
     for w, g, s in zip(weights, G, sums, strict=True):
         gram += trust * w * g
         cross += trust * w * (s.T @ codes)
-    return np.asarray(np.linalg.solve(gram, cross))
+    return np.asarray(np.linalg.solve(_with_ridge(gram, lam), cross))
 
 
 def deviation_prior(G: list[Array], d: int, lam: float, trust: float, tau: float) -> Array:
@@ -208,4 +232,16 @@ def deviation_prior(G: list[Array], d: int, lam: float, trust: float, tau: float
     gram = lam * np.eye(d)
     for g in G:
         gram += trust * g
-    return np.asarray(np.linalg.inv(gram) + tau * np.eye(d))
+    return np.asarray(np.linalg.inv(_with_ridge(gram, lam)) + tau * np.eye(d))
+
+
+def _with_ridge(gram: Array, lam: float) -> Array:
+    """lam I + a Gram matrix, with a larger ridge where lam is lost in rounding; in place.
+
+    >>> _with_ridge(np.array([[1e20, 1e20], [1e20, 1e20]]), 1.0)[0].tolist()
+    [1.000000000001e+20, 1e+20]
+    """
+    least = RIDGE * gram.diagonal().max()
+    if least > lam:
+        gram.flat[:: len(gram) + 1] += least
+    return gram

@@ -13,7 +13,7 @@ else, so the rows that they have to learn wait, as they came, for the next label
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -21,7 +21,7 @@ import numpy as np
 from hedgerow.core.arrays import Array
 from hedgerow.core.moments import class_sums
 from hedgerow.learners.ridge.class_targets import class_codes, weightings
-from hedgerow.learners.ridge.maps import Map
+from hedgerow.learners.ridge.maps import Map, usual_length
 from hedgerow.learners.ridge.pool_labels import AGAIN, FIRST, biases, expected
 from hedgerow.learners.ridge.regression import (
     NEVER,
@@ -53,6 +53,13 @@ class Settings:
     balanced: bool = False
     target_only: bool = False
     keep: float = 1.0
+
+    def at(self, length: float) -> Settings:
+        """The same constants for rows that are `length` times as long.
+
+        A regression on z/s with a prior is one on z, with a ridge s^2 times as large, and a variance 1/s^2 of it.
+        """
+        return self if length == 1 else replace(self, lam=self.lam * length**2, tau=self.tau / length**2)
 
 
 class Space:
@@ -101,6 +108,7 @@ class Space:
     ) -> Space:
         """The prior from the sources (Gram matrices and class sums only), and the pool with its first labels."""
         Z = [mapping(X) for X in sources]
+        settings = settings.at(usual_length(Z))
         d = mapping(pool[:0]).shape[1]
         G = [z.T @ z for z in Z]
         both = [class_sums(z, y, K) for z, y in zip(Z, codes, strict=True)]
@@ -133,6 +141,7 @@ class Space:
 
     def _add_pool(self, U: Array) -> None:
         a = self.arrays
+        U = U * ~self.alone.doubtful(U, np.full(len(U), 1 / self.settings.pool))[:, None]  # no outlier gets a label
         a["U"], a["UM"] = U, U @ a["M"]
         a["labels"] = self._labels(FIRST)
         P, M = with_rows(a["P"], a["M"], U, self._targets(a["labels"]), self.settings.pool)
