@@ -210,25 +210,31 @@ def mix_rows(
 
 
 @compiled(fastmath=SUMS)
-def learn_row(P: Array, z: Array, missed: Array, noise: float, G: Array, E: Array, n: int) -> None:
+def learn_row(P: Array, z: Array, missed: Array, noise: float, G: Array, E: Array, n: int, top: float) -> None:
     """Row n of G and E: g = (P - G' G) z / root and missed/root, root^2 = noise + z' (P - G' G) z; the first n wait.
 
     The root is larger where rounding needs it, see `_safe_square`; nothing is learned where P has nothing left along z.
+    No number on P's diagonal is above `top`: most rows are short enough to be safe by that alone.
     """
-    spread, least, most, longest = 0.0, P[0, 0], 0.0, 0.0
+    square = 0.0
     for j in range(len(z)):
-        spread += P[j, j] * z[j] * z[j]
-        least, most, longest = min(least, P[j, j]), max(most, P[j, j]), max(longest, abs(z[j]))
-    size, safe = np.sqrt(most) * longest, ROUNDING * spread <= noise and least > 0.0
+        square += z[j] * z[j]
+    if ROUNDING * top * square <= noise:
+        _learn(P, z, missed, noise, G, E, n, True)
+        return
+    most, longest = 0.0, 0.0
+    for j in range(len(z)):
+        most, longest = max(most, P[j, j]), max(longest, abs(z[j]))
+    size = np.sqrt(most) * longest
     if size <= FAR:
-        _learn(P, z, missed, noise, G, E, n, safe)
+        _learn(P, z, missed, noise, G, E, n, False)
         return
     share, shorter, less = FAR / size, np.empty(len(z)), np.empty(len(missed))  # a row, its target and its root alike
     for j in range(len(z)):
         shorter[j] = share * z[j]
     for k in range(len(missed)):
         less[k] = share * missed[k]
-    _learn(P, shorter, less, share * noise * share, G, E, n, safe)
+    _learn(P, shorter, less, share * noise * share, G, E, n, False)
 
 
 @compiled(fastmath=SUMS)
@@ -245,31 +251,40 @@ def _learn(P: Array, z: Array, missed: Array, noise: float, G: Array, E: Array, 
     for j in range(len(z)):
         square += g[j] * z[j]
     if not safe:
-        square = _safe_square(P, z, noise, G, n, square - noise)
-    root, known = np.sqrt(max(square, noise)), square < noise
+        square = _safe_square(P, z, noise, G, n, square)
+    if square < noise or square <= 0.0:
+        for j in range(len(z)):
+            g[j] = 0.0
+        for k in range(len(missed)):
+            E[n, k] = 0.0
+        return
+    root = np.sqrt(square)
     for j in range(len(z)):
-        g[j] = 0.0 if known else g[j] / root
+        g[j] /= root
     for k in range(len(missed)):
         E[n, k] = missed[k] / root
 
 
 @compiled(fastmath=SUMS)
-def _safe_square(P: Array, z: Array, noise: float, G: Array, n: int, along: float) -> float:
-    """root^2 of `learn_row`, such that P keeps its sign; below the noise if that cannot be. `along` is z' P z.
+def _safe_square(P: Array, z: Array, noise: float, G: Array, n: int, square: float) -> float:
+    """The square of the root, large enough that P keeps its sign; 0 if none is.
 
     With P' = P - G' G the noise is at least ROUNDING z' diag(P') z, and LOST z' diag(P) z. And no g_j^2 may be larger
     than P'_jj, which holds by itself, but for rounding: so the diagonal, and with it all of P, never grows.
     """
-    left, spread, stored = np.empty(len(z)), 0.0, 0.0
+    left, spread, stored, lost = np.empty(len(z)), 0.0, 0.0, False
     for j in range(len(z)):
         left[j] = P[j, j]
         stored += P[j, j] * z[j] * z[j]
+        lost = lost or not P[j, j] > 0.0
+    if ROUNDING * stored <= noise and not lost:
+        return square
     for i in range(n):
         for j in range(len(z)):
             left[j] -= G[i, j] * G[i, j]
     for j in range(len(z)):
         spread += left[j] * z[j] * z[j]
-    square = max(noise, ROUNDING * spread, LOST * stored) + max(along, 0.0)
+    square = max(noise, ROUNDING * spread, LOST * stored) + max(square - noise, 0.0)
     for j in range(len(z)):
         if G[n, j] != 0.0:
             if not left[j] > 0.0:

