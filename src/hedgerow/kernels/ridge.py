@@ -15,8 +15,6 @@ from hedgerow.kernels.rows import symmetric_row
 LEAST = 1e-12  # a probability is never smaller where its logarithm is taken
 MOST = 1e4  # scores beyond are brought down to it, all of a head alike: the stacks square them
 ROUNDING = 1e-10  # of what z' P z could be by P's diagonal: one row takes no more digits from P than that
-FAR = 1e100  # z' P z is computed with z shortened where its root would be larger, as its square has to be a number
-LOST = 1e-13  # the same of P as it is stored, for what is lost when the rows that wait are taken from it
 
 
 @compiled(fastmath=SUMS)
@@ -210,35 +208,16 @@ def mix_rows(
 
 
 @compiled(fastmath=SUMS)
-def learn_row(P: Array, z: Array, missed: Array, noise: float, G: Array, E: Array, n: int, top: float) -> None:
+def learn_row(P: Array, z: Array, missed: Array, noise: float, G: Array, E: Array, n: int, top: float) -> bool:
     """Row n of G and E: g = (P - G' G) z / root and missed/root, root^2 = noise + z' (P - G' G) z; the first n wait.
 
-    The root is larger where rounding needs it, see `_safe_square`; nothing is learned where P has nothing left along z.
-    No number on P's diagonal is above `top`: most rows are short enough to be safe by that alone.
+    False, and nothing done, if rounding could matter: if ROUNDING top |z|^2 is above the noise.
     """
     square = 0.0
     for j in range(len(z)):
         square += z[j] * z[j]
-    if ROUNDING * top * square <= noise:
-        _learn(P, z, missed, noise, G, E, n, True)
-        return
-    most, longest = 0.0, 0.0
-    for j in range(len(z)):
-        most, longest = max(most, P[j, j]), max(longest, abs(z[j]))
-    size = np.sqrt(most) * longest
-    if size <= FAR:
-        _learn(P, z, missed, noise, G, E, n, False)
-        return
-    share, shorter, less = FAR / size, np.empty(len(z)), np.empty(len(missed))  # a row, its target and its root alike
-    for j in range(len(z)):
-        shorter[j] = share * z[j]
-    for k in range(len(missed)):
-        less[k] = share * missed[k]
-    _learn(P, shorter, less, share * noise * share, G, E, n, False)
-
-
-@compiled(fastmath=SUMS)
-def _learn(P: Array, z: Array, missed: Array, noise: float, G: Array, E: Array, n: int, safe: bool) -> None:
+    if not ROUNDING * top * square <= noise:
+        return False
     g = G[n]
     symmetric_row(P, z, g)
     for i in range(n):
@@ -250,44 +229,13 @@ def _learn(P: Array, z: Array, missed: Array, noise: float, G: Array, E: Array, 
     square = noise
     for j in range(len(z)):
         square += g[j] * z[j]
-    if not safe:
-        square = _safe_square(P, z, noise, G, n, square)
-    if square < noise or square <= 0.0:
+    if square < noise:  # by rounding: P has nothing left along z
         for j in range(len(z)):
             g[j] = 0.0
-        for k in range(len(missed)):
-            E[n, k] = 0.0
-        return
+        square = noise
     root = np.sqrt(square)
     for j in range(len(z)):
         g[j] /= root
     for k in range(len(missed)):
         E[n, k] = missed[k] / root
-
-
-@compiled(fastmath=SUMS)
-def _safe_square(P: Array, z: Array, noise: float, G: Array, n: int, square: float) -> float:
-    """The square of the root, large enough that P keeps its sign; 0 if none is.
-
-    With P' = P - G' G the noise is at least ROUNDING z' diag(P') z, and LOST z' diag(P) z. And no g_j^2 may be larger
-    than P'_jj, which holds by itself, but for rounding: so the diagonal, and with it all of P, never grows.
-    """
-    left, spread, stored, lost = np.empty(len(z)), 0.0, 0.0, False
-    for j in range(len(z)):
-        left[j] = P[j, j]
-        stored += P[j, j] * z[j] * z[j]
-        lost = lost or not P[j, j] > 0.0
-    if ROUNDING * stored <= noise and not lost:
-        return square
-    for i in range(n):
-        for j in range(len(z)):
-            left[j] -= G[i, j] * G[i, j]
-    for j in range(len(z)):
-        spread += left[j] * z[j] * z[j]
-    square = max(noise, ROUNDING * spread, LOST * stored) + max(square - noise, 0.0)
-    for j in range(len(z)):
-        if G[n, j] != 0.0:
-            if not left[j] > 0.0:
-                return 0.0
-            square = max(square, (1.0 + ROUNDING) * G[n, j] / left[j] * G[n, j])
-    return square
+    return True

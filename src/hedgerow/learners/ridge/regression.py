@@ -28,6 +28,8 @@ import numpy as np
 from hedgerow.core.arrays import Array
 
 NEVER = 1e30  # r of a row that is predicted and not learned
+LOST = 1e-13  # of what z' P z could be: lost to rounding when the rows that wait are taken from P
+FAR = 1e100  # a row is shortened where the root of z' P z could be larger
 RIDGE = 1e-12  # of the largest diagonal of a Gram matrix: a smaller ridge would be lost in its rounding
 
 
@@ -117,9 +119,38 @@ class Regression:
         if noise < NEVER:
             from hedgerow.kernels.ridge import learn_row
 
-            learn_row(self.P, Z[0], Y[0] - fits[0], noise, self.G, self.E, self.waiting, self.top)
+            n, missed = self.waiting, Y[0] - fits[0]
+            if not learn_row(self.P, Z[0], missed, noise, self.G, self.E, n, self.top):
+                self.G[n], self.E[n] = self._careful(Z[0], missed, noise)
             self.count[0] += 1
         return fits
+
+    def _careful(self, z: Array, missed: Array, noise: float) -> tuple[Array, Array]:
+        """g and e of one row, by the rule above, and so that P keeps its sign whatever rounding does.
+
+        No g_j^2 may be larger than P_jj, which holds by itself, but for rounding: then the diagonal, and with it all of
+        P, never grows. A row for which P has nothing left is not learned.
+        """
+        from hedgerow.kernels.ridge import ROUNDING
+
+        G, diagonal = self.G[: self.waiting], self.P.diagonal()
+        size = np.sqrt(max(diagonal.max(), 0.0)) * np.abs(z).max()
+        if size > FAR:  # the row, its target and its noise alike, so that squares are numbers
+            z, missed, noise = z * (FAR / size), missed * (FAR / size), noise * (FAR / size) ** 2
+        left = diagonal - (G * G).sum(axis=0)
+        g = symmetric_product(z[None], self.P)[0] - (G @ z) @ G
+        stored = float(z * z @ diagonal)
+        square = noise + float(g @ z)
+        if ROUNDING * stored > noise or diagonal.min() <= 0:
+            least = max(noise, ROUNDING * float(z * z @ left), LOST * stored)
+            told = g != 0
+            if not (left[told] > 0).all():
+                return np.zeros_like(g), np.zeros_like(missed)
+            bound = (1 + ROUNDING) * (g[told] / left[told] * g[told]).max(initial=0.0)
+            square = max(least + max(float(g @ z), 0.0), bound)
+        if square < noise or square <= 0:
+            return np.zeros_like(g), np.zeros_like(missed)
+        return g / np.sqrt(square), missed / np.sqrt(square)
 
     def move(self, U: Array, stored: Array, change: Array) -> None:
         """M += P U' change, by all labels so far: as if the targets of rows learned before had changed (times weight).
