@@ -13,6 +13,8 @@ from hedgerow.kernels.compiled import compiled
 from hedgerow.kernels.rows import symmetric_row
 
 LEAST = 1e-12  # a probability is never smaller where its logarithm is taken
+MOST = 1e4  # scores beyond are brought down to it, all of a head alike: the stacks square them
+ROUNDING = 1e-10  # of what z' P z could be by P's diagonal: one row takes no more digits from P than that
 
 
 @compiled(fastmath=SUMS)
@@ -146,8 +148,12 @@ def mix_rows(
         for k in range(known):
             pi[k] = counts[k] / whole
         for i in range(heads):
+            size = 0.0
             for k in range(known):
-                X[i, k] = F[t, i, k]
+                size = max(size, abs(F[t, i, k]))
+            scale = MOST / size if size > MOST else 1.0
+            for k in range(known):
+                X[i, k] = scale * F[t, i, k]
         _experts(X[:heads], pi, at, temperatures, w, losses, q)
         for k in range(known):
             X[heads, k] = np.log(q[k] + LEAST)
@@ -204,8 +210,16 @@ def mix_rows(
 
 
 @compiled(fastmath=SUMS)
-def learn_row(P: Array, z: Array, missed: Array, noise: float, G: Array, E: Array, n: int) -> None:
-    """Row n of G and E, n rows being pending: g = (P - G' G) z/root, missed/root, root^2 = noise + z' (P - G' G) z."""
+def learn_row(P: Array, z: Array, missed: Array, noise: float, G: Array, E: Array, n: int, top: float) -> bool:
+    """Row n of G and E: g = (P - G' G) z / root and missed/root, root^2 = noise + z' (P - G' G) z; n are pending.
+
+    False, and nothing done, if rounding could matter: if ROUNDING top |z|^2 is above the noise.
+    """
+    square = 0.0
+    for j in range(len(z)):
+        square += z[j] * z[j]
+    if not ROUNDING * top * square <= noise:
+        return False
     g = G[n]
     symmetric_row(P, z, g)
     for i in range(n):
@@ -217,8 +231,13 @@ def learn_row(P: Array, z: Array, missed: Array, noise: float, G: Array, E: Arra
     square = noise
     for j in range(len(z)):
         square += g[j] * z[j]
+    if square < noise:  # by rounding: P has nothing left along z
+        for j in range(len(z)):
+            g[j] = 0.0
+        square = noise
     root = np.sqrt(square)
     for j in range(len(z)):
         g[j] /= root
     for k in range(len(missed)):
         E[n, k] = missed[k] / root
+    return True

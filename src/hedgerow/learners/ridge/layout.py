@@ -120,9 +120,6 @@ def _inconsistent(
             return "neither a prior nor what became of it"
         if extra and not all(have):
             return "a prior does not know of new classes"
-        P = arrays[f"space.{i}.{prefix}P" if have[0] else f"space.{i}.{prefix}prior.P"]
-        if not (P.diagonal() > 0).all():
-            return "a variance that is not positive"
     if (f"space.{i}.G" in arrays) != (f"space.{i}.E" in arrays):
         return "half of the pending rows"
     if max(sizes.get(f"pending{i}", 0), sizes.get(f"late{i}", 0)) > RELABEL:

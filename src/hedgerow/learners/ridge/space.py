@@ -13,7 +13,7 @@ must learn are pending, as they came (`late`), until the next labelling.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -21,7 +21,7 @@ import numpy as np
 from hedgerow.core.arrays import Array
 from hedgerow.core.moments import class_sums
 from hedgerow.learners.ridge.class_targets import class_targets, grown, grown_columns, weightings
-from hedgerow.learners.ridge.maps import Map
+from hedgerow.learners.ridge.maps import Map, usual_length
 from hedgerow.learners.ridge.pool_labels import AGAIN, FIRST, biases, expected
 from hedgerow.learners.ridge.regression import (
     NEVER,
@@ -52,6 +52,13 @@ class Settings:
     balanced: bool = False
     target_only: bool = False
     keep: float = 1.0
+
+    def at(self, length: float) -> Settings:
+        """The same constants for rows that are `length` times as long.
+
+        A regression on z/s with a prior is one on z, with a ridge s^2 times as large, and a variance 1/s^2 of it.
+        """
+        return self if length == 1 else replace(self, lam=self.lam * length**2, tau=self.tau / length**2)
 
 
 class Space:
@@ -153,6 +160,7 @@ class Space:
         `weights` say how much each row of each source counts; None is one for all.
         """
         Z = [mapping(X) for X in sources]
+        settings = settings.at(usual_length(Z))
         d = mapping(pool[:0]).shape[1]
         G = [z.T @ (z if w is None else w[:, None] * z) for z, w in zip(Z, weights, strict=True)]
         both = [class_sums(z, y, K, w) for z, y, w in zip(Z, codes, weights, strict=True)]
@@ -182,6 +190,8 @@ class Space:
     ) -> tuple[dict[str, Array], dict[str, Array]]:
         """The pool labelled for the first time, and the prior of the regression that carries it."""
         P, M, heads, d = constants["prior.P"], constants["prior.M"], len(constants["widths"]), U.shape[1]
+        doubtful = Regression(P, M, 0).doubtful(U, np.full(len(U), 1 / settings.pool))
+        U = U * ~doubtful[:, None]  # no outlier gets a label
         constants |= {"U": U, "pool.prior.P": P, "pool.prior.M": M}  # until they are known
         late = {"late": np.zeros((0, d)), "late.y": np.zeros(0, np.int64), "late.noise": np.zeros(0)}
         state = {"UM": U @ M, "labels": np.zeros((len(U), heads), np.int64)} | late
@@ -290,6 +300,7 @@ class Space:
         self.alone.M += (1 - keep) * self.M0
         self.alone.P *= keep**2
         self.alone.P += (1 - keep**2) * self.constants["prior.P"]
+        self.alone.measure()
 
     def grow(self, extra: int) -> dict[str, Array]:
         """The state with room for new classes: zero weights."""
