@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 from copy import deepcopy
 from pathlib import Path
 
@@ -245,3 +247,13 @@ def test_constants_of_a_loaded_model_read_other_states():
         with pytest.raises(InputError, match="the model"):
             OnlineTransferClassifier.from_bytes(start, constants=loaded.constants_)
     assert OnlineTransferClassifier.from_bytes(start, constants=fresh.constants_).seen_ == 0
+
+
+@pytest.mark.parametrize("method", ["hedgerow", "oddm"])
+def test_a_new_process_loads_what_this_one_saved(method, tmp_path):
+    """Nothing was fitted there before, so nothing was imported on the way."""
+    task = make_task(0)
+    fitted(task, method).partial_fit(task.X, task.y).save(tmp_path / "model")
+    script = f"from hedgerow import OnlineTransferClassifier as C; print(C.load({str(tmp_path / 'model')!r}).seen_)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
+    assert (done.stdout, done.stderr) == ("50\n", "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import partial
+from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, Generic, TypeVar
 
@@ -18,7 +19,7 @@ class Registry(Generic[T]):
     """A table of named parts of one kind.
 
     A package can add parts without being imported: an entry point in the group `hedgerow.<kind>s` is loaded when its
-    name is first asked for.
+    name is first asked for. So are our own parts with a `home`, a module that registers them when it is imported.
 
     >>> colours = Registry("colour")
     >>> colours.register("green", 3)
@@ -27,8 +28,9 @@ class Registry(Generic[T]):
     3
     """
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, homes: Mapping[str, str] | None = None) -> None:
         self.kind = kind
+        self._homes = dict(homes or {})
         self._parts: dict[str, T] = {}
 
     def register(self, name: str, part: T, *, replace: bool = False) -> T:
@@ -43,6 +45,8 @@ class Registry(Generic[T]):
         self._parts.pop(name, None)
 
     def __getitem__(self, name: str) -> T:
+        if name not in self._parts and name in self._homes:
+            import_module(self._homes[name])
         if name not in self._parts:
             self._from_entry_points(name)
         if name not in self._parts:

@@ -66,7 +66,8 @@ class Prediction:
         return Trace(self.scores[None], self.weights[None], self.votes[None])
 
 
-LEARNERS: Registry[type[OnlineLearner]] = Registry("learner")
+HOMES = {"experts": "hedgerow.learners.experts.learner", "ridge": "hedgerow.learners.ridge.learner"}
+LEARNERS: Registry[type[OnlineLearner]] = Registry("learner", HOMES)
 
 
 def register_learner(learner: type[OnlineLearner], *, replace: bool = False) -> type[OnlineLearner]:
