@@ -27,13 +27,13 @@ def whole(P):
 
 def run(P, M, Z, Y, noise, cuts):
     """Fits before each label, and P and M after all; P and M are not changed."""
-    regression = Regression(Regression.arrays(P.copy(), M.copy(), 3))
+    regression = Regression(P.copy(), M.copy(), 3)
     fits = []
     for begin, end in pairwise(cuts):
         regression.open(end - begin)
         fits.append(regression.run(Z[begin:end], Y[begin:end], noise[begin:end]))
         regression.close()
-    regression.fold()
+    regression.flush()
     return np.vstack(fits), whole(regression.P), regression.M
 
 
@@ -78,9 +78,9 @@ def test_a_row_that_is_learned_is_known(seed, d, exponent, weight):
     rng = np.random.default_rng(seed)
     z, y = rng.normal(size=(1, d)) * 10.0**exponent, rng.normal(size=(1, 2))
     P, M = 2 * np.eye(d), np.zeros((d, 2))
-    regression = Regression(Regression.arrays(P, M, 2))
+    regression = Regression(P, M, 2)
     regression.run(z, y, np.array([10.0**-weight]))
-    regression.fold()
+    regression.flush()
     share = 1 / (1 + 10.0**-weight / (2 * (z @ z.T).item())) if (z @ z.T).item() > 0 else 0.0
     np.testing.assert_allclose(z @ M, share * y, rtol=1e-5, atol=1e-9)
 
@@ -151,7 +151,7 @@ def test_our_learner_at_any_scale(method, seed, exponent, jump, weight):
         assert np.isfinite(P).all()
         np.testing.assert_allclose(P.sum(axis=1), 1)
         for space in model.learner_.spaces:
-            (space.pooled or space.alone).fold()
+            (space.pooled or space.alone).flush()
             for regression in filter(None, (space.alone, space.pooled)):
                 assert np.isfinite(regression.M).all()
                 values = np.linalg.eigvalsh(whole(regression.P))

@@ -29,26 +29,49 @@ class uninterrupted:
     interrupted
     """
 
-    __slots__ = ("_came", "_handlers")
+    __slots__ = ("_came", "_handlers", "_open")
 
     def __enter__(self) -> None:
         self._came: list[tuple[int, FrameType | None]] = []
-        self._handlers: list[tuple[int, Any]] = []
+        self._handlers: dict[int, Any] = {}
+        self._open = False
         if threading.current_thread() is not _MAIN:
             return  # handlers run in the main thread only
         for number in WAITING:
             handler = _signal.getsignal(number)
-            if callable(handler) and getattr(handler, "__func__", None) is not uninterrupted._note:
-                self._handlers.append((number, handler))
+            outer = getattr(handler, "__self__", None)
+            if isinstance(outer, uninterrupted):
+                if outer._open:
+                    continue
+                handler = outer._handlers[number]  # it was left behind, see `_note`
+            if callable(handler):
+                self._handlers[number] = handler
                 _signal.signal(number, self._note)
+        self._open = True
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        self._came.append((number, frame))
+        """Keep a signal for later; or hand it on at once, while the context begins or ends.
+
+        A handler that raises there can leave this one in place of another signal's, and must do no harm by it.
+        """
+        if self._open:
+            self._came.append((number, frame))
+        else:
+            self._handlers[number](number, frame)
 
     def __exit__(self, *_: object) -> None:
-        for number, handler in self._handlers:
-            _signal.signal(number, handler)
-        for number, handler in self._handlers:
-            for came, frame in self._came:
-                if came == number:
-                    handler(number, frame)
+        self._open = False
+        try:
+            for number, handler in self._handlers.items():
+                _signal.signal(number, handler)
+        finally:
+            self._handle()
+
+    def _handle(self) -> None:
+        """Every signal that came, in order, whatever the handlers of those before it raise."""
+        while self._came:
+            number, frame = self._came.pop(0)
+            try:
+                self._handlers[number](number, frame)
+            finally:
+                self._handle()

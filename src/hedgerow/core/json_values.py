@@ -19,8 +19,9 @@ def of_json(cls: type[T], data: object) -> T:
     ... class Point:
     ...     x: int
     ...     name: str | None = None
-    >>> of_json(Point, {"x": 3})
-    Point(x=3, name=None)
+    ...     size: float = 1.0
+    >>> of_json(Point, {"x": 3, "size": 2})
+    Point(x=3, name=None, size=2.0)
     """
     if not isinstance(data, Mapping):
         raise TypeError(f"{cls.__name__}: {type(data).__name__} in place of an object")
@@ -51,4 +52,14 @@ def is_of(value: Any, kind: Any) -> bool:
 
 
 def _made(value: Any, kind: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+    """A tuple for a list, and a float where one is meant: JSON may write 1.0 as 1."""
+    if isinstance(value, list):
+        return tuple(value)
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return float(value) if whole and not is_of(value, _without_float(kind)) else value
+
+
+def _without_float(kind: Any) -> Any:
+    """The kinds of a union that are not float."""
+    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    return Union[(*(each for each in kinds if each is not float), NoneType)]

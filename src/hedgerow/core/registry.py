@@ -19,7 +19,7 @@ class Registry(Generic[T]):
     """A table of named parts of one kind.
 
     A package can add parts without being imported: an entry point in the group `hedgerow.<kind>s` is loaded when its
-    name is first asked for.
+    name is first asked for. So are our own parts with a `home`, a module that registers them when it is imported.
 
     >>> colours = Registry("colour")
     >>> colours.register("green", 3)

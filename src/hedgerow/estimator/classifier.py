@@ -28,7 +28,7 @@ from hedgerow.estimator import inputs as door
 from hedgerow.estimator import model_file, parameters
 from hedgerow.estimator.composition import composition
 from hedgerow.heads import Head
-from hedgerow.learners.base import OnlineLearner, Prediction
+from hedgerow.learners.base import OnlineLearner, Prediction, Trace
 from hedgerow.learners.method import Source
 from hedgerow.methods import Reading
 from hedgerow.methods.build import build, fit_aligner
@@ -393,15 +393,24 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         known = self.learner_.n_classes
         edges = sorted({0, X.shape[0], *first, *(i + 1 for i in first)})
         for a, b in itertools.pairwise(edges):
-            if a in first:  # one class at a time, and not torn from its row by an interrupt
-                with uninterrupted():
-                    self.learner_.grow(known + 1)
-                    self._codes, self.classes_ = Codes(table.classes[: known + 1]), table.classes[: known + 1]
-            part = None if weight is None else weight[a:b]
-            trace = self.learner_.run(rows_from(X, a, b), codes[a:b], known or None if a in first else None, part)
+            part, block = None if weight is None else weight[a:b], rows_from(X, a, b)
+            if a in first:
+                trace = self._learn_new_class(Codes(table.classes[: known + 1]), block, codes[a:b], part)
+            else:
+                trace = self.learner_.run(block, codes[a:b], None, part)
             predictions[a:b] = trace.predictions
             known = self.learner_.n_classes
         return np.asarray(table.classes[predictions])
+
+    def _learn_new_class(self, codes: Codes, X: Matrix, y: Array, weight: Array | None) -> Trace:
+        """The first row of a class, predicted without it, and room for the class: both or neither."""
+        with uninterrupted():
+            learner = self.learner_.copy() if self.learner_.can_fail else self.learner_
+            known = learner.n_classes
+            learner.grow(known + 1)
+            trace = learner.run(X, y, known or None, weight)
+            self.learner_, self._codes, self.classes_ = learner, codes, codes.classes
+        return trace
 
     def _cold_start(self, X: Matrix, labels: Array, classes: Any) -> None:
         method, options = composition(self.get_params(deep=False))

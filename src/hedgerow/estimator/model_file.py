@@ -96,7 +96,7 @@ def read(data: bytes, where: str) -> tuple[dict[str, Any], dict[str, Array]]:
         length = int.from_bytes(data[:8], "little")
         outer = json.loads(data[8 : 8 + length]) if length <= len(data) else {}
         metadata = outer.get("__metadata__") or {}
-        header = json.loads(metadata.get("hedgerow", "null"))
+        header = json.loads(metadata.get("hedgerow", "null"), parse_constant=_not_a_number)
         arrays = load(data)
     except (SafetensorError, ValueError, AttributeError, TypeError, KeyError, RecursionError) as error:
         raise InputError(f"{where} is not a model file, or is damaged ({error})") from error
@@ -111,6 +111,10 @@ def read(data: bytes, where: str) -> tuple[dict[str, Any], dict[str, Array]]:
     if schema >= 3 and not _digest_is_right(data, str(metadata.get("digest"))):
         raise InputError(f"{where} is damaged: its content is not what was written; use a copy that is whole")
     return header, arrays
+
+
+def _not_a_number(text: str) -> None:
+    raise ValueError(f"{text} in its header")
 
 
 def _digest_is_right(data: bytes, digest: str) -> bool:

@@ -6,12 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from hedgerow.align import ALIGNERS
+from hedgerow.core.errors import InputError
 from hedgerow.core.json_values import of_json
 from hedgerow.core.label_json import labels_from_json, labels_to_json
 from hedgerow.core.labels import as_labels
+from hedgerow.core.preprocess import parse
 from hedgerow.core.registry import Parts
+from hedgerow.estimator.composition import NUMBERS, check_number
+from hedgerow.estimator.inputs import given_dtype
 from hedgerow.heads import HEADS
-from hedgerow.learners.readings import Reading
+from hedgerow.learners.readings import Reading, reading_of
 from hedgerow.mix import MIXERS
 
 PARTS: dict[str, Parts] = {"aligner": ALIGNERS, "head": HEADS, "mixer": MIXERS}
@@ -19,6 +23,7 @@ PARTS: dict[str, Parts] = {"aligner": ALIGNERS, "head": HEADS, "mixer": MIXERS}
 
 def to_json(params: Mapping[str, Any]) -> dict[str, Any]:
     """Names stay names, objects become names and options."""
+    check(params)
     out = dict(params)
     for name, parts in PARTS.items():
         if not (out[name] is None or isinstance(out[name], str)):
@@ -42,7 +47,23 @@ def from_json(data: Mapping[str, Any]) -> dict[str, Any]:
         out["classes"] = labels_from_json(out["classes"]).tolist()
     if isinstance(out["preprocess"], list):
         out["preprocess"] = tuple(out["preprocess"])
+    check(out)
     return out
+
+
+def check(params: Mapping[str, Any]) -> None:
+    """Refuse what no parameter can be, whatever the method: it would fail only when it is used."""
+    for name in NUMBERS:
+        check_number(name, params[name])
+    for name in ("method", "reading", "dtype", "preprocess", *PARTS):
+        value = params[name]
+        if isinstance(value, bool | int | float | list | dict):
+            raise InputError(f"{name}={value!r}: cannot be of type {type(value).__name__}")
+    if not isinstance(params["method"], str):
+        raise InputError(f"method={params['method']!r}: give the name of a method")
+    given_dtype(params["dtype"])
+    reading_of(params["reading"])
+    parse(params["preprocess"])
 
 
 def requests_to_json(estimator: Any) -> dict[str, dict[str, Any]] | None:

@@ -18,6 +18,7 @@ import numpy as np
 from hedgerow.core.arrays import Array, Matrix, rows_from
 from hedgerow.core.blas import one_blas_thread
 from hedgerow.core.constants import Constants
+from hedgerow.core.errors import HedgerowError
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.moments import Moments, discrepancy, gap
 from hedgerow.core.preprocess import Preprocess
@@ -260,6 +261,8 @@ class OnlineLearner(ABC):
                 self.damaged = f"{type(error).__name__}: {error}"
             else:
                 self._restore(before)
+            if isinstance(error, np.linalg.LinAlgError):
+                raise HedgerowError(f"the model's numbers allow no further step ({error})") from error
             raise
 
     def _restore(self, before: State) -> None:

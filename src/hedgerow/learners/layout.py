@@ -80,9 +80,12 @@ def _check(name: str, array: Array, spec: Spec, sizes: dict[str, int], dtypes: s
 
 FINITE = LARGEST[np.dtype(np.float64)] ** 2 * 2.0**20  # beyond, the next sum could be infinite
 
+SUM = LARGEST[np.dtype(np.float64)] * 2.0**53  # of rows that the estimator accepts
+MOST = 2.0**53  # labels: no stream is as long, and beyond it a count is no exact number
+
 COUNTERS = {
-    "seen": Spec((1,), WHOLE, 0),
-    "mistakes": Spec((1,), WHOLE, 0),
+    "seen": Spec((1,), WHOLE, 0, MOST),
+    "mistakes": Spec((1,), WHOLE, 0, MOST),
     "mixture_loss": Spec((1,), DOUBLE, 0),
 }
 
@@ -93,23 +96,24 @@ def common(steps: tuple[str, ...], experts: int) -> tuple[dict[str, Spec], dict[
 
     constants = {
         "source.count": Spec(("n", 1), low=0),
-        "source.total": Spec(("n", "m")),
+        "source.total": Spec(("n", "m"), low=-SUM, high=SUM),
         "source.class_counts": Spec(("n", "K0"), low=0),
-        "source.class_totals": Spec(("n", "K0", "m")),
+        "source.class_totals": Spec(("n", "K0", "m"), low=-SUM, high=SUM),
     }
     state = {
         "target.count": Spec((1,), low=0),
-        "target.total": Spec(("m",)),
+        "target.total": Spec(("m",), low=-SUM, high=SUM),
         "target.class_counts": Spec(("K",), low=0),
-        "target.class_totals": Spec(("K", "m")),
-        "expert_mistakes": Spec((experts,), WHOLE, 0),
+        "target.class_totals": Spec(("K", "m"), low=-SUM, high=SUM),
+        "expert_mistakes": Spec((experts,), WHOLE, 0, MOST),
         **COUNTERS,
     }
     for i, step in enumerate(steps):
         if step in DOMAIN_STEPS:
             side = constants if step == "scale" else state
             side[f"pre.{i}.n"] = Spec((1,), low=np.finfo(float).tiny)
-            side |= {f"pre.{i}.{name}": Spec(("m",)) for name in ("shift", "total", "squares")}
+            side |= {f"pre.{i}.{name}": Spec(("m",), low=-SUM, high=SUM) for name in ("shift", "total")}
+            side[f"pre.{i}.squares"] = Spec(("m",), low=0)
     return constants, state
 
 

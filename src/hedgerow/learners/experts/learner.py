@@ -181,7 +181,8 @@ class ExpertsLearner(OnlineLearner):
             return None
         if plan.gammas or isinstance(spaces, PrintedSpaces):
             return None
-        refresh = spaces.live(self.seen) if isinstance(spaces, MovingSpaces) else None
+        with uninterrupted():
+            refresh = spaces.live(self.seen) if isinstance(spaces, MovingSpaces) else None
         H = spaces.H if isinstance(spaces, MovingSpaces | FixedSpaces) else None
         self._live = LiveRow(
             self.state, self.target, mixer, head, self.W, self._space, self._online, plan.unit_projection, H, refresh
@@ -214,9 +215,10 @@ class ExpertsLearner(OnlineLearner):
     # -- arrays -------------------------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Afterwards A is up to date and no row is pending."""
-        self.spaces.flush()
-        self._live = None
+        """A is up to date, no row is pending."""
+        with uninterrupted():  # what was added to A must also be forgotten, or it would be added again
+            self.spaces.flush()
+            self._live = None
 
     def arrays(self) -> State:
         """A copy of the state; A and the target's moments as they are now."""

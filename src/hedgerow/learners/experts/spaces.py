@@ -183,6 +183,8 @@ class PrintedSpaces(FixedSpaces):
         assert self.A is not None
         for i, source in enumerate(self.sources):
             G = gap(source, self.target, rule.unseen, rule.kappa)
+            if not np.isfinite(rule.mu * np.square(G).sum()):  # of such numbers a decomposition may never end
+                raise np.linalg.LinAlgError("class means too far apart to be squared")
             self.A[:, i] = refreshed(self.A[:, i], G, rule.mu, rule.inverse)
 
 

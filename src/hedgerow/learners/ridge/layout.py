@@ -52,6 +52,8 @@ def layout(plan: RidgePlan) -> Layout:
         state[name] = Spec(shape, low=low)
 
     def consistent(arrays: Mapping[str, Array], sizes: Mapping[str, int]) -> str | None:
+        if not arrays["mix.members"].sum() > 0:
+            return "'mix.members' has nobody to believe"
         for i, settings in enumerate(plan.spaces):
             broken = _inconsistent(i, settings, plan, arrays, sizes)
             if broken:

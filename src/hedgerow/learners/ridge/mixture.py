@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hedgerow.core.arrays import Array
+from hedgerow.core.errors import HedgerowError
 
 TEMPERATURES = 5  # 2, 4, 8, 16, 32
 PRIOR_WEIGHT = 0.05  # of an expert that multiplies in the class frequencies, against 1 of one that does not
@@ -64,11 +65,16 @@ def run(state: dict[str, Array], F: Array, y: Array, known: int | None = None) -
     known = F.shape[2] if known is None else known
     shipped, by_head = np.empty((len(F), known)), np.empty((len(F), F.shape[1] + 1))
     parts = {name: state[f"mix.{name}"] for name in PARTS}
-    s = {name: a if a.flags.writeable else a.copy() for name, a in parts.items()}  # a read-only state only predicts
-    loss = mix_rows(
-        np.ascontiguousarray(F), y, known, TEMPERATURES, s["log_w"], s["loss"], s["counts"], s["a"], s["H"],
-        KEEP, FLOOR, MEMBERS, s["members"], s["pair"], SHARE, shipped, by_head,
-    )  # fmt: skip
+    s = {name: a if a.flags.writeable else a.copy() for name, a in parts.items()}  # one that is only read predicts
+    try:
+        loss = mix_rows(
+            np.ascontiguousarray(F), y, known, TEMPERATURES, s["log_w"], s["loss"], s["counts"], s["a"], s["H"],
+            KEEP, FLOOR, MEMBERS, s["members"], s["pair"], SHARE, shipped, by_head,
+        )  # fmt: skip
+    except ZeroDivisionError as error:
+        raise HedgerowError(
+            "scores so large that no expert is believed any more; scale the rows, or fit again"
+        ) from error
     return Mixed(shipped, by_head, loss)
 
 
