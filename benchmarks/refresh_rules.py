@@ -143,7 +143,7 @@ class Resolver:
 
     def refresh(self) -> None:
         learner, target, options = self.learner, self.target(), self.problem.options
-        A = learner.state["A"].copy()
+        A = learner.spaces.A.transpose(1, 0, 2).copy()
         for i, pencil in enumerate(self.problem.pencils):
             V = weighted_gaps(learner.source(i), target, self.weight)
             old = A[i].copy()
@@ -156,7 +156,8 @@ class Resolver:
             for e, expert in enumerate(learner.plan.experts):
                 if expert.space == i:
                     self.move(e, i, old, A[i])
-        learner.state["A"] = A
+        learner.spaces.A = np.ascontiguousarray(A.transpose(1, 0, 2))
+        learner.flush()
 
     def target(self) -> Moments:
         target = self.learner.target
@@ -177,7 +178,7 @@ class Resolver:
             rows = np.vstack([rows for rows, _ in self.seen]) if learns else self.problem.sources[i]
             y = np.concatenate([y for _, y in self.seen]) if learns else self.problem.codes[i]
             how = "last" if learns else "average"
-            learner.W[e] = train(learner.head, unit(rows @ A), y, learner.n_classes, how)
+            learner.W[e] = train(learner.plan.head, unit(rows @ A), y, learner.n_classes, how)
 
 
 def distance_to_dense(pencil: Pencil, V: Array, lam: float, A: Array) -> float:

@@ -78,7 +78,7 @@ def test_every_step_of_a_trial(golden, task, fitted, trial):
     log = golden["LOGS"][trial]
     np.testing.assert_array_equal(labels, log["y"])
     np.testing.assert_array_equal(trace.predictions + 1, log["pred"])
-    np.testing.assert_array_equal(trace.expert_predictions.T + 1, np.vstack([log["ps"], log["pt"]]))
+    np.testing.assert_array_equal(trace.votes.T + 1, np.vstack([log["ps"], log["pt"]]))
     np.testing.assert_allclose(trace.weights.T, np.vstack([log["u"], log["v"]]), atol=1e-10, rtol=0)
     np.testing.assert_allclose(trace.scores.T, log["F"], atol=1e-10, rtol=0)
     n = len(clf.source_names_)

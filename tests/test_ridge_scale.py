@@ -30,7 +30,7 @@ def run(P, M, Z, Y, noise, cuts):
     regression = Regression(P.copy(), M.copy(), 3)
     fits = []
     for begin, end in pairwise(cuts):
-        regression.open(end - begin)
+        regression.make_room(end - begin)
         fits.append(regression.run(Z[begin:end], Y[begin:end], noise[begin:end]))
         regression.close()
     regression.flush()

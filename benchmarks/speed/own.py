@@ -76,7 +76,7 @@ def live(task: str) -> Row:
     Every RELABEL labels the pool is labelled again; the next label finds no room, and those that wait are folded in.
     """
     clf, X, y = stream(task)
-    matrices = [array for name, array in clf.learner_.state.items() if name.endswith(".P")]
+    matrices = [regression.P for space in clf.learner_.spaces for regression in space.regressions]
     steps, passes, labellings, foldings, grown = [], [], [], [], []
     for t in range(LIVE_STEPS):
         began = time.perf_counter()

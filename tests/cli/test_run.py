@@ -38,7 +38,7 @@ def test_predictions_are_those_made_before_each_label(files: Path, model: Path, 
     assert "most trusted: " in done.stderr
     again = OnlineTransferClassifier.load(saved)
     for name, array in clf.learner_.arrays().items():
-        np.testing.assert_array_equal(again.learner_.state[name], array)
+        np.testing.assert_array_equal(again.learner_.arrays()[name], array)
 
 
 def test_json_lines_and_csv_say_the_same(files: Path, model: Path, hedgerow: Run, tmp_path: Path) -> None:

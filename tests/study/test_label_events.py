@@ -151,8 +151,9 @@ def test_without_trouble_play_is_predict_then_learn_exactly(digits, fitted, adap
     expected = one.predict_then_learn(X, y)
     found = [prediction for _, prediction in play(two, adaptor(events(zip(X, y, strict=True))))]
     np.testing.assert_array_equal(found, expected)
+    arrays = two.learner_.arrays()
     for name, array in one.learner_.arrays().items():
-        np.testing.assert_array_equal(array, two.learner_.state[name], err_msg=name)
+        np.testing.assert_array_equal(array, arrays[name], err_msg=name)
 
 
 def test_late_labels_by_hand_and_by_adaptor_are_the_same(digits, fitted):

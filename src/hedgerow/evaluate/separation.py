@@ -53,7 +53,7 @@ def separations(clf: OnlineTransferClassifier, sources: Sequence[Domain], target
         there = Moments.of(U, clf.info_[0 if shared else i].pseudo_labels if clf.info_ else None, K)
         before = gap(Moments.of(X, codes.of(np.asarray(source.y)), K), there)
         after = gap(learner.source(i), there)  # of the source as the aligner moved it
-        A = learner.state["A"][0 if shared else i] if "A" in learner.state and linear else None
+        A = learner.projection(i) if linear else None
         d = [discrepancy(a, g) / max(_variance(rows, a), 1e-300) for a, g in ((None, before), (A, after))]
         found.append(Separation(source.name, d[0], d[1] if linear else float("nan")))
     return found

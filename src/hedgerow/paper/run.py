@@ -82,7 +82,8 @@ def _row(unit: Unit, trial: int, prepared: Prepared, clf: OnlineTransferClassifi
 
 def _has_linear_map(clf: OnlineTransferClassifier) -> bool:
     """Whether there is an A whose objective can be followed; a kernel space has none, nor has a map of the source."""
-    return "A" in clf.learner_.state and not clf.learner_.plan.gammas
+    learner = clf.learner_
+    return bool(learner.n_sources) and learner.projection(0) is not None and not learner.plan.gammas
 
 
 def _true_gaps(clf: OnlineTransferClassifier, X: Array, y: Array) -> list[Array]:
@@ -95,5 +96,4 @@ def _true_gaps(clf: OnlineTransferClassifier, X: Array, y: Array) -> list[Array]
 
 def _distance(clf: OnlineTransferClassifier, gaps: list[Array]) -> float:
     """The aggregate MMD distance of the objective for A, averaged over the sources."""
-    A = clf.learner_.state["A"]
-    return float(np.mean([discrepancy(A[i if len(A) > 1 else 0], G) for i, G in enumerate(gaps)]))
+    return float(np.mean([discrepancy(clf.learner_.projection(i), G) for i, G in enumerate(gaps)]))

@@ -302,7 +302,7 @@ def _with_ridge(gram: Array, lam: float) -> Array:
     >>> _with_ridge(np.array([[1e20, 1e20], [1e20, 1e20]]), 1.0)[0].tolist()
     [1.000000000001e+20, 1e+20]
     """
-    least = RIDGE * gram.diagonal().max()
+    least = RIDGE * gram.diagonal().max(initial=0.0)
     if least > lam:
         gram.flat[:: len(gram) + 1] += least
     return gram
