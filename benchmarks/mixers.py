@@ -23,9 +23,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hedgerow import Domain, OnlineTransferClassifier
+from hedgerow import Domain
 from hedgerow.core.labels import Codes
 from hedgerow.experiment.alignment_cache import AlignmentCache
+from hedgerow.experiment.classifiers import classifier
 from hedgerow.experiment.preparation import order_of
 from hedgerow.methods import OWN_STEPS
 from hedgerow.paper.tasks import FAMILY_SETTINGS, find_tasks, prepare
@@ -84,7 +85,7 @@ def runs(method: str, case: Case, cache: AlignmentCache) -> Iterator[dict[str, A
     options = FAMILY_SETTINGS[case.family] | OPTIONS
     for label, chosen in MIXERS.items():
         horizon = len(case.lines[0]) if chosen.get("horizon") else None
-        clf = OnlineTransferClassifier(method, reading="general", **options | chosen | {"horizon": horizon})
+        clf = classifier(method, "general", **options | chosen | {"horizon": horizon})
         clf.fit_domains(case.sources, case.warmup, together=case.together, align=cache)
         for order, rows in enumerate(case.lines):
             model = copy.deepcopy(clf)

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from refresh_rules import INPUTS, arguments, lines, table
 
-from hedgerow import OnlineTransferClassifier
 from hedgerow.core.labels import Codes
 from hedgerow.experiment import results
 from hedgerow.experiment.alignment_cache import AlignmentCache
+from hedgerow.experiment.classifiers import classifier
 from hedgerow.experiment.preparation import order_of
 from hedgerow.paper.tasks import FAMILY_SETTINGS, find_tasks, prepare
 
@@ -68,7 +68,7 @@ def main() -> None:
             if not todo:
                 continue
             more = {**FAMILY_SETTINGS[task.family], **INPUTS[inp], "horizon": len(prepared.stream)}
-            clf = OnlineTransferClassifier(**(more | options))
+            clf = classifier(**{"reading": "general", **more, **options})
             clf.fit_domains(prepared.sources, prepared.warmup, together=prepared.together, align=cache)
             for trial in todo:
                 model, order = copy.deepcopy(clf), order_of(trial, len(prepared.stream))

@@ -34,7 +34,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.linalg
 
-from hedgerow import OnlineTransferClassifier
 from hedgerow.core.arrays import Array, dense
 from hedgerow.core.labels import Codes
 from hedgerow.core.linalg import diagonal_minus_low_rank
@@ -42,6 +41,7 @@ from hedgerow.core.moments import KAPPA, Moments
 from hedgerow.core.preprocess import Preprocess, unit
 from hedgerow.experiment import results
 from hedgerow.experiment.alignment_cache import AlignmentCache
+from hedgerow.experiment.classifiers import classifier
 from hedgerow.experiment.preparation import Prepared, order_of
 from hedgerow.heads import train
 from hedgerow.learners.experts.learner import Learner
@@ -113,7 +113,7 @@ class Problem(NamedTuple):
     def of(cls, task: str, seed: int, given: str, data_dir: str | None) -> Problem:
         prepared = prepare(TASKS[task], seed, "general", data_dir)
         options = {**FAMILY_SETTINGS[TASKS[task].family], **INPUTS[given], "horizon": len(prepared.stream)}
-        clf = OnlineTransferClassifier("pa", **options).fit_domains(prepared.sources, prepared.warmup)
+        clf = classifier("pa", "general", **options).fit_domains(prepared.sources, prepared.warmup)
         Xs, U = Preprocess(clf.learner_.plan.steps).start([s.X for s in prepared.sources], prepared.warmup.X)
         X, warmup = [dense(x) for x in Xs], dense(U)
         codes = [Codes(clf.classes_).of(np.asarray(s.y)) for s in prepared.sources]
@@ -193,7 +193,7 @@ def work(problem: Problem, rule: str, trial: int, cache: AlignmentCache) -> dict
     prepared = problem.prepared
     kind, *choice = rule.split(", ")
     more = {"unseen": choice[0]} if kind == "gaps" else {}
-    clf = OnlineTransferClassifier("oddm" if kind == "gaps" else "oddm-fixed", **problem.options, **more)
+    clf = classifier("oddm" if kind == "gaps" else "oddm-fixed", "general", **problem.options, **more)
     clf.fit_domains(prepared.sources, prepared.warmup, together=prepared.together, align=cache)
     order = order_of(trial, len(prepared.stream))
     X, y = prepared.stream.X[order], Codes(clf.classes_).of(np.asarray(prepared.stream.y)[order])

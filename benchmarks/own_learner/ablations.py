@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow import METHODS, OnlineTransferClassifier, Recipe
-from hedgerow.learners.ridge import class_targets as codes
-from hedgerow.learners.ridge import learner, mixture
+from hedgerow import METHODS, OnlineTransferClassifier
+from hedgerow.learners.ridge import build, class_targets, mixture
+from hedgerow.learners.ridge.recipe import RidgeRecipe
 from hedgerow.methods import OWN_STEPS
 
-FULL = METHODS["hedgerow"].ridge
+FULL = METHODS["hedgerow"].spaces
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ MIN_MAX = ("row-minmax", "unit", "centre", "unit")
 ABLATIONS = {f"without {name}": Ablation(spaces=tuple(s for s in FULL if s != name)) for name in FULL} | {
     "without the pool": Ablation(settings={"pool": 0.0}),
     "without balanced labels of the pool": Ablation(settings={"balanced": False}),
-    "without class codes": Ablation(settings={"class_codes": False}),
-    "without heads of single sources": Ablation({(codes, "EPSILON"): 1.0}, NO_PCA),  # all alike
+    "without class targets": Ablation(settings={"class_targets": False}),
+    "without heads of single sources": Ablation({(class_targets, "EPSILON"): 1.0}, NO_PCA),  # all alike
     "without deviation (tau = 0)": Ablation(settings={"tau": 0.0}),
     "without stacks": Ablation({(mixture, "MEMBERS"): np.array([0.5, 0.5, 0.0, 0.0])}),
     "without qbar in the end (stacks only)": Ablation({(mixture, "MEMBERS"): np.array([0.0, 0.0, 0.5, 0.5])}),
@@ -60,11 +60,9 @@ def without(label: str) -> Iterator[OnlineTransferClassifier]:
     chosen = ABLATIONS[label]
     name = f"hedgerow {label}"
     if name not in METHODS:
-        METHODS.register(
-            name, Recipe(name, "several", "", "", "sources", "bayes", ridge=chosen.spaces, steps=OWN_STEPS)
-        )
-    changed = {n: replace(s, **chosen.settings) for n, s in learner.SPACES.items()}
-    constants = {**chosen.constants, (learner, "SPACES"): changed}
+        METHODS.register(name, RidgeRecipe(name, chosen.spaces, steps=OWN_STEPS))
+    changed = {n: replace(s, **chosen.settings) for n, s in build.SPACES.items()}
+    constants = {**chosen.constants, (build, "SPACES"): changed}
     before = {(module, key): getattr(module, key) for module, key in constants}
     for (module, key), value in constants.items():
         setattr(module, key, value)

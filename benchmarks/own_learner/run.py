@@ -30,6 +30,7 @@ from hedgerow.core.labels import Codes
 from hedgerow.data import load
 from hedgerow.experiment import results
 from hedgerow.experiment.alignment_cache import AlignmentCache
+from hedgerow.experiment.classifiers import classifier
 from hedgerow.experiment.preparation import order_of
 from hedgerow.methods import OWN_STEPS
 from hedgerow.paper.tasks import FAMILY_SETTINGS, TASKS, Task, find_tasks, prepare
@@ -67,7 +68,7 @@ def configuration(label: str, family: str, length: int) -> Iterator[OnlineTransf
             yield clf
     elif label in BASELINES:
         options = {"preprocess": OWN_STEPS, "horizon": length, **FAMILY_SETTINGS.get(family, {}), **BASELINES[label]}
-        yield OnlineTransferClassifier(label.split(",")[0], reading="general", **options)
+        yield classifier(label.split(",")[0], "general", **options)
     else:
         yield OnlineTransferClassifier(label)
 

@@ -126,9 +126,9 @@ def domains(size: Size, rows: int, warmup: int, seed: int = 0, dtype: Any = np.f
 
 def fitted(size: Size, rows: int = 400, warmup: int = 200, **options: Any) -> tuple[Any, Any, Any]:
     """ODDM (or `method=`) after one round of its offline stage on such a task, and the stream's rows and labels."""
-    from hedgerow import OnlineTransferClassifier
+    from hedgerow.experiment.classifiers import classifier
 
     sources, unlabelled, stream = domains(size, rows, warmup)
     given = {"method": "oddm", "reading": "general", "dim": size.d, "rounds": 1, "refresh_every": size.every} | options
-    clf = OnlineTransferClassifier(preprocess="unit", classes=np.arange(size.K), **given)
+    clf = classifier(preprocess="unit", classes=np.arange(size.K), **given)
     return clf.fit_domains(sources, unlabelled), stream.X, np.asarray(stream.y)

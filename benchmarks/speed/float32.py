@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from hedgerow.experiment.classifiers import classifier
 from speed import OFFICE, PIE, Row, Size, row, side_by_side
 from speed.replay import start
 
@@ -43,7 +44,6 @@ def ratio(size: Size) -> Row:
 
 def mistakes(data_dir: str) -> Row:
     """The largest difference of the mistake rates in points, each task's over the same orders."""
-    from hedgerow import OnlineTransferClassifier
     from hedgerow.experiment.preparation import order_of
     from hedgerow.paper.tasks import TASKS, prepare, settings
 
@@ -52,7 +52,7 @@ def mistakes(data_dir: str) -> Row:
         prepared = prepare(task, 0, "general", data_dir)
         rates = []
         for dtype in ("float64", "float32"):
-            clf = OnlineTransferClassifier("oddm", dtype=dtype, **settings(task, "general", "oddm"))
+            clf = classifier("oddm", "general", dtype=dtype, **settings(task, "general", "oddm"))
             clf.fit_domains(prepared.sources, prepared.warmup, together=prepared.together)
             wrong = 0
             for trial in range(ORDERS):

@@ -87,11 +87,11 @@ def traffic(size: Size, block: int) -> float:
 
 def start(size: Size, dtype: Any = np.float64) -> tuple[Any, Any, Any]:
     """ODDM after its offline stage, as the authors run it; the stream."""
-    from hedgerow import OnlineTransferClassifier
+    from hedgerow.experiment.classifiers import classifier
 
     sources, warmup, stream = domains(size, rows=max(400, 8 * size.K), warmup=200, dtype=dtype)
-    clf = OnlineTransferClassifier(
-        "oddm", reading="authors", preprocess=(), dim=size.d, rounds=1, refresh_every=size.every, horizon=size.stream,
+    clf = classifier(
+        "oddm", "authors", preprocess=(), dim=size.d, rounds=1, refresh_every=size.every, horizon=size.stream,
         classes=np.arange(size.K),
     )  # fmt: skip
     return clf.fit_domains(sources, warmup), np.ascontiguousarray(stream.X), np.asarray(stream.y)

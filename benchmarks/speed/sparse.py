@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from hedgerow import Domain, OnlineTransferClassifier
+from hedgerow.experiment.classifiers import classifier
 from speed import Row, row, slope
 
 NONZEROS, SOURCES, DIM, CLASSES = 100, 3, 100, 10
@@ -83,9 +84,7 @@ def fitted(m: int, nonzeros: int) -> Model:
     sources = [Domain(f"source {i}", *texts(rng, ROWS, m, nonzeros, i)) for i in range(SOURCES)]
     warmup = Domain("warm-up", texts(rng, WARMUP, m, nonzeros, SOURCES)[0], None)
     X, y = texts(rng, STREAM, m, nonzeros, SOURCES)
-    clf = OnlineTransferClassifier(
-        "oddm", reading="general", preprocess="unit", dim=DIM, refresh_every=EVERY, classes=np.arange(CLASSES)
-    )
+    clf = classifier("oddm", "general", preprocess="unit", dim=DIM, refresh_every=EVERY, classes=np.arange(CLASSES))
     began = time.perf_counter()
     clf.fit_domains(sources, warmup)
     seconds = time.perf_counter() - began

@@ -12,8 +12,8 @@ from typing import Any
 import naive
 import numpy as np
 
-from hedgerow import OnlineTransferClassifier
 from hedgerow.core.preprocess import row_minmax
+from hedgerow.experiment.classifiers import classifier
 from hedgerow.paper.tasks import FAMILY_SETTINGS, TASKS, prepare
 from speed import Row, row, seconds_of
 
@@ -54,7 +54,7 @@ def naive_parts(family: str, name: str) -> dict[str, Any]:
     codes = np.unique(source.y, return_inverse=True)[1]
     X, target = row_minmax(source.X), row_minmax(prepared.warmup.X)
     one_round = seconds_of(lambda: naive.jda(X, codes, target, 100, given["lam"], 1))
-    clf = OnlineTransferClassifier("oddm", reading="table", rounds=1, horizon=len(prepared.stream), **given)
+    clf = classifier("oddm", "table", rounds=1, horizon=len(prepared.stream), **given)
     clf.fit_domains(prepared.sources, prepared.warmup)
     few = 2 * given["refresh_every"]
     rows = naive.unit_rows(row_minmax(prepared.stream.X[:few]))

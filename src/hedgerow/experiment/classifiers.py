@@ -1,8 +1,8 @@
 """The one place where experiments make a classifier from a method, a reading of the paper and options.
 
 An experiment's options are names and plain values, so that a row of results can hold them: those of the classifier,
-the answers of a reading, and `loss` and `eta` of HomOTL-I's mixer. They are set for all methods of an experiment; each
-method gets those that it reads.
+the answers of a reading, `rounds` of JDA, and `loss` and `eta` of HomOTL-I's mixer. They are set for all methods of an
+experiment; each method gets those that it reads.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
+from hedgerow.align import JDA
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.learners.method import CHOICES, Options
 from hedgerow.learners.readings import Reading, reading_of
@@ -30,12 +31,23 @@ def classifier(method: str, reading: str, **options: Any) -> OnlineTransferClass
     mixer = {name: options[name] for name in LOSS_BASED if name in options}
     if mixer:
         given["mixer"] = LossBased(**mixer, combination=given.pop("combine", None) or "simplex")
+    if "rounds" in given:
+        given["aligner"] = _jda(method, reading, given)
     read = options_read(method, given)
     answers = {name: given.pop(name) for name in READING_OPTIONS & given.keys() - {"preprocess"}}
     answers = {name: value for name, value in answers.items() if name in read}
     given = {name: value for name, value in given.items() if name not in CHOICES or name in read}
     chosen = reading_of(reading, method, **answers)
     return OnlineTransferClassifier(method, reading=chosen if chosen.changes() else reading, **given)
+
+
+def _jda(method: str, reading: str, given: dict[str, Any]) -> JDA:
+    """JDA with so many rounds; dim, lam and eigenvectors, which it would get by name, go with it."""
+    answers = reading_answers(method, reading, given)
+    for name in ("lam", "eigenvectors"):
+        given.pop(name, None)
+    options = {name: given.pop(name) for name in ("dim", "rounds") if name in given}
+    return JDA(**options, lam=answers["lam"], eigenvectors=answers["eigenvectors"])
 
 
 def options_read(method: str, options: dict[str, Any]) -> frozenset[str]:
