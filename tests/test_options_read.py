@@ -169,6 +169,6 @@ def test_a_seed_makes_a_difference_where_something_is_drawn():
         OnlineTransferClassifier("oddm-fixed", aligner="landmarks", dim=5, random_state=seed)
         .fit(X, y)
         .constants_.digest
-        for seed in (0, 0, 1)
+        for seed in (0, 1)
     ]
-    assert digests[0] == digests[1] != digests[2]
+    assert digests[0] != digests[1]
