@@ -139,6 +139,45 @@ def test_our_own_steps_leave_the_setting_alone(method, mine):
     assert threads() == mine
 
 
+def test_what_comes_before_a_step_has_one_thread_too(monkeypatch):
+    """Threads that a product has woken stay busy for milliseconds, in which the step after it waits for a core."""
+    from hedgerow.estimator import input_rows
+    from hedgerow.learners.experts import spaces
+
+    class Watched(spaces.BlockRefresh):
+        def __init__(self, *args, **kwargs):
+            look()
+            super().__init__(*args, **kwargs)
+
+        def flush(self):
+            look()
+            super().flush()
+
+        def projections(self):
+            look()
+            return super().projections()
+
+    def watched_check(*args, check=input_rows.check_finite):
+        look()
+        check(*args)
+
+    task = make_task(0, stream=60)
+    clf = fitted(task, "oddm", refresh_every=10)
+    monkeypatch.setattr(spaces, "BlockRefresh", Watched)
+    monkeypatch.setattr(input_rows, "check_finite", watched_check)
+    for use in (
+        lambda: clf.predict_one(task.X[0]),
+        lambda: clf.predict_then_learn(task.X[:25], task.y[:25]),
+        lambda: clf.predict(task.X),
+        lambda: clf.discrepancy_,
+        lambda: clf.to_bytes(),
+    ):
+        SEEN.clear()
+        use()
+        assert SEEN
+        assert set.union(*SEEN) == {1}
+
+
 def test_nested_and_entered_by_many(mine):
     def enter() -> None:
         for _ in range(200):

@@ -88,10 +88,13 @@ def traffic(size: Size, block: int) -> float:
 def start(size: Size, dtype: Any = np.float64) -> tuple[Any, Any, Any]:
     """ODDM after its offline stage, as the authors run it; the stream."""
     from hedgerow import OnlineTransferClassifier
+    from hedgerow.align import JDA
+    from hedgerow.methods import reading_of
 
     sources, warmup, stream = domains(size, rows=max(400, 8 * size.K), warmup=200, dtype=dtype)
+    reading = reading_of("authors", refresh_every=size.every)
+    aligner = JDA(dim=size.d, rounds=1, lam=reading.lam, eigenvectors=reading.eigenvectors)
     clf = OnlineTransferClassifier(
-        "oddm", reading="authors", preprocess=(), dim=size.d, rounds=1, refresh_every=size.every, horizon=size.stream,
-        classes=np.arange(size.K),
-    )  # fmt: skip
+        "oddm", reading=reading, preprocess=(), aligner=aligner, horizon=size.stream, classes=np.arange(size.K)
+    )
     return clf.fit_domains(sources, warmup), np.ascontiguousarray(stream.X), np.asarray(stream.y)

@@ -20,7 +20,7 @@ from speed import OFFICE, Row, domains, row, seconds_of
 from speed.replay import start
 
 THREADS = None  # as they are
-REPEATS = 15
+REPEATS = 21
 ROWS = 100
 BUSY = "while True: pass"
 
@@ -36,14 +36,14 @@ def measure() -> Iterator[Row]:
         for what, work in works.items():
             for load in (0, 2):
                 with _busy(load):
-                    ours, outside = _side_by_side(clf, work)
+                    ours, outside, ratio = _side_by_side(clf, work)
                 limit = 1.01 if not load else 1.1
                 yield row(
                     f"{what}, {name}, {OFFICE.name} size, default threads over one, {load} busy loops beside",
                     f"<= {limit} x" if not load else "reported",
                     [("ratio", "<=", limit)] if not load else [],
                     {"default": ours / ROWS, "one set outside": outside / ROWS},
-                    ratio=ours / outside,
+                    ratio=ratio,
                     cores=os.cpu_count(),
                 )
 
@@ -61,17 +61,18 @@ def _live(clf: Any, X: Any, y: Any) -> None:
         clf.learn_one(x, label)
 
 
-def _side_by_side(clf: Any, work: Any) -> tuple[float, float]:
-    """Medians, each pair of runs on copies of one model, in turns that change places."""
-    times: dict[bool, list[float]] = {True: [], False: []}
+def _side_by_side(clf: Any, work: Any) -> tuple[float, float, float]:
+    """Medians of both, and of the ratio of two runs one after the other, which change places."""
+    times: list[tuple[float, float]] = []
     for turn in range(REPEATS + 1):
+        took = {}
         for outside in (True, False) if turn % 2 else (False, True):
             model = copy.deepcopy(clf)
             with threadpool_limits(1 if outside else None, user_api="blas"):
-                took = seconds_of(lambda model=model: work(model))
-            if turn:
-                times[outside].append(took)
-    return median(times[False]), median(times[True])
+                took[outside] = seconds_of(lambda model=model: work(model))
+        times.append((took[False], took[True]))
+    ours, outside_ = zip(*times[1:], strict=True)
+    return median(ours), median(outside_), median(a / b for a, b in times[1:])
 
 
 @contextmanager

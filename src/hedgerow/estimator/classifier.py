@@ -437,7 +437,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     @property
     def discrepancy_(self) -> Array:
         """How far apart each source and the target are, in its space: sum_k |A^T g_k|^2 over the classes both have."""
-        with self._fitted:
+        with self._fitted, one_blas_thread:
             return self.learner_.discrepancies()
 
     @property
@@ -547,7 +547,8 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     # -- the door -----------------------------------------------------------------------------------------------
 
     def _matrix(self, X: Matrix, reset: bool) -> Matrix:
-        return rows.matrix(self, X, reset, door.given_dtype(self.dtype) if reset else self.learner_.dtype)
+        with one_blas_thread:  # it looks for NaN by a product, whose threads would still be busy in the step after it
+            return rows.matrix(self, X, reset, door.given_dtype(self.dtype) if reset else self.learner_.dtype)
 
     def _row(self, x: Any) -> Matrix:
         """One instance, a 1-d array or a sparse 1 x m matrix, checked without scikit-learn's overhead."""
