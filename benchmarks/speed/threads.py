@@ -68,7 +68,7 @@ def _side_by_side(clf: Any, work: Any) -> tuple[float, float, float]:
         took = {}
         for outside in (True, False) if turn % 2 else (False, True):
             model = copy.deepcopy(clf)
-            with threadpool_limits(1 if outside else None, user_api="blas"):
+            with threadpool_limits(1 if outside else os.cpu_count(), user_api="blas"):
                 took[outside] = seconds_of(lambda model=model: work(model))
         times.append((took[False], took[True]))
     ours, outside_ = zip(*times[1:], strict=True)
