@@ -53,13 +53,13 @@ class NaiveSpace:
     """One space: its regression, the pool's copy of it, and what fades."""
 
     def __init__(self, space: Space) -> None:
-        a = space.arrays
-        self.space, self.codes, self.root = space, a["codes"], space.map.A
-        self.pairs, self.start = [(a["P"].copy(), a["M"].copy())], (a.get("P0"), a.get("M0"))
-        if "U" in a:
-            self.pairs.append((a["pool.P"].copy(), a["pool.M"].copy()))
-            self.U, self.labels, self.counts = a["U"], a["labels"], a.get("counts")
-            self.bias = a.get("bias", np.zeros(()))
+        self.space, self.targets, self.root = space, space.targets, space.map.A
+        self.pairs = [(each.P.copy(), each.M.copy()) for each in space.regressions]
+        self.start = space.constants["prior.P"], space.constants["prior.M"]
+        if space.pooled is not None:
+            self.U, self.labels, self.counts, self.bias = space.U, space.labels, None, np.zeros(())
+            if space.settings.balanced:
+                self.counts, self.bias = np.stack([space.source_counts, space.counts]), space.bias
         if space.map.landmarks is not None and self.root is None:
             self.back_to_its_definition(space.map.landmarks)
 
@@ -92,7 +92,7 @@ class NaiveSpace:
         for i, (P, M) in enumerate(self.pairs):
             Pz = P @ z
             k = Pz / (1.0 + z @ Pz)
-            self.pairs[i] = P - np.outer(k, Pz), M + np.outer(k, self.codes[y] - z @ M)
+            self.pairs[i] = P - np.outer(k, Pz), M + np.outer(k, self.targets[y] - z @ M)
         if len(self.pairs) > 1 and self.counts is not None:
             self.counts = self.counts + np.outer([0, 1], np.eye(self.counts.shape[1])[y])
 

@@ -10,6 +10,8 @@ import numpy as np
 
 from hedgerow import Recipe, register_aligner, register_method
 from hedgerow.align import Alignment, Info, Projection
+from hedgerow.checks import check_aligner
+from hedgerow.core.arrays import dense
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,7 @@ class PCA:
     dim: int = 100
 
     def fit(self, source: np.ndarray, codes: np.ndarray, target: np.ndarray) -> Alignment:
-        rows = np.vstack([source, target])
+        rows = np.vstack([dense(source), dense(target)])  # they may be sparse, and there may be no target rows
         _, values, axes = np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)
         kept = int(min(self.dim, (values > 1e-10 * values[0]).sum()))
         return Alignment(Projection(axes[:kept].T), Info(rank=kept))
@@ -30,6 +32,8 @@ register_method("pca", Recipe("PCA", "per-source", aligner="pca", frozen="each",
 
 if __name__ == "__main__":
     from hedgerow import OnlineTransferClassifier, load, split
+
+    check_aligner(PCA(dim=3))  # the laws that every aligner obeys
 
     domains = load("digits")
     warmup, stream = split(domains["thin"], seed=0)  # shuffles; seed=None keeps an order in time

@@ -135,7 +135,7 @@ def test_landmarks_are_drawn_from_the_target_and_from_every_source_alike():
 def test_the_seed_chooses_the_landmarks():
     task = make_task(3, rows=60)
     a, b, c = (
-        fitted(task, "oddm-fixed", aligner="landmarks", random_state=seed).learner_.state["A"] for seed in (0, 0, 5)
+        fitted(task, "oddm-fixed", aligner="landmarks", random_state=seed).learner_.constants["A"] for seed in (0, 0, 5)
     )
     # all rows fit into the default count: by name only their order is drawn
     np.testing.assert_array_equal(a, b)

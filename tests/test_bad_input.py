@@ -13,6 +13,7 @@ from hedgerow.core.arrays import LARGEST
 from hedgerow.core.domains import pool
 from hedgerow.core.errors import HedgerowError, InputError, MissingExtra, require
 from hedgerow.heads import make_head
+from hedgerow.learners.readings import Reading, reading_of
 from hedgerow.methods import METHODS as REGISTERED
 from hedgerow.mix import Hedge, LossBased
 
@@ -373,41 +374,65 @@ OPTIONS = [
     ({"head": "pa11"}, "unknown head 'pa11'; did you mean 'pa1'"),
     ({"mixer": "hegde"}, "unknown mixer 'hegde'; did you mean 'hedge'"),
     ({"mixer": "single"}, "cannot combine 4 experts"),
-    ({"mixer": "loss", "loss": "projections"}, "did you mean 'projection'"),
+    ({"mixer": 3}, "mixer=3: give the name of a mixer"),
+    ({"head": 3}, "head=3: give the name of a head"),
     ({"preprocess": "zscores"}, "did you mean 'zscore'"),
-    ({"unseen": "shrunk"}, "value of unseen 'shrunk'; did you mean 'shrink'"),
-    ({"eigenvectors": "units"}, "did you mean 'unit'"),
-    ({"source_pass": "averaged"}, "did you mean 'average'"),
-    ({"combine": "votes"}, "did you mean 'vote'"),
-    ({"combine": "simplex"}, "unknown combine 'simplex'"),
-    ({"tau": "printd"}, "did you mean 'printed'"),
-    ({"target_mean": "warm-up"}, "did you mean 'warmup'"),
-    ({"projected": "plane"}, "did you mean 'plain'"),
-    ({"inverse": "pinvs"}, "did you mean 'pinv'"),
-    ({"guarantee": "prooved"}, "did you mean 'proved'"),
-    ({"beta_rule": "ln 3n"}, "did you mean 'ln 2n'"),
+    ({"reading": Reading(combine="simplex")}, "unknown combine 'simplex'"),
     ({"dim": 0}, "dim=0: must be a whole number, at least 1"),
     ({"dim": 2.5}, "dim=2.5"),
     ({"dim": "ten"}, "dim='ten': must be a finite number"),
-    ({"dim": None}, "dim=None"),
     ({"dim": True}, "dim=True"),
-    ({"rounds": 0}, "rounds=0"),
-    ({"lam": 0}, "lam=0: the ridge"),
-    ({"lam": -1}, "lam=-1"),
-    ({"lam": float("nan")}, "lam=nan"),
+    ({"aligner": JDA(rounds=0)}, "rounds=0"),
     ({"C": 0}, "C=0: the aggressiveness"),
     ({"C": "x"}, "C='x'"),
     ({"mu": -1}, "mu=-1: .*cannot be negative"),
-    ({"refresh_every": 0}, "refresh_every=0: must be a whole number"),
-    ({"refresh_every": 1.5}, "refresh_every=1.5"),
     ({"beta": 1.0}, "beta=1.0: the discount must be between 0 and 1"),
     ({"beta": 0}, "beta=0"),
     ({"beta": "half"}, "beta='half'"),
     ({"horizon": 0}, "horizon=0: .*must be positive"),
     ({"horizon": float("inf")}, "horizon=inf"),
     ({"dtype": "float16"}, "dtype='float16': use 'float32'"),
-    ({"eta": -1, "mixer": "loss"}, "eta=-1"),
+    ({"rank": 3}, "rank=3: method 'oddm' does not read it.*methods that do: hedgerow, hedgerow-linear"),
+    ({"beta": 0.5, "horizon": 10}, "give one"),
+    ({"reading": Reading(split_rule="fixed")}, "a classifier does not split"),
+    ({"reading": Reading(preprocess=("unit",)), "preprocess": "zscore"}, "give one of them"),
 ]
+
+
+ANSWERS = [
+    ({"unseen": "shrunk"}, "value of unseen 'shrunk'; did you mean 'shrink'"),
+    ({"eigenvectors": "units"}, "did you mean 'unit'"),
+    ({"source_pass": "averaged"}, "did you mean 'average'"),
+    ({"combine": "votes"}, "did you mean 'vote'"),
+    ({"tau": "printd"}, "did you mean 'printed'"),
+    ({"target_mean": "warm-up"}, "did you mean 'warmup'"),
+    ({"projected": "plane"}, "did you mean 'plain'"),
+    ({"inverse": "pinvs"}, "did you mean 'pinv'"),
+    ({"guarantee": "prooved"}, "did you mean 'proved'"),
+    ({"beta_rule": "ln 3n"}, "did you mean 'ln 2n'"),
+    ({"lam": 0}, "lam=0: the ridge"),
+    ({"lam": -1}, "lam=-1"),
+    ({"lam": float("nan")}, "lam=nan"),
+    ({"refresh_every": 0}, "refresh_every=0: must be a whole number"),
+    ({"refresh_every": 1.5}, "refresh_every=1.5"),
+]
+
+
+@pytest.mark.parametrize(("answers", "words"), ANSWERS, ids=lambda o: str(o) if isinstance(o, dict) else "")
+def test_answers_that_no_reading_has(answers, words):
+    with pytest.raises(InputError, match=words):
+        reading_of("authors", **answers)
+
+
+def test_an_answer_to_no_question():
+    with pytest.raises(InputError, match="unknown answer of a reading 'lambda'"):
+        reading_of("authors", **{"lambda": 1.0})
+
+
+@pytest.mark.parametrize("part", [lambda: LossBased(loss="projections"), lambda: LossBased(eta=-1)])
+def test_parts_check_themselves(part):
+    with pytest.raises(InputError, match=r"projection|eta=-1"):
+        part()
 
 
 @pytest.mark.parametrize(("options", "words"), OPTIONS, ids=lambda o: str(o) if isinstance(o, dict) else "")

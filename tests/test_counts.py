@@ -13,10 +13,12 @@ import numpy as np
 import pytest
 import scipy.linalg
 import scipy.sparse as sp
+from laws import classifier
 
-from hedgerow import Domain, OnlineTransferClassifier
-from hedgerow.align import JDA, moving
+from hedgerow import Domain
+from hedgerow.align import JDA
 from hedgerow.kernels import live, rows
+from hedgerow.learners.experts import block_refresh as moving
 from hedgerow.learners.ridge import regression, space
 
 M, K, D, N_SOURCES = 400, 6, 8, 2  # features, classes, dimension, sources
@@ -47,8 +49,8 @@ def made(method="oddm", stream=700, **options):
         return Domain(name, centres[codes] + rng.normal(size=(rows, M)) / 20, codes)
 
     sources = [domain(f"source {i}", 60) for i in range(N_SOURCES)]
-    given = {"preprocess": (), "dim": D, "rounds": 2} if method == "oddm" else {}
-    clf = OnlineTransferClassifier(method, **given, **options).fit_domains(sources, domain("warm-up", 40))
+    given = {"preprocess": (), "aligner": JDA(dim=D, rounds=2)} if method == "oddm" else {}
+    clf = classifier(method, **given, **options).fit_domains(sources, domain("warm-up", 40))
     target = domain("target", stream)
     return clf, target.X, np.asarray(target.y)
 
@@ -212,9 +214,9 @@ def test_jda_of_sparse_rows_holds_its_directions_and_little_more(eigenproblems):
 def test_our_learner_reads_and_writes_each_P_once_a_block_of_four_labellings(monkeypatch):
     clf, X, y = made("hedgerow", stream=400)
     learner = clf.learner_
-    matrices = [array for name, array in learner.state.items() if name.endswith(".P")]
-    fading = next(each.alone.P for each in learner.spaces if each.settings.keep < 1)
     learner.run(X[:200], y[:200])
+    matrices = [each.P for one in learner.spaces for each in one.regressions]
+    fading = next(each.alone.P for each in learner.spaces if each.settings.keep < 1)
     reads = [logged(monkeypatch, module, "symmetric_product") for module in (regression, space)]
     writes = logged(monkeypatch, regression, "subtract_gram")
     learner.run(X[200:400], y[200:400])

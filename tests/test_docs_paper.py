@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 from laws import fitted, make_task, projections
 
-from hedgerow import OnlineTransferClassifier, load
-from hedgerow.align import refreshed
-from hedgerow.learners.readings import READINGS, as_table, resolve
+from hedgerow import OnlineTransferClassifier, Reading, load, reading_of
+from hedgerow.align import JDA, refreshed
+from hedgerow.learners.readings import NAMES, as_table
+from hedgerow.mix import LossBased
 from hedgerow.paper import published
 from hedgerow.paper.options import PARTS
 
@@ -48,6 +49,8 @@ def cells(page: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
+GROUPS = {f"hedgerow.{kind}s" for kind in ("aligner", "head", "mixer")}  # of entry points; `hedgerow.methods` is both
+
 # -- names ------------------------------------------------------------------------------------------------------
 
 
@@ -68,8 +71,10 @@ def resolved(name: str) -> Any:
     raise LookupError(name)
 
 
-DOTTED = sorted({span for _, span in CODE if re.fullmatch(r"hedgerow(\.\w+)+", span)})
-CALLS = sorted({span for _, span in CODE if span.startswith("OnlineTransferClassifier(")})
+EVERY = [path.read_text(encoding="utf-8") for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"))]
+DOTTED = sorted({span for text in EVERY for span in re.findall(r"`(hedgerow(?:\.\w+)+)`", text)} - GROUPS)
+CALLABLE = {call.__name__: call for call in (OnlineTransferClassifier, Reading, reading_of, LossBased, JDA)}
+CALLS = sorted({span for _, span in CODE if span.split("(")[0] in CALLABLE and span.endswith(")")})
 COMMANDS = sorted({span for _, span in CODE if re.match(r"hedgerow [a-z]", span)})
 TESTS = sorted({span for _, span in CODE if span.startswith("tests/")})
 
@@ -87,15 +92,22 @@ def test_every_dotted_name_exists(name):
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_every_option_exists_and_takes_the_value(call):
+def test_every_call_is_one_that_can_be_made(call):
+    """As it is printed; "..." stands for any value of an option that exists."""
     node = ast.parse(call, mode="eval").body
     assert isinstance(node, ast.Call)
-    assert not node.args
-    options = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in node.keywords}
-    assert options.keys() <= inspect.signature(OnlineTransferClassifier).parameters.keys()
-    given = {name: value for name, value in options.items() if value is not ...}
+    assert isinstance(node.func, ast.Name)
+    known = inspect.signature(CALLABLE[node.func.id]).parameters
+    for keyword in [keyword for keyword in node.keywords if ast.unparse(keyword.value) == "..."]:
+        assert keyword.arg in known
+        node.keywords.remove(keyword)
+    made = eval(ast.unparse(node), dict(CALLABLE))
+    if isinstance(made, Reading):
+        made = OnlineTransferClassifier("oddm", reading=made)
+    elif isinstance(made, LossBased):
+        made = OnlineTransferClassifier("homotl-1", mixer=made)
     task = make_task(0, stream=5)
-    fitted(task, given.pop("method", "oddm"), **given).predict_then_learn(task.X, task.y)
+    made.fit_domains(task.sources, task.warmup).predict_then_learn(task.X, task.y)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -121,8 +133,8 @@ def test_every_part_of_the_report_is_mentioned():
 
 @pytest.mark.parametrize("test", TESTS)
 def test_every_test_that_is_named_as_evidence_exists(test):
-    file, name = test.split("::")
-    assert re.search(rf"^def {name}\(", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)
+    file, _, name = test.partition("::")
+    assert re.search(rf"^def {name or 'test_.*'}\(", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)
 
 
 # -- the whole paper --------------------------------------------------------------------------------------------
@@ -139,6 +151,21 @@ def test_every_equation_line_table_and_figure_is_mapped_once():
         assert re.search(r"`(hedgerow[. ]|OnlineTransferClassifier\()", rows[name][2]), f"{name} is mapped to nothing"
 
 
+@pytest.mark.parametrize("number", range(1, 18))
+def test_every_equation_is_marked_in_the_source(number):
+    """By its number, in the file that docs/paper.md maps it to."""
+    row = next(row for row in cells("paper.md") if row[0] == f"Eq. {number}")
+    named = re.findall(r"`(hedgerow\.[\w.]+)`", " ".join(row[2:4]))
+    files = {inspect.getsourcefile(python_of(resolved(name))) for name in named}
+    texts = [Path(file).read_text(encoding="utf-8") for file in files if file]
+    assert any(re.search(rf"Eq\. (\d+(, | and | to ))*{number}\b", text) for text in texts), files
+
+
+def python_of(found: Any) -> Any:
+    """The function that a compiled loop or a property was made of."""
+    return getattr(found, "py_func", getattr(found, "fget", found))
+
+
 def test_equations_and_lines_stand_in_the_papers_order():
     firsts = [row[0] for row in cells("paper.md")]
     for wanted in (EQUATIONS, LINES, TABLES, FIGURES):
@@ -153,9 +180,9 @@ def test_the_twelve_readings_are_those_of_the_code():
         for name, shown in zip(("paper", "authors", "table", "general"), row[2:], strict=True):
             value = table[row[1].strip("`")][name]
             assert shown == ("+".join(value) if isinstance(value, tuple) else str(value)), (row[1], name)
-    assert set(READINGS) == {"paper", "authors", "table", "general"}
-    assert resolve("table", "pa").preprocess == ("row-minmax",)
-    assert resolve("table", "pa").source_pass == "average"
+    assert set(NAMES) == {"paper", "authors", "table", "general"}
+    assert reading_of("table", "pa").preprocess == ("row-minmax",)
+    assert reading_of("table", "pa").source_pass == "average"
 
 
 # -- facts that the page states ---------------------------------------------------------------------------------

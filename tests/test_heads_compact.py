@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
-from laws import law, make_task, seeds
+from laws import classifier, law, make_task, seeds
 
-from hedgerow import Domain, OnlineTransferClassifier
+from hedgerow import Domain
 from hedgerow.core.errors import InputError
 from hedgerow.core.rule_numbers import RULES
 from hedgerow.heads import StepwiseHead, make_head, train
@@ -33,7 +35,11 @@ def test_a_sparse_pass_is_the_dense_pass(rule, source_pass, seed, N, m):
     np.testing.assert_allclose(train_sparse(head, sp.csr_array(X), y, 4, source_pass), expected, atol=1e-9)
 
 
+@dataclass(frozen=True)
 class Delta(StepwiseHead):
+    rule: str = "mine"
+    C: float = 5.0
+
     def step(self, W, z, y, f):
         W[y] += 0.1 * z
         W[:] -= 0.02 * np.outer(f, z)
@@ -65,6 +71,6 @@ def test_the_offline_stage_of_sparse_sources_is_that_of_dense_ones(method):
     for how in (np.asarray, sp.csr_array):
         sources = [Domain(s.name, how(np.where(np.abs(s.X) < 0.8, 0, s.X)), s.y) for s in task.sources]
         warmup = Domain("warm-up", how(np.where(np.abs(task.warmup.X) < 0.8, 0, task.warmup.X)), None)
-        clf = OnlineTransferClassifier(method, reading="general", preprocess="unit", dim=3)
+        clf = classifier(method, preprocess="unit", dim=3)
         fitted[how] = clf.fit_domains(sources, warmup).learner_.W
     np.testing.assert_allclose(fitted[sp.csr_array], fitted[np.asarray], atol=1e-9)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -38,8 +40,12 @@ def test_unit_rows(dtype, seed, B, n, d):
     assert not out[0, 0].any()
 
 
+@dataclass(frozen=True)
 class Twin(StepwiseHead):
     """The specification of the passive-aggressive loops, one row at a time."""
+
+    rule: str = "mine"
+    C: float = 5.0
 
     def step(self, W, z, y, f):
         pa.step(W, z, y, self.rule, self.C)

@@ -10,7 +10,7 @@ import pytest
 from hedgerow import Recipe, checks, register_method
 from hedgerow.align import BDA, CORAL, JDA, TCA, Alignment, Identity, Info, Projection
 from hedgerow.heads import HEADS, StepwiseHead, make_head, pa
-from hedgerow.methods import METHODS
+from hedgerow.methods import METHODS, Reading
 from hedgerow.mix import AdaHedge, FixedShare, FixedShareLogLoss, Hedge, LogLoss, LossBased, Single, Squint
 
 ALIGNERS = [
@@ -57,20 +57,28 @@ def test_a_method_of_ones_own():
     recipe = Recipe("Pooled TCA", "shared", "tca", "each", "pooled", "loss", refresh=True)
     register_method("pooled-tca-for-test", recipe, replace=True)
     try:
-        checks.check_method("pooled-tca-for-test", refresh_every=5)
+        checks.check_method("pooled-tca-for-test", reading=Reading(refresh_every=5))
     finally:
         METHODS.unregister("pooled-tca-for-test")
 
 
+@dataclass(frozen=True)
 class Forgetful(StepwiseHead):
     """Learns nothing."""
+
+    rule: str = "mine"
+    C: float = 5.0
 
     def step(self, W, z, y, f):
         pass
 
 
+@dataclass(frozen=True)
 class Eager(StepwiseHead):
     """Scores after the label, which is too late."""
+
+    rule: str = "mine"
+    C: float = 5.0
 
     def step(self, W, z, y, f):
         pa.step(W, z, y, "pa", self.C)

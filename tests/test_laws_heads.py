@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -145,8 +147,12 @@ def test_an_empty_pass():
     assert kernels.run_pass(np.zeros((3, 2)), empty, np.empty(0, dtype=np.int64), 1, 1.0)[0].shape == (0, 3)
 
 
+@dataclass(frozen=True)
 class Slow(StepwiseHead):
     """The twin as a head of its own."""
+
+    rule: str = "mine"
+    C: float = 5.0
 
     def step(self, W, z, y, f):
         pa.step(W, z, y, "pa2", self.C)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from laws import (
     METHODS,
+    PAPER,
     STEPS,
     assert_close_state,
     assert_same_state,
@@ -24,6 +25,7 @@ from laws import (
 
 from hedgerow import OnlineTransferClassifier
 from hedgerow.align import BDA, CORAL, JDA, TCA, Identity
+from hedgerow.core.errors import InputError
 from hedgerow.learners.base import BLOCK
 
 
@@ -177,7 +179,7 @@ def test_predict_agrees_with_predict_one_and_with_the_probabilities(method):
 @pytest.mark.parametrize("given_as", ["option", "data"])
 @pytest.mark.parametrize("steps", ["none", "unit", "zscore+unit"])
 @pytest.mark.parametrize("aligner", [None, "coral", "tca"])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", PAPER)
 def test_float32_is_kept_end_to_end(method, aligner, steps, given_as):
     task = make_task(2, dtype="float32" if given_as == "data" else "float64", new_classes=1)
     clf = fitted(task, method, dtype="float32" if given_as == "option" else None, preprocess=steps, aligner=aligner)
@@ -273,3 +275,13 @@ def test_a_copy_through_joblib_keeps_the_running_statistics_with_the_state(tmp_p
         c.partial_fit(task.X, task.y)
     assert_same_state(copied.learner_.arrays(), clf.learner_.arrays())
     assert copied.learner_.state["pre.0.n"] is copied.learner_.pre.running[0].n
+
+
+@pytest.mark.parametrize("method", ["hedgerow", "hedgerow-linear"])
+def test_our_own_learner_computes_in_doubles_and_says_so(method):
+    task = make_task(2, dtype="float32")
+    with pytest.raises(InputError, match=r"dtype='float32': method .* does not read it.*methods that do: pa, "):
+        OnlineTransferClassifier(method, dtype="float32").fit_domains(task.sources, task.warmup)
+    clf = fitted(task, method)
+    clf.partial_fit(task.X, task.y)
+    assert all(array.dtype in (np.float64, np.int64) for array in clf.learner_.arrays().values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -124,8 +125,12 @@ def test_a_weight_scales_the_aggressiveness(rule, seed, C):
     np.testing.assert_allclose(W, plain, atol=1e-9)
 
 
+@dataclass(frozen=True)
 class Plain(StepwiseHead):
     """A head that knows nothing of weights."""
+
+    rule: str = "mine"
+    C: float = 5.0
 
     def step(self, W, z, y, f):
         W[y] += z

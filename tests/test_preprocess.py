@@ -118,14 +118,14 @@ def test_statistics_of_float32_rows_are_kept_in_double_precision():
     out = pre.start([X], X)[1]
     assert out.dtype == np.float32
     assert pre.fold(X, np.ones(20, dtype=bool)).dtype == np.float32
-    assert all(a.dtype == np.float64 for a in pre.arrays().values())
+    assert all(a.dtype == np.float64 for part in pre.arrays() for a in part.values())
     np.testing.assert_allclose(pre.running[0].variance, X.astype(float).var(axis=0), rtol=1e-6)
 
 
 def test_statistics_as_arrays_and_back():
     pre = Preprocess(("unit", "zscore", "centre"))
     pre.start([rows(0)], rows(1))
-    again = Preprocess.of_arrays(pre.steps, {k: v.copy() for k, v in pre.arrays().items()})
+    again = Preprocess.of_arrays(pre.steps, {k: v.copy() for part in pre.arrays() for k, v in part.items()})
     np.testing.assert_array_equal(again.apply(rows(2)), pre.apply(rows(2)))
     assert isinstance(again.running[1], Running)
 

@@ -38,11 +38,11 @@ def test_a_block_is_its_rows_one_by_one(seed, B, d):
     P, M = root @ root.T + np.eye(d), rng.normal(size=(d, 2))
     noise = np.where(rng.random(B) < 0.3, NEVER, rng.uniform(0.2, 3.0, B))
     expected, P1, M1 = one_by_one(P, M, Z, Y, noise)
-    regression, cut = Regression(Regression.arrays(P, M, B)), int(rng.integers(B + 1))
+    regression, cut = Regression(P, M, B), int(rng.integers(B + 1))
     parts = [regression.run(Z[rows], Y[rows], noise[rows]) for rows in (slice(cut), slice(cut, None)) if len(Z[rows])]
     np.testing.assert_allclose(np.vstack(parts), expected, atol=1e-8)
     np.testing.assert_allclose(regression.fit(Z), Z @ M1, atol=1e-8)
-    regression.fold()
+    regression.flush()
     np.testing.assert_allclose(np.triu(P), np.triu(P1), atol=1e-8)
     np.testing.assert_allclose(M, M1, atol=1e-8)
 
@@ -50,9 +50,9 @@ def test_a_block_is_its_rows_one_by_one(seed, B, d):
 def test_the_regression_is_ridge_regression(rng):
     Z, Y = rng.normal(size=(40, 5)), rng.normal(size=(40, 3))
     P, M = np.eye(5) / 0.7, np.zeros((5, 3))
-    regression = Regression(Regression.arrays(P, M, 40))
+    regression = Regression(P, M, 40)
     regression.run(Z, Y, np.ones(40))
-    regression.fold()
+    regression.flush()
     np.testing.assert_allclose(M, np.linalg.solve(0.7 * np.eye(5) + Z.T @ Z, Z.T @ Y), atol=1e-10)
 
 
@@ -83,9 +83,9 @@ def test_targets_that_change_later_change_the_weights_as_if_they_had_been_so(rng
     Z, Y, once = rng.normal(size=(5, 4)), rng.normal(size=(5, 2)), np.ones(5)
     ends = []
     for targets in (old, new):
-        regression = Regression(Regression.arrays(*with_rows(np.eye(4), np.zeros((4, 2)), U, targets, 0.3), 5))
+        regression = Regression(*with_rows(np.eye(4), np.zeros((4, 2)), U, targets, 0.3), 5)
         regression.run(Z[:2], Y[:2], once[:2])
-        regression.fold()
+        regression.flush()
         regression.run(Z[2:], Y[2:], once[2:])
         if targets is old:
             regression.move(U, symmetric_product(U, regression.P), 0.3 * (new - old))
@@ -102,7 +102,7 @@ def test_the_prediction_never_makes_more_mistakes_than_its_bound(seed, heads, K)
     scale = rng.choice([0.1, 0.5, 2.0])
     for _ in range(60):
         F = rng.normal(scale=scale, size=(1, heads, K))
-        believed = mixture.predict(state, F)[0]
+        believed = mixture.predict(state, F).probabilities[0]
         label = int(believed.argmin()) if rng.random() < 0.5 else int(F[0, 0].argmax())
         mistakes += int(believed.argmax() != label)
         mixture.run(state, F, np.array([label]))
@@ -196,7 +196,7 @@ def test_weight_one_is_no_weight_and_weight_zero_no_label(method):
 
 def test_a_row_of_weight_two_is_the_row_twice(rng):
     Z, Y = rng.normal(size=(3, 4)), rng.normal(size=(3, 2))
-    heavy, double = (Regression(Regression.arrays(np.eye(4), np.zeros((4, 2)), 6)) for _ in range(2))
+    heavy, double = (Regression(np.eye(4), np.zeros((4, 2)), 6) for _ in range(2))
     heavy.run(Z, Y, np.full(3, 0.5))
     double.run(np.repeat(Z, 2, axis=0), np.repeat(Y, 2, axis=0), np.ones(6))
     np.testing.assert_allclose(heavy.fit(np.eye(4)), double.fit(np.eye(4)), atol=1e-12)
@@ -218,13 +218,14 @@ def test_what_was_learned_fades_back_to_the_sources():
     space = next(s for s in clf.learner_.spaces if s.settings.name == "recent")
     kept = space.settings.keep
     clf.partial_fit(task.X[:RELABEL], task.y[:RELABEL])
-    moved, start = space.alone.M.copy(), space.arrays["M0"]
+    moved, start = space.alone.M.copy(), space.constants["prior.M"]
     space._forget()
     np.testing.assert_allclose(space.alone.M - start, kept * (moved - start), atol=1e-12)
-    assert all("M0" not in s.arrays for s in clf.learner_.spaces if s is not space)
+    assert all(s.settings.keep == 1 for s in clf.learner_.spaces if s is not space)
 
 
 @pytest.mark.parametrize("option", [{"mixer": "hedge"}, {"aligner": "jda"}])
 def test_parts_that_it_does_not_take_are_refused(option):
-    with pytest.raises(InputError, match="has its own"):
-        fitted(make_task(0), "hedgerow", **option)
+    task = make_task(0)
+    with pytest.raises(InputError, match=r"does not read it.*methods that do: "):
+        OnlineTransferClassifier("hedgerow", **option).fit_domains(task.sources, task.warmup)

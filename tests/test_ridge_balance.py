@@ -59,11 +59,10 @@ def test_the_labels_of_the_target_are_counted_where_the_pool_is_labelled():
     space = next(s for s in clf.learner_.spaces if s.settings.balanced)
     y = np.searchsorted(clf.classes_, task.y)
     clf.learner_.run(task.X, y)
-    counts = space.arrays["counts"]
     np.testing.assert_array_equal(
-        counts[0],
+        space.source_counts,
         np.bincount(
             np.concatenate([np.searchsorted(clf.classes_, d.y) for d in task.sources]), minlength=len(clf.classes_)
         ),
     )
-    np.testing.assert_array_equal(counts[1], np.bincount(y[:100], minlength=len(clf.classes_)))
+    np.testing.assert_array_equal(space.counts, np.bincount(y[:100], minlength=len(clf.classes_)))

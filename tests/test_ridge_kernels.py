@@ -47,12 +47,15 @@ def test_the_compiled_row_of_a_regression_is_its_twin(seed, d, n):
     P, z, missed = 9 * np.eye(d), rng.normal(size=d), rng.normal(size=3)
     G, E = rng.uniform(size=(5, d)), np.zeros((5, 3))
     before = G.copy()
-    learn_row(P, z, missed, 0.7, G, E, n)
+    assert learn_row(P, z, missed, 0.7, G, E, n, 9.0)
     Pz = P @ z - before[:n].T @ (before[:n] @ z)
     root = np.sqrt(0.7 + z @ Pz)
     np.testing.assert_allclose(G[n], Pz / root, atol=1e-12)
     np.testing.assert_allclose(E[n], missed / root, atol=1e-12)
     np.testing.assert_array_equal(np.delete(G, n, axis=0), np.delete(before, n, axis=0))
+    learned = G.copy()
+    assert not learn_row(P, 1e6 * z / np.linalg.norm(z), missed, 0.7, G, E, n, 9.0)  # rounding could matter
+    np.testing.assert_array_equal(G, learned)
 
 
 @given(seeds, st.integers(1, 11))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -60,8 +62,12 @@ def test_the_same_of_the_second_order_heads(rule, source_pass, seed):
     np.testing.assert_allclose(train(head, Z, y, 3, source_pass, weight), expected, atol=1e-9)
 
 
+@dataclass(frozen=True)
 class Plain(StepwiseHead):
     """A head that knows nothing of weights."""
+
+    rule: str = "mine"
+    C: float = 5.0
 
     def step(self, W, z, y, f):
         W[y] += z

@@ -12,7 +12,6 @@ from safetensors.numpy import save_file
 from hedgerow import OnlineTransferClassifier, register_aligner
 from hedgerow.align import CORAL, JDA, Identity
 from hedgerow.core.errors import InputError
-from hedgerow.estimator import model_file as store
 from hedgerow.estimator.model_file import labels_from_json, labels_to_json
 
 
@@ -175,16 +174,3 @@ def test_what_is_no_model(tmp_path):
     (tmp_path / "half").write_bytes(whole.read_bytes()[:-50])
     with pytest.raises(InputError, match="damaged"):
         OnlineTransferClassifier.load(tmp_path / "half")
-
-
-@pytest.mark.parametrize("method", ["pa", "hedgerow"])
-def test_models_of_an_earlier_schema(method, tmp_path, monkeypatch):
-    """Our own learner's arrays had other names then; those of the paper's methods did not."""
-    monkeypatch.setattr(store, "SCHEMA", 1)
-    fitted(make_task(0), method).save(tmp_path / "m.safetensors")
-    monkeypatch.undo()
-    if method == "pa":
-        assert OnlineTransferClassifier.load(tmp_path / "m.safetensors").method == "pa"
-    else:
-        with pytest.raises(InputError, match=r"schema 1; .* fit it again"):
-            OnlineTransferClassifier.load(tmp_path / "m.safetensors")

@@ -15,45 +15,63 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hedgerow.align import register_aligner
+    from hedgerow.core.constants import Constants
     from hedgerow.core.domains import Domain, split
-    from hedgerow.core.errors import HedgerowError
+    from hedgerow.core.errors import HedgerowError, InputError
     from hedgerow.core.moments import Moments
     from hedgerow.data import load, read
     from hedgerow.estimator import OnlineTransferClassifier
     from hedgerow.heads import register_head
-    from hedgerow.methods import METHODS, Recipe, register_method
+    from hedgerow.learners.base import register_learner
+    from hedgerow.learners.method import Method
+    from hedgerow.methods import METHODS, Reading, Recipe, reading_of, register_method
+    from hedgerow.mix import register_mixer
 
 __version__ = "0.1.0"
 
 # Names are loaded when first used, so that `import hedgerow` costs little.
 _HOMES = {
+    "Constants": "core.constants",
     "Domain": "core.domains",
     "HedgerowError": "core.errors",
+    "InputError": "core.errors",
     "METHODS": "methods",
+    "Method": "learners.method",
     "Moments": "core.moments",
     "OnlineTransferClassifier": "estimator",
+    "Reading": "learners.readings",
     "Recipe": "methods",
     "load": "data",
     "read": "data",
+    "reading_of": "learners.readings",
     "register_aligner": "align",
     "register_head": "heads",
+    "register_learner": "learners.base",
     "register_method": "methods",
+    "register_mixer": "mix",
     "split": "core.domains",
 }
 
 __all__ = [
     "METHODS",
+    "Constants",
     "Domain",
     "HedgerowError",
+    "InputError",
+    "Method",
     "Moments",
     "OnlineTransferClassifier",
+    "Reading",
     "Recipe",
     "__version__",
     "load",
     "read",
+    "reading_of",
     "register_aligner",
     "register_head",
+    "register_learner",
     "register_method",
+    "register_mixer",
     "split",
 ]
 

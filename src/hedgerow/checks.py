@@ -1,7 +1,7 @@
 """Laws that every aligner, head, mixer and method obeys, to be run on parts of your own.
 
     from hedgerow.checks import check_head
-    check_head(MyHead("mine", C=1.0))
+    check_head(MyHead(C=1.0))
 
 A broken law is an AssertionError that names the part and the law. The data is made here, from fixed seeds.
 """
@@ -167,14 +167,14 @@ def check_method(name: str, **options: Any) -> None:
     law(np.isclose(fitted.weights_.sum(), 1), "weights are shares of one")
     garbage = [label if d >= 0 else object() for label, d in zip(y, domain, strict=True)]
     blind = OnlineTransferClassifier(name, **options).fit(X, garbage, sample_domain=domain)
-    law(_same(blind.learner_.state, fitted.learner_.state), "the labels of unlabelled rows are never looked at")
+    law(_same(blind.learner_.arrays(), fitted.learner_.arrays()), "the labels of unlabelled rows are never looked at")
 
-    before = _copy(fitted.learner_.state)
+    before = _copy(fitted.learner_.arrays())
     for predict in (fitted.predict, fitted.predict_proba, fitted.decision_function):
         predict(stream)
     fitted.predict_one(stream[0])
     fitted.learn_one(stream[0], None)
-    law(_same(before, fitted.learner_.state), "predicting, and a missing label, change nothing")
+    law(_same(before, fitted.learner_.arrays()), "predicting, and a missing label, change nothing")
     one_by_one = _twin(fitted)
     predictions = []
     for x, label in zip(stream, labels, strict=True):
@@ -190,12 +190,12 @@ def check_method(name: str, **options: Any) -> None:
     half = _twin(fitted).partial_fit(stream[:40], labels[:40])
     resumed = _twin(half).partial_fit(stream[40:], labels[40:])
     half.partial_fit(stream[40:], labels[40:])
-    law(_same(resumed.learner_.state, half.learner_.state), "save, load, continue is continue")
+    law(_same(resumed.learner_.arrays(), half.learner_.arrays()), "save, load, continue is continue")
     stretched = np.concatenate([stream[:2], stream[:1] * np.nan])
     try:
         half.predict_then_learn(stretched, labels[:3])
     except InputError:
-        law(_same(resumed.learner_.state, half.learner_.state), "an error leaves the model as it was")
+        law(_same(resumed.learner_.arrays(), half.learner_.arrays()), "an error leaves the model as it was")
     else:
         law(False, "a NaN is refused")
 

@@ -9,6 +9,7 @@ from hedgerow import OnlineTransferClassifier, load
 from hedgerow.core.errors import InputError
 from hedgerow.evaluate import plots
 from hedgerow.evaluate.folds import Row, by_method, mistake_rates, summarise
+from hedgerow.experiment.classifiers import classifier
 from hedgerow.experiment.page import Picture, Section, Text, page
 from hedgerow.experiment.prequential import Block, every, prequential, run
 from hedgerow.experiment.tables import Table, Value, values
@@ -23,7 +24,7 @@ def task() -> TransferTask:
 
 
 def methods(*names: str) -> dict[str, OnlineTransferClassifier]:
-    return {name: OnlineTransferClassifier(method=name, reading="authors", horizon=250) for name in names}
+    return {name: classifier(name, "authors", horizon=250) for name in names}
 
 
 @pytest.fixture(scope="module")

@@ -68,8 +68,8 @@ class Info:
     """How an alignment was found, for people and plots; nothing later depends on it.
 
     `discrepancy[r]` is the MMD part of the objective, |V^T A|_F^2, in round r; `changed[r]` the number of pseudo-labels
-    that differ from the round before; `eigenvalues` those of the problem solved, largest first (of the pencil,
-    a^T S a / a^T P a, for an MMD aligner).
+    that differ from the round before; `eigenvalues` those of the problem solved, largest first (for an MMD aligner
+    a^T S a / a^T P a of each direction a).
     """
 
     discrepancy: list[float] = field(default_factory=list)

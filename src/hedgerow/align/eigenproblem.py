@@ -1,4 +1,4 @@
-"""The pencil of TCA and its kin, (lam I + V V^T) A = S A Phi, solved again and again for other V.
+"""The eigenproblem of TCA, JDA and BDA, (lam I + V V^T) A = S A Phi, solved for one S and many V.
 
 S = X^T H X is the centred scatter of the N rows of X, and V = X^T E^T (m x k) are k contrasts of rows: each row of E
 (k x N, sparse) weighs the instances. S is factorised once, by the smaller of its two Gram matrices; then every V costs
@@ -50,7 +50,7 @@ class Scatter(ABC):
     values: Array
 
     def solve(self, E: Matrix, lam: float, dim: int) -> Solution:
-        """The `dim` best directions for V = X^T E^T, or fewer where V V^T drowns the scatter."""
+        """The `dim` best directions for V = X^T E^T, or fewer where V V^T leaves fewer above rounding."""
         import scipy.linalg
 
         VR, VV = self._contrasted(E)
@@ -153,7 +153,7 @@ class _Wide(Scatter):
 
 
 def _centred_gram(X: Array, mean: Array, axis: int) -> Array:
-    """D^T D (axis 0) or D D^T (axis 1) of D = X - mean, its lower triangle; D is never there as a whole.
+    """D^T D (axis 0) or D D^T (axis 1) of D = X - mean, its lower triangle; D is built some rows at a time.
 
     >>> X = np.array([[0.0, 0.0], [2.0, 0.0], [4.0, 3.0]])
     >>> [np.tril(_centred_gram(X, X.mean(axis=0), axis)).tolist() for axis in (0, 1)]

@@ -10,7 +10,8 @@ target's classes being pseudo-labels of the round before:
 | JDA     | K      | 1        | Long, Wang, Ding, Sun, Yu 2013 (code)  |
 | BDA     | 1 - mu | mu       | Wang, Chen, Hao, Feng, Shen 2017       |
 
-M = E^T E has rank K+1, E (K+1 x N) is sparse, and the scatter is factorised once for all rounds: see `pencil.py`.
+M = E^T E has rank K+1, E (K+1 x N) is sparse, and the scatter is factorised once for all rounds: see
+`align/eigenproblem.py`. JDA is the alignment of Sec. 3.3 of the paper.
 """
 
 from __future__ import annotations
@@ -150,7 +151,7 @@ class TCA(_MMD):
 
 @dataclass(frozen=True)
 class JDA(_MMD):
-    """Joint distribution adaptation as the authors run it: e_0 e_0^T times K, M over its Frobenius norm, unit rows.
+    """Joint distribution adaptation (Sec. 3.3) as the authors run it: e_0 e_0^T times K, M over its norm, unit rows.
 
     Without target rows there is nothing to bring together: the projection is onto the leading principal axes of the
     source, and the refresh takes over as labels arrive.

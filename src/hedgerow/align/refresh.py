@@ -1,4 +1,8 @@
-"""The online update of a projection: A <- (I + mu sum_k g_k g_k^T)^{-1} A."""
+"""The online update of a projection, in its plain form: A <- (I + mu sum_k g_k g_k^T)^{-1} A (Eq. 13).
+
+By default `oddm` does it in blocks, `learners/experts/block_refresh.py`, and on the live path a piece at each label,
+`learners/experts/live_refresh.py`; tests hold both to this one.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ INVERSES = ("woodbury", "pinv")
 
 
 def refreshed(A: Array, G: Array, mu: float, inverse: str = "woodbury") -> Array:
-    """argmin_B |B - A|_F^2 + mu sum_k |B^T g_k|^2 = (I + mu G^T G)^{-1} A, the paper's update of A (m x d).
+    """argmin_B |B - A|_F^2 + mu sum_k |B^T g_k|^2 (Eq. 12) = (I + mu G^T G)^{-1} A (Eq. 13; Alg. 1, line 16), m x d.
 
     I + mu G^T G has no eigenvalue below 1, so the pseudo-inverse that the paper keeps for the singular case is never
     needed; `inverse="pinv"` takes it all the same, as printed, and gives the same numbers at m^3 the price.

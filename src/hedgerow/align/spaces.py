@@ -1,4 +1,4 @@
-"""The spaces of our own learner, as aligners for every method: what the source's labels and the pooled rows say of R^m.
+"""The spaces of our own learner, as aligners for every method.
 
 | aligner        | z                                           | learned from                                   |
 |----------------|---------------------------------------------|------------------------------------------------|
@@ -28,8 +28,8 @@ from hedgerow.core.preprocess import DENSE_LIMIT, unit
 LANDMARKS = 1000  # at most; 600 left small sources uncovered, 2000 gained nothing
 TARGET_SHARE = 3  # one landmark in three may come from the target
 KERNEL_TOLERANCE = 1e-6  # of the largest eigenvalue: a direction below is two landmarks that are nearly the same
-FLOOR = 1e-9  # under an eigenvalue before its root is divided by
-WIDE = 4  # features a row beyond which the Gram matrix of the rows is the one to decompose
+FLOOR = 1e-9  # added to an eigenvalue before dividing by its root
+WIDE = 4  # features per row: beyond, the Gram matrix of the rows is the smaller one to decompose
 
 
 @dataclass(frozen=True)

@@ -122,7 +122,7 @@ def fit(
     from hedgerow.cli.fit_files import check_output, fit_files, parse_options, summary
 
     check_output(output, [*source, *([unlabelled] if unlabelled else [])])
-    given = {"method": method, "reading": reading, **parse_options(option or [])}
+    given = parse_options(option or [], method, reading)
     fitted = fit_files(source, label, unlabelled, given)
     fitted.clf.save(output)
     found = summary(fitted)

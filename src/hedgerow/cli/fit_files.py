@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,10 @@ from hedgerow.core.files import check_writable, same_file
 from hedgerow.data import read
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.evaluate.separation import Separation, separations
+from hedgerow.learners.readings import Reading, reading_of
+
+# a classifier has a preprocessing of its own, and does not split
+ANSWERS = [field.name for field in fields(Reading) if field.name not in ("preprocess", "split_rule", "preset")]
 
 
 @dataclass(frozen=True)
@@ -83,13 +87,23 @@ def matched(sources: Sequence[Domain], target: Domain | None) -> tuple[list[Doma
     return done[: len(sources)], None if target is None else done[-1]
 
 
-def parse_options(pairs: Sequence[str]) -> dict[str, Any]:
-    """key=value pairs as keyword arguments of the classifier; numbers, None and lists as in Python, the rest as text.
+def parse_options(pairs: Sequence[str], method: str = "hedgerow", reading: str = "general") -> dict[str, Any]:
+    """Keyword arguments of the classifier from key=value pairs, the answers of a reading among them.
 
-    >>> parse_options(["dim=20", "preprocess=zscore+unit", "beta=None"])
-    {'dim': 20, 'preprocess': 'zscore+unit', 'beta': None}
+    Numbers, None and lists are written as in Python, the rest is text.
+
+    >>> parse_options(["dim=20", "preprocess=zscore+unit"], "oddm")
+    {'method': 'oddm', 'reading': 'general', 'dim': 20, 'preprocess': 'zscore+unit'}
+    >>> parse_options(["lam=0.5"], "oddm", "authors")["reading"].lam
+    0.5
     """
-    known = OnlineTransferClassifier().get_params()
+    options = _parsed(pairs, [*OnlineTransferClassifier().get_params(), *ANSWERS])
+    answers = {name: options.pop(name) for name in ANSWERS if name in options}
+    chosen = reading_of(reading, method, **answers) if answers else reading
+    return {"method": method, "reading": chosen, **options}
+
+
+def _parsed(pairs: Sequence[str], known: Sequence[str]) -> dict[str, Any]:
     options = {}
     for pair in pairs:
         key, mark, value = pair.partition("=")

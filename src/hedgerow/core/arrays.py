@@ -1,4 +1,4 @@
-"""The array types, and the one check that every matrix passes at the door."""
+"""The array types, and the one check that every matrix a user gives passes."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def as_array(X: Any) -> Array:
 
 
 def check_mask(X: object, what: str, names: FeatureNames | None = None) -> None:
-    """Refuse a masked array with a masked value, which NumPy would read as whatever stands below the mask."""
+    """Refuse a masked array with a masked value: NumPy would read the value that the mask hides."""
     mask = np.ma.getmask(X) if isinstance(X, np.ma.MaskedArray) else np.ma.nomask
     if mask is np.ma.nomask or not mask.any():
         return

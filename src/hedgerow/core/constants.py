@@ -43,10 +43,7 @@ class Constants(Mapping[str, Array]):
         return len(self._views)
 
     def for_kernels(self, name: str) -> Array:
-        """The array itself: compiled loops treat arrays that may not be written as another type, and compile again.
-
-        Whoever asks for it only reads it.
-        """
+        """The array itself, for compiled loops, which a read-only array would have compiled again. Only read it."""
         return self._arrays[name]
 
     @cached_property

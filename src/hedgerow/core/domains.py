@@ -1,4 +1,4 @@
-"""Domains: named tables of instances, checked once at the door, and the split of a target into warm-up and stream."""
+"""Domains: named tables of instances, checked when they are made; the split of a target into warm-up and stream."""
 
 from __future__ import annotations
 

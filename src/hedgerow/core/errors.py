@@ -20,7 +20,11 @@ class HedgerowError(Exception):
 
 
 class InputError(HedgerowError, ValueError):
-    """Data or an option that cannot be used; nothing was changed."""
+    """Data or an option that cannot be used; nothing was changed. It is a ValueError too.
+
+    >>> issubclass(InputError, ValueError)
+    True
+    """
 
 
 class MissingExtra(HedgerowError, ImportError):

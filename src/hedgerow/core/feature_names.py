@@ -10,7 +10,7 @@
 | `partial_fit`, `predict_then_learn` and so on)    | scikit-learn demands this of every estimator                    |
 | an array, or a table whose columns have no text   | none: read by position, and the width must be right             |
 
-Tables are those of pandas, polars and pyarrow, or whatever has `column_names` or `columns`; none of these packages is
+A table is one of pandas, polars or pyarrow, or any object with `column_names` or `columns`; none of these packages is
 imported. A name is text; two columns of one name are refused.
 """
 

@@ -52,7 +52,7 @@ def check_writable(path: str | os.PathLike[str], size: int = 0) -> None:
 
 
 def same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
-    """Whether two paths lead to one file, by whatever links or spelling, also where that file does not exist yet.
+    """Whether two paths lead to one file, links and spelling aside, also where that file does not exist yet.
 
     >>> same_file("a/../b", "./b"), same_file("a", "b")
     (True, False)
@@ -67,7 +67,7 @@ def same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> boo
 
 
 def _examined(path: str | os.PathLike[str]) -> tuple[Path, os.stat_result | None]:
-    """The file itself, links followed, and what is known of it if it exists; refused if it cannot be replaced."""
+    """The file that a path leads to, and its `stat` if it exists; refused if it cannot be replaced."""
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
         raise InputError(f"cannot write to {path}: the folder {Path(path).parent} does not exist")

@@ -70,7 +70,7 @@ def _largest(core: Array, dim: int) -> tuple[Array, Array]:
     n = len(core)
     if WHOLE_SPECTRUM * dim < n:
         values, vectors = scipy.linalg.eigh(core, subset_by_index=[n - dim, n - 1], check_finite=False)
-        if len(values) == dim:  # LAPACK's search by index comes back empty-handed from some repeated spectra
+        if len(values) == dim:  # LAPACK's search by index finds too few where eigenvalues are repeated
             return values[::-1], vectors[:, ::-1]
     values, vectors = scipy.linalg.eigh(core, driver="evd", check_finite=False)
     return values[: -dim - 1 : -1], vectors[:, : -dim - 1 : -1]
@@ -94,7 +94,7 @@ def fix_signs(A: Array) -> Array:
 
 
 def shrink_along(A: Array, G: Array, mu: float) -> Array:
-    """(I + mu G^T G)^{-1} A by Woodbury: A - mu G^T (I + mu G G^T)^{-1} (G A). Rows of G are the directions.
+    """(I + mu G^T G)^{-1} A by Woodbury: A - mu G^T (I + mu G G^T)^{-1} (G A). Rows of G are the gaps (Eq. 13).
 
     >>> A, G = np.eye(3), np.array([[1.0, 2.0, 0.0]])
     >>> np.allclose(shrink_along(A, G, 0.5), np.linalg.inv(np.eye(3) + 0.5 * G.T @ G))

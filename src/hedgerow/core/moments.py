@@ -94,7 +94,7 @@ class Moments:
         return Moments(self.count, self.total, counts, totals, self.scatter)
 
     def add(self, X: Matrix, y: Array, weight: Array | None = None) -> None:
-        """Labelled rows (y >= 0) join in place, each counted `weight` times (None: once).
+        """Add labelled rows (y >= 0) in place, each counted `weight` times (None: once).
 
         >>> moments = Moments.empty(1, 2)
         >>> moments.add(np.array([[3.0], [5.0]]), np.array([1, -1]))
@@ -183,7 +183,7 @@ def class_sums(X: Matrix, codes: Array, K: int, weight: Array | None = None) -> 
 
 
 def gap(source: Moments, target: Moments, unseen: str = "skip", kappa: float = KAPPA) -> Array:
-    """g_0 = mean_S - mean_T and g_k = mean_S^k - mean_T^k for k = 1..K, as rows (K+1 x m).
+    """g_0 = mean_S - mean_T (Eq. 10) and g_k = mean_S^k - mean_T^k for k = 1..K (Eq. 11), as rows (K+1 x m).
 
     A class that the source lacks has no gap (a zero row). A class that the target has not shown yet:
     "zero" takes its mean as the zero vector, as the authors' code does, so that g_k is the source's mean itself;
@@ -216,7 +216,7 @@ def gap_weights(source: Array, target: Array, unseen: str, kappa: float = KAPPA)
 
 
 def discrepancy(A: Array | None, G: Array) -> float:
-    """sum_k |A^T g_k|^2, the aggregate MMD distance in the paper's objective for A; A = None is the identity.
+    """sum_k |A^T g_k|^2, the MMD part of the paper's objective for A (Eq. 12); A = None is the identity.
 
     >>> discrepancy(None, np.array([[3.0, 4.0]]))
     25.0

@@ -95,7 +95,7 @@ class Running:
 
     @classmethod
     def of(cls, X: Array) -> Running:
-        """The statistics of these rows, in double precision whatever theirs is."""
+        """The statistics of these rows, always in double precision."""
         shift = X.mean(axis=0, dtype=np.float64)
         D = X - shift
         return cls(np.array([float(len(X))]), shift, D.sum(axis=0), (D * D).sum(axis=0))

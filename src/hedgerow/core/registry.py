@@ -1,4 +1,4 @@
-"""One door for parts that come from outside: a table of names, filled by `register` or by entry points."""
+"""Tables of named parts, ours and those of other packages, filled by `register` or by entry points."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ class Registry(Generic[T]):
     """
 
     def __init__(self, kind: str, homes: Mapping[str, str] | None = None) -> None:
+        """`homes` are modules that register a part of that name when they are imported."""
         self.kind = kind
-        self._homes = dict(homes or {})
         self._parts: dict[str, T] = {}
+        self._homes = dict(homes or {})
 
     def register(self, name: str, part: T, *, replace: bool = False) -> T:
         """Add a part; a name that is taken by another is refused unless `replace=True`."""

@@ -1,4 +1,4 @@
-"""Sparse matrices at the door: their parts checked, since compiled code trusts them, and brought into one form."""
+"""Sparse matrices from users: their parts are checked, since compiled code trusts them, and brought into one form."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ def checked_csr(X: Any, what: str) -> Any:
     A matrix whose parts do not fit together is refused.
 
     >>> import scipy.sparse as sp
-    >>> checked_csr(sp.csr_array((np.array([1.0, 2.0]), np.array([1, 0]), np.array([0, 2])), shape=(1, 2)), "X").indices
-    array([0, 1], dtype=int32)
+    >>> turned = sp.csr_array((np.array([1.0, 2.0]), np.array([1, 0]), np.array([0, 2])), shape=(1, 2))
+    >>> checked_csr(turned, "X").indices.tolist()
+    [0, 1]
     """
     if _good_row(X):
         return X
@@ -36,7 +37,7 @@ def checked_csr(X: Any, what: str) -> Any:
 
 
 def _good_row(X: Any) -> bool:
-    """Whether X is one row with nothing to find fault with: the check of the live path, in few steps."""
+    """Whether X is one well-formed row: the check of the live path, in few steps."""
     if X.format != "csr" or X.ndim != 2 or X.shape[0] != 1:
         return False
     data, indices, indptr = np.asarray(X.data), np.asarray(X.indices), np.asarray(X.indptr)

@@ -73,7 +73,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         is learned, and stands last in `classes_`.
     max_classes : upper limit of the number of classes, since memory grows with its square. None allows 1,000 more than
         the sources have, and sources of up to 10,000.
-    dtype : "float64", "float32" or None (as the data comes); our own learner always computes in float64.
+    dtype : "float64", "float32" or None (as the data comes). Our own learner computes in float64 and does not read it.
     random_state : seed for parts that draw at random (landmarks; nothing in the paper's methods). None is 0.
 
     Attributes
@@ -204,14 +204,15 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
 
     @contextmanager
     def _restored_on_error(self) -> Iterator[None]:
-        """Every attribute as it was, should anything in the block fail."""
-        before = dict(vars(self))
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
+        """If anything inside fails, every attribute is again what it was."""
+        with self.__dict__.get("_lock") or nullcontext():
+            before = dict(vars(self))
+            try:
+                yield
+            except BaseException:
+                self.__dict__.clear()
+                self.__dict__.update(before)
+                raise
 
     def _start(
         self,
@@ -544,7 +545,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         if "learner_" in state:
             self._lock = threading.RLock()
 
-    # -- the door -----------------------------------------------------------------------------------------------
+    # -- checking what users give -------------------------------------------------------------------------------
 
     def _matrix(self, X: Matrix, reset: bool) -> Matrix:
         with one_blas_thread:  # it looks for NaN by a product, whose threads would still be busy in the step after it
@@ -554,6 +555,6 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         """One instance, a 1-d array or a sparse 1 x m matrix, checked without scikit-learn's overhead."""
         dtype = self.learner_.dtype
         plain = type(x) is np.ndarray and x.shape == (self.n_features_in_,) and x.dtype == dtype
-        if plain and x.flags.c_contiguous and np.dot(x, x) <= LARGEST[dtype] ** 2:
+        if plain and x.flags.c_contiguous and np.vdot(x, x) <= LARGEST[dtype] ** 2:
             return x  # nothing about it is to be checked or changed
         return rows.one_row(x, self.n_features_in_, getattr(self, "feature_names_in_", None), dtype)

@@ -1,4 +1,4 @@
-"""The door for rows: tables, domains and single instances, read by name, checked before anything is computed."""
+"""Rows that users give: tables, domains and single instances, read by name, checked before anything is computed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The door: what users hand in, checked once, before anything is computed or changed."""
+"""Labels, weights and numbers of sources that users give, checked once, before anything is computed or changed."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def check_targets(known: Array) -> None:
 
 
 def weights(given_weights: Any, length: int, looked_at: Array | None = None) -> Array | None:
-    """How much each label counts: 0 (not at all), or LIGHTEST to HEAVIEST, a row; None is one for all.
+    """How much each label counts, one number a row: 0 (not at all), or LIGHTEST to HEAVIEST; None is one for all.
 
     Weights that are not `looked_at` (those of unlabelled rows) may be anything.
 

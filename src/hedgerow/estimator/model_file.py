@@ -127,13 +127,12 @@ def _digest_is_right(data: bytes, digest: str) -> bool:
 
 
 def _learner(header: dict[str, Any], arrays: dict[str, Array], constants: Constants | None) -> Found:
-    name = header["learner"]
+    name = str(header["learner"])
     try:
         kind = LEARNERS[name]
     except InputError:
-        raise _Unusable(
-            f"the model is of the kind {name!r}, which is not registered here: import its package first"
-        ) from None
+        unknown = f"the model is of the kind {name!r}, which is not registered here: import its package first"
+        raise _Unusable(unknown) from None
     plan = kind.plan_from_json(header["plan"])
     classes = labels_from_json(header["classes"])
     state = {name[len(STATE) :]: array for name, array in arrays.items() if name.startswith(STATE)}

@@ -28,7 +28,7 @@ def classifier(method: str, reading: str, **options: Any) -> OnlineTransferClass
     """
     given = {name: value for name, value in options.items() if name not in LOSS_BASED}
     mixer = {name: options[name] for name in LOSS_BASED if name in options}
-    if mixer and "mixer" not in given:
+    if mixer:
         given["mixer"] = LossBased(**mixer, combination=given.pop("combine", None) or "simplex")
     read = options_read(method, given)
     answers = {name: given.pop(name) for name in READING_OPTIONS & given.keys() - {"preprocess"}}

@@ -39,7 +39,7 @@ class Cell:
 
 
 def rate(row: Row) -> float:
-    """Mistakes in per cent of the stream."""
+    """Mistakes in per cent of the stream (Eq. 17 of the paper)."""
     return 100.0 * float(row["mistakes"]) / float(row["n"])
 
 

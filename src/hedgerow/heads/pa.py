@@ -1,15 +1,16 @@
 """Multiclass passive-aggressive learning (Crammer, Dekel, Keshet, Shalev-Shwartz, Singer 2006), and the perceptron.
 
-    f = W z,   s = argmax_{k != y} f_k,   loss = max(0, 1 - f_y + f_s)
-    if loss > 0:  W_y += tau z,  W_s -= tau z
+    f = W z,   s = argmax_{k != y} f_k        the rival of the true class (Eq. 1 of the paper)
+    loss = max(0, 1 - f_y + f_s)              (Eq. 2)
+    if loss > 0:  W_y += tau z,  W_s -= tau z (Eq. 4, the solution of Eq. 3)
 
 | rule          | tau                                                                          |
 |---------------|------------------------------------------------------------------------------|
 | `perceptron`  | 1 on a mistake (f_y <= f_s), else 0                                          |
-| `pa`          | loss / (2 |z|^2): the margin is exactly 1 afterwards                         |
-| `pa1`         | min(C, loss / (2 |z|^2))                                                     |
+| `pa`          | loss / (2 |z|^2): the margin is exactly 1 afterwards (Eq. 3 as it stands)    |
+| `pa1`         | min(C, loss / (2 |z|^2)): what Eq. 5 means                                   |
 | `pa2`         | loss / (2 |z|^2 + 1/(2C))                                                    |
-| `pa1-printed` | min(C, loss / |f_y - f_s|), C where that is 0/0: the paper's misprint        |
+| `pa1-printed` | min(C, loss / |f_y - f_s|), C where that is 0/0: Eq. 5 as printed, a misprint |
 
 sum_k W_k never changes. Ties go to the lowest class. A zero row teaches nothing. A label of weight w has w C in place
 of C; where there is no C (`perceptron`, `pa`), any weight above zero is one step.
@@ -86,7 +87,9 @@ class PassiveAggressive(Head):
 
 
 def step(W: Array, z: Array, y: int, rule: str = "pa1", C: float = 5.0) -> Array:
-    """One labelled row in plain NumPy, the specification of the compiled loop: scores before the label, W in place.
+    """One labelled row in plain NumPy (Eq. 1, 2, 4, 5; Alg. 1, lines 8 to 13): scores before the label, W in place.
+
+    It is the specification of the compiled loop `kernels.heads.learn_row`.
 
     >>> W = np.zeros((2, 1))
     >>> step(W, np.array([2.0]), 1, "pa")

@@ -13,6 +13,7 @@ from hedgerow.kernels.rows import product_row
 
 @compiled
 def _step_size(rule: int, loss: float, margin: float, square: float, C: float) -> float:
+    """tau (Eq. 5, and the other rules of `heads/pa.py`)."""
     if rule == PERCEPTRON:
         return 1.0 if margin <= 0.0 else 0.0
     if rule == PA1_PRINTED:
@@ -45,7 +46,7 @@ def best(f: Array) -> int:
 
 @compiled
 def _rival(f: Array, label: int) -> int:
-    """The best class but one: argmax_{k != label} f_k, the lowest of equals."""
+    """The best of the wrong classes: argmax_{k != label} f_k, the lowest of equals (Eq. 1)."""
     found = 1 if label == 0 else 0
     for k in range(len(f)):
         if k != label and f[k] > f[found]:
@@ -55,7 +56,7 @@ def _rival(f: Array, label: int) -> int:
 
 @compiled
 def learn_row(W: Array, z: Array, f: Array, label: int, rule: int, C: float) -> tuple[float, int]:
-    """One labelled row into W: the size of the step and the rival. A step of 0 is none."""
+    """One labelled row into W (Eq. 1, 2, 4, 5): the size of the step and the rival. A step of 0 changes nothing."""
     if label < 0 or W.shape[0] < 2:
         return 0.0, 0
     rival = _rival(f, label)
@@ -74,7 +75,7 @@ def learn_row(W: Array, z: Array, f: Array, label: int, rule: int, C: float) -> 
 
 @compiled
 def _add(W: Array, z: Array, tau: float, label: int, rival: int) -> None:
-    """W_label += tau z, W_rival -= tau z."""
+    """W_label += tau z, W_rival -= tau z (Eq. 4)."""
     size = W.dtype.type(tau)
     for j in range(len(z)):
         step = size * z[j]

@@ -17,7 +17,7 @@ def rate(beta: float, seen: int, experts: int) -> float:
 
 @compiled
 def weigh(loss: Array, eta: float, p: Array) -> None:
-    """p_e = exp(-eta L_e) / sum."""
+    """p_e = exp(-eta L_e) / sum (Eq. 8 and 9, with eta = ln(1/beta))."""
     least, total = loss[0], 0.0
     for e in range(1, len(p)):
         least = min(least, loss[e])
@@ -32,7 +32,7 @@ def weigh(loss: Array, eta: float, p: Array) -> None:
 def run(
     F: Array, y: Array, seen: int, beta: float, loss: Array, weights: Array, losses: Array, votes: Array, scores: Array
 ) -> None:
-    """Rows in order: their weights, losses and votes (B x N), combined scores (B x K); `loss` holds each L_e."""
+    """Rows in order: their weights, losses and votes (B x N), combined scores (B x K, Eq. 6); `loss` holds each L_e."""
     B, N, K = F.shape
     for t in range(B):
         p = weights[t]

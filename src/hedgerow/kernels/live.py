@@ -1,4 +1,8 @@
-"""One instance through heads and mixer. The twins are a block of one: `Learner.scores` and `Learner.run`."""
+"""One row through projections, heads and mixer, for the live path.
+
+Their twins are `ExpertsLearner.scores` and `ExpertsLearner.run` on a block of one row; `tests/test_instance.py` holds
+the two together.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +31,11 @@ def predict(
     F: Array,
     f: Array,
 ) -> int:
-    """The class of one row x; x is kept in `last`.
+    """The class of one row x (Eq. 6, 7; Alg. 1, lines 3 and 4); x is copied to `last`, so that its label is recognised.
 
-    `raw` (nd) has the projections of x, or is to have them: x H. Of unit length if asked, they go to z, the experts'
-    scores to F (N x K), and their average by the weights p, or that of their votes, to f (K).
+    With `project` the projections x H are computed into `raw` (nd), otherwise they are there already. They go to z,
+    scaled to unit length if asked; the experts' scores go to F (N x K), and their average by the weights p, or that of
+    their votes, to f (K).
     """
     N, K, d = W.shape
     if project:
@@ -86,9 +91,8 @@ def learn(
     expert_mistakes: Array,
     votes: Array,
 ) -> None:
-    """The label of the row that `predict` scored: counters, Hedge's weights p for the next row, the online heads.
-
-    beta = 0 is the anytime rule. What each expert said goes to `votes`.
+    """The label of the row that `predict` scored: counters, Hedge's weights p for the next row (Eq. 8, 9), the online
+    heads (Eq. 4). beta = 0 is the anytime rule. What each expert said goes to `votes`.
     """
     d = W.shape[2]
     seen[0] += 1
@@ -108,7 +112,7 @@ def learn(
 def keep(
     x: Array, z: Array, label: int, weight: float, at: int, rows: Array, Z: Array, labels: Array, weights: Array
 ) -> None:
-    """A labelled row, as often as it counts, and its projections, to a place among the rows that wait."""
+    """A labelled row, multiplied by its weight, and its projections, into place `at` among the pending rows."""
     labels[at], weights[at] = label, weight
     times = x.dtype.type(weight)
     for j in range(len(x)):
@@ -119,7 +123,7 @@ def keep(
 
 @compiled
 def count(x: Array, label: int, weight: float, n: Array, total: Array, class_n: Array, class_totals: Array) -> None:
-    """A row joins the target's moments."""
+    """A labelled row is added to the target's moments (Eq. 10, 11)."""
     n[0] += weight
     class_n[label] += weight
     for j in range(len(x)):

@@ -1,6 +1,7 @@
-"""One refresh, from products of vectors alone: the gaps' Gram matrix, its factor, and what follows for the products.
+"""One refresh of the projections (Eq. 13), from products of vectors alone: no loop here reads the m features.
 
-Letters as in `align.moving`: n sources, K1 = K + 1 means or sums of each side, d dimensions.
+The Gram matrix of the gaps, its Cholesky factor, and the products that change with the projections. Letters as in
+`learners/experts/block_refresh.py`: n sources, K1 = K + 1 means or sums of each side, d dimensions.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from hedgerow.kernels.heads import copy
 def gap_weights(
     source: Array, count: Array, class_counts: Array, rule: int, kappa: float, D: Array, shares: Array
 ) -> None:
-    """`moments.gap_weights` of all sources to D (n x K1), by the number of the rule; and 1/counts, 1 for none."""
+    """`moments.gap_weights` of all sources into D (n x K1), the rule by its number; and 1/counts (1 where it is 0)."""
     for a in range(D.shape[1]):
         target = count[0] if a == 0 else class_counts[a - 1]
         shares[a] = 1.0 / target if target > 0.0 else 1.0
@@ -35,7 +36,7 @@ def gap_weights(
 def _less_four(
     L: Array, i: int, k: int, a: Array, b: Array, c: Array, e: Array, u: Array, v: Array, w: Array, x: Array
 ) -> None:
-    """Four rows lose L[i:i+4, k:k+4] times four others: sixteen products for five numbers read and written."""
+    """Rows a, b, c, e -= L[i:i+4, k:k+4] (u, v, w, x): sixteen products for every four numbers read."""
     a0, a1, a2, a3 = L[i, k], L[i, k + 1], L[i, k + 2], L[i, k + 3]
     b0, b1, b2, b3 = L[i + 1, k], L[i + 1, k + 1], L[i + 1, k + 2], L[i + 1, k + 3]
     c0, c1, c2, c3 = L[i + 2, k], L[i + 2, k + 1], L[i + 2, k + 2], L[i + 2, k + 3]
@@ -50,9 +51,9 @@ def _less_four(
 
 @compiled
 def cholesky(gram: Array, L: Array) -> None:
-    """L lower triangular with L L^T = gram, of which only the upper half is read, and used up: it becomes L^{-1} gram.
+    """L lower triangular with L L^T = gram. Only the upper half of gram is read; it is overwritten by L^{-1} gram.
 
-    gram is I + G G^T, whose pivots are 1 at least, whatever rounding says.
+    gram is I + G G^T, so its pivots are at least 1; rounding must not take them below.
     """
     n = len(gram)
     for i in range(0, n, 4):
@@ -84,7 +85,7 @@ def transpose(A: Array, out: Array) -> None:
 
 @compiled
 def grams(SS: Array, TS: Array, TT: Array, mu: float, D: Array, shares: Array, R: Array) -> None:
-    """The upper half of I + mu G_i G_i^T to R_i, from the kept products."""
+    """The upper half of I + mu G_i G_i^T into R_i, from the products that are kept up to date."""
     n, K1 = len(SS), len(TT)
     ST = np.empty((K1, K1), TS.dtype)
     for i in range(n):
@@ -99,7 +100,7 @@ def grams(SS: Array, TS: Array, TT: Array, mu: float, D: Array, shares: Array, R
 
 @compiled
 def regram(k: int, SS: Array, TS: Array, TT: Array, mu: float, D: Array, shares: Array, R: Array) -> None:
-    """The same where only the mean k has changed since."""
+    """As `grams`, for row and column k only: mean k is the only one that has changed since."""
     n, K1 = len(SS), len(TT)
     for i in range(n):
         scale, share = mu * D[i, k], shares[k]
@@ -111,7 +112,7 @@ def regram(k: int, SS: Array, TS: Array, TT: Array, mu: float, D: Array, shares:
 
 @compiled
 def factor(R: Array) -> None:
-    """R_i, lower triangular, with R_i R_i^T = the matrix whose upper half R_i holds."""
+    """The matrix whose upper half stands in R_i is replaced by its Cholesky factor, a lower triangle."""
     gram = np.empty(R.shape[1:])
     for i in range(len(R)):
         copy(R[i], gram)
@@ -120,7 +121,7 @@ def factor(R: Array) -> None:
 
 @compiled
 def substitute(L: Array, C: Array, upwards: bool) -> None:
-    """C <- L^{-1} C in place, L lower triangular; upwards: with the rows of C from the last to the first."""
+    """C <- L^{-1} C in place, L lower triangular; `upwards` takes the rows of C from the last to the first."""
     n, d = C.shape
     last, sign = (n - 1, -1) if upwards else (0, 1)
     for i in range(0, n, 4):
@@ -148,7 +149,7 @@ def substitute(L: Array, C: Array, upwards: bool) -> None:
 
 @compiled
 def gaps(SS: Array, TS: Array, MA: Array, TA: Array, mu: float, D: Array, shares: Array, C: Array, MG: Array) -> None:
-    """C = G_i A_i and MG = mu M_i G_i^T of one source, from the kept products."""
+    """C = G_i A_i and MG = mu M_i G_i^T of one source, from the products that are kept up to date."""
     K1, d = C.shape
     number = C.dtype.type
     for a in range(K1):
@@ -163,7 +164,7 @@ def gaps(SS: Array, TS: Array, MA: Array, TA: Array, mu: float, D: Array, shares
 def follow(lost: Array, C: Array, D: Array, shares: Array, mu: float, MA: Array, TA: Array) -> None:
     """M_i A_i -= lost; T A_i from the new gaps' products C = D_i (M_i A_i - L T A_i); then C <- mu D_i C.
 
-    Where D_i has a zero there is no gap, now or later, or T has nothing.
+    Where D_i is zero there is no gap, or the target has no row of that class: T A_i stays.
     """
     (K1, d), number = C.shape, C.dtype.type
     for a in range(K1):
@@ -241,7 +242,7 @@ def correct(
     MA: Array,
     TA: Array,
 ) -> None:
-    """A row projected by A as it was (nd), brought to where the refresh will have A, from M_i x and T x.
+    """Correct z (nd), a row projected by A before the refresh, to what A after the refresh gives; from M_i x and T x.
 
     z_i -= C_i^T (M_i x - L T x) for the first `solved` sources, which have their C_i; for the others
     z_i -= mu (G_i A_i)^T (R_i R_i^T)^{-1} D_i (M_i x - L T x).

@@ -13,6 +13,8 @@ from hedgerow.kernels.compiled import compiled
 from hedgerow.kernels.rows import symmetric_row
 
 LEAST = 1e-12  # a probability is never smaller where its logarithm is taken
+MOST = 1e4  # scores beyond are brought down to it, all of a head alike: the stacks square them
+ROUNDING = 1e-10  # of what z' P z could be by P's diagonal: one row takes no more digits from P than that
 
 
 @compiled(fastmath=SUMS)
@@ -127,7 +129,9 @@ def mix_rows(
     F: Array, y: Array, known: int, temperatures: int, log_w: Array, loss: Array, counts: Array, a: Array, H: Array,
     keep: Array, ridge: float, prior: Array, members: Array, pair: Array, share: float, shipped: Array, by_head: Array,
 ) -> float:  # fmt: skip
-    """Rows in order: probabilities into `shipped` (B x known), the first mixture's weights into `by_head`; log-loss."""
+    """Rows in order: the predictions' probabilities into `shipped` (B x known), the first mixture's weights into
+    `by_head`; the sum of log-losses.
+    """
     B, heads, _ = F.shape
     stacks, n = len(a), len(members)
     w, losses = np.empty(len(loss)), np.empty(len(loss))
@@ -144,8 +148,12 @@ def mix_rows(
         for k in range(known):
             pi[k] = counts[k] / whole
         for i in range(heads):
+            size = 0.0
             for k in range(known):
-                X[i, k] = F[t, i, k]
+                size = max(size, abs(F[t, i, k]))
+            scale = MOST / size if size > MOST else 1.0
+            for k in range(known):
+                X[i, k] = scale * F[t, i, k]
         _experts(X[:heads], pi, at, temperatures, w, losses, q)
         for k in range(known):
             X[heads, k] = np.log(q[k] + LEAST)
@@ -202,8 +210,16 @@ def mix_rows(
 
 
 @compiled(fastmath=SUMS)
-def learn_row(P: Array, z: Array, missed: Array, noise: float, G: Array, E: Array, n: int) -> None:
-    """Row n of G and E: g = (P - G' G) z / root and missed/root, root^2 = noise + z' (P - G' G) z; the first n wait."""
+def learn_row(P: Array, z: Array, missed: Array, noise: float, G: Array, E: Array, n: int, top: float) -> bool:
+    """Row n of G and E: g = (P - G' G) z / root and missed/root, root^2 = noise + z' (P - G' G) z; n are pending.
+
+    False, and nothing done, if rounding could matter: if ROUNDING top |z|^2 is above the noise.
+    """
+    square = 0.0
+    for j in range(len(z)):
+        square += z[j] * z[j]
+    if not ROUNDING * top * square <= noise:
+        return False
     g = G[n]
     symmetric_row(P, z, g)
     for i in range(n):
@@ -215,8 +231,13 @@ def learn_row(P: Array, z: Array, missed: Array, noise: float, G: Array, E: Arra
     square = noise
     for j in range(len(z)):
         square += g[j] * z[j]
+    if square < noise:  # by rounding: P has nothing left along z
+        for j in range(len(z)):
+            g[j] = 0.0
+        square = noise
     root = np.sqrt(square)
     for j in range(len(z)):
         g[j] /= root
     for k in range(len(missed)):
         E[n, k] = missed[k] / root
+    return True

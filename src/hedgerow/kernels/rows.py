@@ -35,7 +35,7 @@ def row_product(z: Array, M: Array, out: Array) -> None:
 def product_row(M: Array, z: Array, out: Array, first: int = 0) -> None:
     """out = M z (M: q x d), one row of each quarter of M at a time; of the numbers from `first` on only.
 
-    The rows that are left over are taken together with others that have been, so that all are summed in the same order.
+    Where q is no multiple of four, some rows are computed twice, so that all are summed in the same order.
     """
     q, z = len(M), z[first:]
     h = (q + 3) // 4
@@ -90,7 +90,7 @@ def symmetric_row(P: Array, x: Array, y: Array) -> None:
 
 
 def times(Z: Array, M: Array) -> Array:
-    """Z M, M one after the other in memory by rows or by columns; a single row is faster so than by the BLAS.
+    """Z M, for an M that is contiguous in memory by rows or by columns; a single row is faster so than by the BLAS.
 
     >>> times(np.array([[1.0, 2.0]]), np.array([[3.0], [4.0]]))
     array([[11.]])

@@ -1,6 +1,7 @@
-"""What rows do between two refreshes: their class sums, their projections through the parts, labels into the products.
+"""Rows between two refreshes: their class sums (Eq. 10, 11), their projections, and the products a refresh needs.
 
-Letters as in `align.moving`: n sources, K1 = K + 1 means or sums of each side, d dimensions, R class sums in a block.
+Letters as in `learners/experts/block_refresh.py`: n sources, K1 = K + 1 means or sums of each side, d dimensions,
+R class sums in a block.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from hedgerow.kernels.compiled import compiled
 def cut(y: Array, seen: int, every: int, K: int, group: Array, classes: Array, windows: Array) -> tuple[int, int]:
     """A block cut into windows of `every` labels, `seen` before it: the number of windows, and that of class sums.
 
-    Each row's class sum to group (-1: none), each sum's class to classes; a window's rows first:last, its sums
-    start:stop and whether a refresh ends it to windows.
+    `group` gets the number of the class sum that each row adds to (-1: none), `classes` the class of each sum, and
+    `windows` a row a window: its rows first:last, its class sums start:stop, and whether a refresh ends it.
     """
     at, count, start, first, R = np.empty(K, np.int64), 0, 0, 0, 0
     for k in range(K):
@@ -76,7 +77,7 @@ def few_products(X: Array, M: Array, out: Array) -> None:
 
 @compiled
 def add_labels(Z: Array, y: Array, weight: Array, TA: Array, count: Array, class_counts: Array) -> None:
-    """T A and the target's counts with the rows that join T: TA[i, 0] and TA[i, y + 1] += z_i, Z (B x nd) projected."""
+    """T A and the target's counts, for labelled rows: TA[i, 0] and TA[i, y + 1] += z_i; Z (B x nd) are projections."""
     n, d = TA.shape[0], TA.shape[2]
     for t in range(len(y)):
         k = y[t]
@@ -95,7 +96,7 @@ def add_labels(Z: Array, y: Array, weight: Array, TA: Array, count: Array, class
 
 @compiled
 def join(rows: Array, labels: Array, T: Array, total: Array, class_totals: Array) -> None:
-    """Rows join the sum of all and that of their class, in T and in the target's moments."""
+    """Rows are added to the sum of all and to that of their class, in T and in the target's moments."""
     for t in range(len(rows)):
         k = labels[t]
         for j in range(rows.shape[1]):
@@ -107,7 +108,7 @@ def join(rows: Array, labels: Array, T: Array, total: Array, class_totals: Array
 
 @compiled
 def add_parts(Z: Array, shared: Array, own: Array) -> None:
-    """Z (B x nd) += shared (B x nd) + own (n x B x d): rows projected by H, then by T^T U and by M_i^T P_i."""
+    """Z (B x nd) += shared (B x nd) + own (n x B x d): to rows projected by H, the parts T^T U and M_i^T P_i."""
     n, B, d = own.shape
     for t in range(B):
         for i in range(n):
@@ -117,7 +118,7 @@ def add_parts(Z: Array, shared: Array, own: Array) -> None:
 
 @compiled
 def add_products(y: Array, weight: Array, XM: Array, XT: Array, TS: Array, TT: Array) -> None:
-    """T M_i^T and T T^T with rows that join T, but for their products with each other: XM (B x n K1), XT (B x K1)."""
+    """T M_i^T and T T^T for rows added to T, without the rows' products with each other: XM (B x n K1), XT (B x K1)."""
     n, K1 = TS.shape[0], TS.shape[1]
     for t in range(len(y)):
         if y[t] < 0:
@@ -134,7 +135,7 @@ def add_products(y: Array, weight: Array, XM: Array, XT: Array, TS: Array, TT: A
 
 @compiled
 def add_gram(classes: Array, SS: Array, TT: Array) -> None:
-    """T T^T with the products of class sums that join T with each other."""
+    """T T^T for class sums added to T: their products with each other."""
     for g in range(len(classes)):
         for h in range(len(classes)):
             for a in (0, classes[g] + 1):
@@ -159,7 +160,7 @@ def take_in(
     total: Array,
     class_totals: Array,
 ) -> None:
-    """The first B rows, as often as they count, join T and all products with T; theirs with [M; T] are given."""
+    """Add the first B pending rows (weighted already) to T and to all products with T; `products` is rows [M; T]^T."""
     R, own = (len(TS) + 1) * len(TT), np.empty((B, B), rows.dtype)
     X, labels = rows[:B], y[:B]
     few_products(X, X, own)
@@ -171,10 +172,10 @@ def take_in(
 
 @compiled
 def move_on(start: int, stop: int, classes: Array, K1: int, XTS: Array, UL: Array) -> None:
-    """The class sums start:stop of a block have joined T: the products of rows to come with T follow.
+    """Once the class sums start:stop of a block are part of T: update the products of the rows to come with T.
 
-    XTS holds their products with T (K1), then with the sums of the block. UL holds U (K1 x nd), then for each sum what
-    H is to lose: -U of all rows and of its class, as it is now.
+    XTS holds those rows' products with T (K1), then with the class sums of the block. UL holds U (K1 x nd), then for
+    each class sum what H must lose so that A stays as it is: U of all rows and U of its class, negated.
     """
     for t in range(len(XTS)):
         for g in range(start, stop):
@@ -197,7 +198,7 @@ def gaps(first: int, M: Array, T: Array, shares: Array, G: Array) -> None:
 
 @compiled
 def subtract(first: int, moves: Array, H: Array) -> None:
-    """H (m x n x d) loses `moves` (n x w x d) in the features from `first` on."""
+    """H (m x n x d) -= moves (n x w x d), in the features from `first` on."""
     n, w, d = moves.shape
     for j in range(w):
         for i in range(n):

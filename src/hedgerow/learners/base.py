@@ -1,9 +1,9 @@
 """The contract of every learner on a stream: its arrays, its blocks, its rows, its counters.
 
 A learner is a plan (the composition, as JSON), constants (arrays that never change after `fit`, shared by many models)
-and a state (arrays that do). Reading changes neither. What a learner puts off for speed it works off in `flush`; after
-that its arrays alone say what it knows. `run` takes rows in blocks, `predict_row` and `learn_row` one at a time, with
-the same predictions.
+and a state (arrays that do). Reading changes neither. Work that a learner postpones for speed is pending until `flush`
+does it; after that its arrays alone say what it knows. `run` takes rows in blocks (Alg. 1), `predict_row` and
+`learn_row` one at a time, with the same predictions.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ State = dict[str, Array]
 BLOCK = 256  # rows taken at once where nothing else ends a block earlier
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Trace:
-    """What happened on a block, for people, plots and tests: a row an instance.
+    """What happened on a block, for people, plots and tests; one row for each instance.
 
     `scores` (B x K) are the combined ones, `weights` (B x N) who was trusted, `votes` (B x N) what each expert said.
     """
@@ -66,12 +66,18 @@ class Prediction:
         return Trace(self.scores[None], self.weights[None], self.votes[None])
 
 
-HOMES = {"experts": "hedgerow.learners.experts.learner", "ridge": "hedgerow.learners.ridge.learner"}
-LEARNERS: Registry[type[OnlineLearner]] = Registry("learner", HOMES)
+LEARNERS: Registry[type[OnlineLearner]] = Registry(
+    "learner", {"experts": "hedgerow.learners.experts.learner", "ridge": "hedgerow.learners.ridge.learner"}
+)
 
 
 def register_learner(learner: type[OnlineLearner], *, replace: bool = False) -> type[OnlineLearner]:
-    """Make a kind of learner known by its `kind`, so that its models can be loaded. Usable as a decorator."""
+    """Make a kind of learner known by its `kind`, so that its models can be loaded. Usable as a decorator.
+
+    >>> from hedgerow.learners.experts.learner import ExpertsLearner
+    >>> register_learner(ExpertsLearner) is LEARNERS["experts"]
+    True
+    """
     return LEARNERS.register(learner.kind, learner, replace=replace)
 
 
@@ -84,7 +90,7 @@ class OnlineLearner(ABC):
     state: State
     pre: Preprocess
     block = BLOCK
-    damaged = ""  # why it cannot go on, should an error have cut a step in two
+    damaged = ""  # the error that stopped a step half way, if one did: such a learner is not used again
 
     def __init__(self, plan: Any, constants: Constants, state: State) -> None:
         self.plan, self.constants, self.state = plan, constants, state
@@ -100,7 +106,7 @@ class OnlineLearner(ABC):
     @classmethod
     @abstractmethod
     def plan_from_json(cls, data: Mapping[str, Any]) -> Any:
-        """The inverse of `plan_to_json`; whatever is wrong with the data is an error."""
+        """The inverse of `plan_to_json`; data from a file is not trusted, so anything wrong with it is an error."""
 
     @classmethod
     @abstractmethod
@@ -155,7 +161,7 @@ class OnlineLearner(ABC):
 
     @abstractmethod
     def predict_row(self, x: Array) -> Prediction:
-        """One dense row by what was learned so far."""
+        """One dense row by what was learned so far. What it computes may be kept for the row's label."""
 
     def predict_sparse_row(self, X: Matrix) -> Prediction:
         """One sparse row (1 x m)."""
@@ -171,7 +177,7 @@ class OnlineLearner(ABC):
 
     @property
     def seen(self) -> int:
-        """Labels learned so far."""
+        """How many labels were learned so far."""
         return int(self.state["seen"][0])
 
     @property
@@ -215,7 +221,7 @@ class OnlineLearner(ABC):
         `known` limits the prediction to the first classes: a label beyond was met here for the first time.
         `weight` (>= 0, float64) says how much each label counts for the heads and the class moments, None: one each.
         A mistake, an expert's loss and the bound count every label as one; a label of weight 0 is none at all.
-        Whatever interrupts it, a block was learned whole or not at all.
+        A block is learned whole or not at all, also if an interrupt or an error comes in between.
         """
         if weight is not None:
             y = np.where(weight > 0, y, -1)
@@ -260,7 +266,7 @@ class OnlineLearner(ABC):
             raise
 
     def _restore(self, before: State) -> None:
-        self.flush()  # what half a block left pending must not be worked off later
+        self.flush()  # the half block that failed must leave nothing pending
         for name, array in before.items():
             self.state[name][...] = array
 
@@ -274,7 +280,7 @@ class OnlineLearner(ABC):
         return trace
 
     def grow(self, n_classes: int) -> None:
-        """Room for classes met for the first time: no instances yet."""
+        """Room for classes met for the first time, of which there are no instances yet."""
         extra = n_classes - self.n_classes
         for name in ("target.class_counts", "target.class_totals"):
             pad_axis(self.state, name, 0, extra)
@@ -282,8 +288,8 @@ class OnlineLearner(ABC):
 
     # -- arrays -------------------------------------------------------------------------------------------------
 
-    def flush(self) -> None:  # noqa: B027 (a learner that puts nothing off has nothing to do)
-        """Work off what was put off: the arrays alone then say what was learned."""
+    def flush(self) -> None:  # noqa: B027 (a learner that postpones nothing has nothing to do)
+        """Do all pending work: the arrays alone then say what was learned."""
 
     def copy(self) -> Self:
         """An independent learner that knows the same; the constants are shared. Both are flushed."""
@@ -291,8 +297,11 @@ class OnlineLearner(ABC):
         return type(self)(self.plan, self.constants, {name: array.copy() for name, array in self.state.items()})
 
     def arrays(self) -> State:
-        """Constants and a copy of the state, flushed, in one table; the learner itself is left as it is."""
-        return {**self.constants, **{name: array.copy() for name, array in self.state.items()}}
+        """A copy of the state in which nothing is pending; the learner itself is left as it is.
+
+        Those of two learners that know the same are equal, up to rounding, however their streams were cut.
+        """
+        return {name: array.copy() for name, array in self.state.items()}
 
     def __deepcopy__(self, memo: object) -> Self:
         return self.copy()

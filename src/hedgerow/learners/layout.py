@@ -17,7 +17,7 @@ from hedgerow.core.errors import InputError
 DOUBLE, FLOAT, WHOLE = "double", "float", "whole"  # FLOAT: float32 or float64, the same for all of a model
 TYPES = {DOUBLE: (np.float64,), FLOAT: (np.float32, np.float64), WHOLE: (np.int64,)}
 
-Bound = float | str  # a number, or the letter of a dimension: below it
+Bound = float | str  # the largest value, or the letter of a dimension that all values are below
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Layout:
     rules: tuple[Callable[[Mapping[str, Array], Mapping[str, int]], str | None], ...] = field(default=())
 
     def check(self, constants: Mapping[str, Array], state: Mapping[str, Array], sizes: Mapping[str, int]) -> None:
-        """Refuse whatever is not as it says; the error names the array."""
+        """Refuse arrays that differ from the specs in name, shape, type or range; the error names the array."""
         found = dict(sizes)
         dtypes: set[np.dtype[np.generic]] = set()
         for arrays, specs in ((constants, self.constants), (state, self.state)):

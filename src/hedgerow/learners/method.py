@@ -39,6 +39,7 @@ class Options:
     mu: float | None = None
     beta: float | None = None
     horizon: float | None = None
+    dtype: str | None = None
     seed: int = 0
 
     def given(self) -> dict[str, Any]:
@@ -51,7 +52,7 @@ class Options:
         return own | self.reading.changes()
 
 
-CHOICES = ("aligner", "head", "mixer", "dim", "rank", "C", "mu", "beta", "horizon")
+CHOICES = ("aligner", "head", "mixer", "dim", "rank", "C", "mu", "beta", "horizon", "dtype")
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,10 @@ class Method(ABC):
     """What every method has: a title for tables, a reference, the preprocessing that it brings along.
 
     `steps` stand in for the preprocessing of the reading "general"; None keeps that.
+
+    >>> from hedgerow import METHODS
+    >>> isinstance(METHODS["oddm"], Method), METHODS["hedgerow"].steps
+    (True, ('auto', 'centre', 'unit'))
     """
 
     title: str

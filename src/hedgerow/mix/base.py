@@ -66,11 +66,11 @@ class Mixer(ABC):
         return {"expert_loss": np.zeros(n)}
 
     def combine(self, state: State, seen: int, F: Array) -> Array:
-        """Scores of rows that are only predicted (B x K): all by the weights so far."""
+        """Scores of rows that are only predicted (B x K): all by the weights so far (Eq. 6; Alg. 1, line 4)."""
         return np.asarray(np.einsum("n,bnk->bk", self.weights(state, seen), self.advice(F)))
 
     def run(self, state: State, seen: int, F: Array, y: Array) -> Mixed:
-        """A block of rows, each predicted by what was learned before it; then all is learned."""
+        """A block of rows, each predicted (Eq. 6) by what was learned before it; then all labels are learned."""
         losses = self.losses(F, y)
         labels = seen + np.cumsum(y >= 0) - (y >= 0)
         p = self._weigh(state, labels, losses)
@@ -129,7 +129,7 @@ class Mistakes(Mixer):
     combination: str  # "scores" or "vote"
 
     def losses(self, F: Array, y: Array) -> Array:
-        """[argmax f_e != y]."""
+        """[argmax f_e != y]: z and r of Sec. 3.4."""
         wrong = (F.argmax(axis=2) != y[:, None]) & (y >= 0)[:, None]
         return np.asarray(wrong, dtype=np.float64)
 
@@ -151,7 +151,7 @@ class Mistakes(Mixer):
 
 
 def so_far(loss: Array, losses: Array) -> Array:
-    """Sums before each row and after the last (B + 1 x N), added row by row, so that no cut into blocks can show."""
+    """Sums before each row and after the last (B + 1 x N), added row by row: cutting into blocks changes no bit."""
     return np.cumsum(np.vstack([loss, losses]), axis=0)
 
 

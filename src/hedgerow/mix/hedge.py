@@ -16,7 +16,7 @@ GUARANTEES = ("proved", "theorem")
 
 @dataclass(frozen=True)
 class Hedge(Mistakes, Exponential):
-    """Freund and Schapire 1997 on mistakes: w_e = beta^{mistakes of e}. `beta=None` is the anytime rule.
+    """Freund and Schapire 1997 on mistakes: w_e = beta^{mistakes of e} (Eq. 8, 9). `beta=None` is the anytime rule.
 
     >>> mixer, F = Hedge(beta=0.5), np.array([[[1.0, 0.0], [0.0, 1.0]]] * 2)
     >>> mixer.run(mixer.start(2), 0, F, np.array([0, 0])).weights.round(3)
@@ -55,14 +55,14 @@ class Hedge(Mistakes, Exponential):
         return mixed
 
     def rates(self, seen: Array, n: int) -> Array:
-        """ln(1/beta), or ln(1 + sqrt(ln N / t)) in round t = seen + 1."""
+        """ln(1/beta), or with the anytime rule ln(1 + sqrt(ln N / t)) in round t = seen + 1."""
         if self.beta is not None:
             return np.full(len(seen), math.log(1 / self.beta))
         return np.log1p(np.sqrt(math.log(max(n, 1)) / (seen + 1.0)))
 
     def bound(self, state: State, seen: int) -> float:
-        """See `guarantee`. With beta: (M_min ln(1/beta) + ln N)/(1 - beta), for votes over ln(2/(1 + beta));
-        anytime: M_min + 5/4 sqrt(T ln N) + ln N, for votes twice that.
+        """See `guarantee`. With beta: (M_min ln(1/beta) + ln N)/(1 - beta) (Eq. 15), for votes over ln(2/(1 + beta));
+        anytime: M_min + 5/4 sqrt(T ln N) + ln N, for votes twice that; `proof="theorem"`: Eq. 14 as printed.
 
         >>> round(Hedge(beta=0.5).bound({"expert_loss": np.array([3.0, 9.0])}, 20), 3)
         5.545
@@ -103,7 +103,7 @@ class Single(Hedge):
 
 
 def horizon_beta(horizon: float, experts: float) -> float:
-    """sqrt T/(sqrt T + sqrt ln N), the discount tuned for a stream of T labels and N experts.
+    """sqrt T/(sqrt T + sqrt ln N), the discount tuned for a stream of T labels and N experts (Sec. 4.3, where N = 2).
 
     >>> round(horizon_beta(110, 2), 4)
     0.9265

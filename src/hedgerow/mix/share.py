@@ -37,7 +37,7 @@ from hedgerow.mix.simplex import Likelihood
 
 SHARES = np.concatenate([[0.0], 4.0 ** -np.arange(1, 13)])  # a factor 2 off costs at most 0.31 a change
 SHARE_PRIOR = np.concatenate([[0.5], np.full(12, 0.5 / 12)])
-LEAST_WEIGHT = 1e-250  # what is there may come back; it adds less to the sum than rounding does
+LEAST_WEIGHT = 1e-250  # a weight of 0 could never grow again; this one changes the sum by less than rounding does
 
 
 class Sharing(Stepwise):

@@ -96,7 +96,7 @@ class Likelihood(Mixer):
     temperature: float  # c
 
     def losses(self, F: Array, y: Array) -> Array:
-        """-ln q_y; for a class that nobody knew the same large number for all."""
+        """-ln q_y; for a class that no expert knew, the same large number for every expert."""
         K = F.shape[2]
         known = np.where((y >= 0) & (y < K), y, 0)
         own = np.take_along_axis(self.advice(F), known[:, None, None], axis=2)[:, :, 0]

@@ -5,9 +5,9 @@ weighted loss sum_t p_t . l_t, all over one stream:
 
 | claim           | says                                             | true?                                          |
 |-----------------|--------------------------------------------------|------------------------------------------------|
-| `theorem`       | M <= M_min + 3/2 sqrt(M_min ln N) + ln N         | no: Theorem 1 as printed                       |
+| `theorem`       | M <= M_min + 3/2 sqrt(M_min ln N) + ln N         | no: Theorem 1 as printed (Eq. 14)              |
 | `theorem, loss` | L <= the same                                    | for beta = sqrt M_min/(sqrt M_min + sqrt ln N) |
-| `step`          | M <= (M_min ln(1/beta) + ln N)/(1 - beta)        | no: the first line of its proof                |
+| `step`          | M <= (M_min ln(1/beta) + ln N)/(1 - beta)        | no: the first line of its proof (Eq. 15)       |
 | `hedge`         | L <= the same                                    | yes (Freund and Schapire 1997)                 |
 | `vote`          | M <= (M_min ln(1/beta) + ln N)/ln(2/(1 + beta))  | yes, if votes are counted                      |
 | `simplex`       | M <= 4 min_e L_e + 8 ln N                        | yes, for averaged simplex points (half-Brier)  |
@@ -52,7 +52,7 @@ CLAIMS = {
 
 
 def theorem_bound(best: float, experts: int) -> float:
-    """M_min + 3/2 sqrt(M_min ln N) + ln N: Theorem 1 as printed, N = 2n.
+    """M_min + 3/2 sqrt(M_min ln N) + ln N: Theorem 1 as printed (Eq. 14), N = 2n; what Eq. 16 is at its beta.
 
     >>> round(theorem_bound(25, 2), 2), round(theorem_bound(0, 2), 2)
     (31.94, 0.69)

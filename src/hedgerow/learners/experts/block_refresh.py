@@ -1,20 +1,21 @@
-"""Projections that follow the labels, in a form that leaves them alone while a block of rows goes by.
+"""The refresh of the projections (Eq. 13) in blocks: low-rank parts change, the large matrix only once a block.
 
     every T_w labels:  A_i <- (I + mu G_i^T G_i)^{-1} A_i = A_i - G_i^T C_i,   C_i = mu (I + mu G_i G_i^T)^{-1} G_i A_i
 
 G_i = D_i (M_i - L T) holds the K+1 gaps: M_i the means of source i, T = [sum of all rows; class sums] of the target,
-L = 1/counts, D_i a diagonal of weights (a class that one side lacks has no gap). Hence
+L = 1/counts, D_i a diagonal of weights (a class that one side lacks has no gap): Eq. 10 and 11. Hence
 
     A_i = H_i + M_i^T P_i + T^T U_i
 
-and a refresh only adds to P_i and U_i (K+1 x d). When class sums of the stream join T, H_i loses what T^T U_i wins, so
-that A_i stays as it was. Rows are projected through the parts. All that the next refresh needs are products of vectors
-with each other and with A, kept up to date from products with the rows:
+and a refresh only adds to P_i and U_i (K+1 x d). When class sums of the stream are added to T, H_i is reduced by what
+T^T U_i gains, so that A_i stays as it was. A row is projected by the three parts. The next refresh needs nothing but
+products of these vectors with each other and with A, which are kept up to date from products with the rows:
 
     SS_i = M_i M_i^T   TS_i = T M_i^T   TT = T T^T   MA_i = M_i A_i   TA_i = T A_i
 
-A block of rows over many windows of T_w labels costs three matrix products with its rows, and one of the rank of its
-class sums, whatever T_w. Rounding adds up along this path, so after `ANCHOR` refreshes all is computed anew from A.
+For any T_w a block of rows costs three matrix products with its rows, and one of the rank of its class sums. Rounding
+adds up along this path, so after `ANCHOR` refreshes all products are computed anew from A. The plain form of a refresh
+is `align/refresh.py`.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ class Window(NamedTuple):
 
 
 class Due(NamedTuple):
-    """A refresh under way: weights D_i of the gaps, 1/counts, R_i with R_i R_i^T = I + mu G_i G_i^T.
+    """An unfinished refresh: weights D_i of the gaps, 1/counts, R_i with R_i R_i^T = I + mu G_i G_i^T.
 
-    C_i is that of the sources which `BlockRefresh.solve` has done.
+    C_i is filled in by `BlockRefresh.solve`, source by source.
     """
 
     D: Array
@@ -87,11 +88,11 @@ class BlockRefresh:
 
     @property
     def stale(self) -> bool:
-        """Whether rounding should be kept from adding up any further."""
+        """Whether it is time to compute all products anew, so that rounding does not add up further."""
         return self.refreshes >= ANCHOR
 
     def flush(self) -> None:
-        """H becomes A itself."""
+        """Add the low-rank parts to H, which is then A itself."""
         if self._moved:
             self._add_moves(self.H)
             self.P[:], self.U[:], self._moved = 0, 0, False
@@ -110,7 +111,7 @@ class BlockRefresh:
         H.reshape(-1, n, d)[...] += step.transpose(1, 0, 2)
 
     def project(self, X: Matrix) -> Array:
-        """A_i^T x of rows (B x n x d) through the parts: nothing of size m is written, which counts for sparse rows."""
+        """A_i^T x of rows (B x n x d) by the three parts; nothing of size m is written, for sparse rows."""
         X, at = _reached(X)
         (n, K1, d), Z = self.P.shape, np.asarray(X @ self.H[at])
         if self._moved:
@@ -128,7 +129,7 @@ class BlockRefresh:
         S = group_sums(X, group, len(classes), even)
         XH, (XB, grams) = np.asarray(X @ H), _products(X, self.basis[:, at], S, cut)
         XM, XTS = XB[:, : n * K1], XB[:, n * K1 :]
-        UL = np.empty((K1 + len(classes), n * d), dtype=self.U.dtype)  # U, and what H is to lose
+        UL = np.empty((K1 + len(classes), n * d), dtype=self.U.dtype)  # U, and what H must lose for each class sum
         UL[:K1], self.U = self.U, UL[:K1]
         for (first, last, start, stop, ends), gram in zip(cut, grams, strict=True):
             here, Z, labels = slice(first, last), XH[first:last], y[first:last]
@@ -154,14 +155,14 @@ class BlockRefresh:
         self._moved = True
 
     def prepare(self) -> None:
-        """What can be done of a refresh before the last labels of its window."""
+        """The part of a refresh that can be done before the last labels of its window: the Gram matrices."""
         self._weigh()
         self._solver.grams(self.SS, self.TS, self.TT, self.refresh.mu, *self._weights, self._R)
 
     def due(self, since: Array | None = None) -> Due:
-        """A refresh that is due, with the factors of all sources. Until it is finished, T and T A must wait.
+        """Start a refresh: the factors of all sources. Until it is finished, T and T A must not change.
 
-        `since` are the labels that came after `prepare`; without them all is done here.
+        `since` are the labels that came after `prepare`; None: `prepare` was not called.
         """
         if since is None:
             self.prepare()
@@ -180,11 +181,11 @@ class BlockRefresh:
         )
 
     def solve(self, first: int, last: int, due: Due) -> None:
-        """The sources first:last of it: C_i, and M_i A_i and T A_i follow."""
+        """C_i of the sources first:last, and M_i A_i and T A_i after the refresh."""
         self._solver.solve(first, last, self.SS, self.TS, self.refresh.mu, *due, self.MA, self.TA)
 
     def _join(self, S: Matrix, classes: Array, at: Features, H: Array) -> None:
-        """T takes in the class sums S of a block. Those of one sparse row are of the features `at`, as is its own H."""
+        """Add the class sums S of a block to T. Those of one sparse row have the features `at` only, and so has H."""
         if not isinstance(at, slice):
             self.H[at] = H
             for s, k in zip(S, classes, strict=True):  # one, or none
@@ -238,20 +239,20 @@ def group_sums(X: Matrix, group: Array, R: int, weight: Array) -> Matrix:
 
 
 def _reached(X: Matrix) -> tuple[Matrix, Features]:
-    """One sparse row as a dense row of the features that it holds, and these; other rows as they are, and all."""
+    """One sparse row as a dense row of its nonzero features, and their numbers; other rows as they are, and all."""
     if is_sparse(X) and X.shape[0] == 1 and X.nnz and X.has_canonical_format:
         return X.data[None], X.indices
     return X, slice(None)
 
 
 def _packed(X: Matrix) -> tuple[Array, Matrix]:
-    """The features that a CSR matrix holds, and the matrix without all others: its products cost nothing in m."""
+    """The features that a CSR matrix holds, and the matrix of these alone: its products do not grow with m."""
     found, column = np.unique(X.indices, return_inverse=True)
     return found, X.__class__((X.data, column, X.indptr), shape=(X.shape[0], len(found)))
 
 
 def _products(X: Matrix, basis: Array, S: Matrix, cut: list[Window]) -> tuple[Array, list[Array]]:
-    """X [basis; S]^T, and S S^T of each window, S class sums of X. A row meets only the sums of windows before."""
+    """X [basis; S]^T, and S S^T of each window, S class sums of X. A row needs only the sums of earlier windows."""
     if is_sparse(X):
         found, packed = _packed(X)
         sums = S.__class__((S.data, np.searchsorted(found, S.indices), S.indptr), shape=(S.shape[0], len(found)))

@@ -10,10 +10,11 @@
 
 | state           | shape          | what it is                                                                    |
 |-----------------|----------------|-------------------------------------------------------------------------------|
-| `W`             | O x K x d      | the online heads                                                              |
+| `W`             | O x K x d      | the weights of the online heads                                               |
 | `memory`        | O x ..         | what the head keeps beside W                                                  |
 | `A`             | m x spaces x d | projections that follow the labels                                            |
-| `expert_loss`   | N              | each expert's loss so far, and whatever else the mixer keeps                  |
+| `expert_loss`   | N              | each expert's loss so far                                                     |
+| `mixer.*`       | ..             | what the mixer keeps beside the losses                                        |
 | `target.*`      | ..             | moments of the target so far                                                  |
 | `pre.i.*`       | m              | running statistics of the preprocessing                                       |
 | counters        | 1 or N         | `seen`, `mistakes`, `expert_mistakes`, `mixture_loss`                         |

@@ -5,6 +5,8 @@ f_e = W_e z_{i(e)}                 every expert scores it (Sec. 3.2)
 F   = sum_e p_e advice(f_e)        the mixer weighs them (Eq. 6); predict argmax F (Eq. 7)
 after the label: losses -> weights (Eq. 8, 9), labels -> heads (Eq. 4), x -> moments (Eq. 10, 11),
 every T_w labels: A_i <- refreshed A_i (Eq. 13)
+
+Blocks go through `_run_block`; one row goes through `live_row.py`, where its head and mixer are ours.
 """
 
 from __future__ import annotations
@@ -131,7 +133,7 @@ class ExpertsLearner(OnlineLearner):
         return self.spaces.projection(i)
 
     def target_now(self) -> Moments:
-        """With rows that are pending on the live path."""
+        """The target's moments, with the rows that are pending on the live path."""
         return self.spaces.target_now()
 
     def discrepancies(self) -> Array:
@@ -165,7 +167,7 @@ class ExpertsLearner(OnlineLearner):
     # -- learning -----------------------------------------------------------------------------------------------
 
     def learn_row(self, x: Array, y: int, weight: float) -> Trace:
-        """The label of one dense row; cheap if it was just predicted."""
+        """The label of one dense row, and what was predicted for it; cheap if `predict_row` had the same row last."""
         live = self._live or self._start_live()
         if live is None or not weight > 0:
             return super().learn_row(x, y, weight)
@@ -173,7 +175,7 @@ class ExpertsLearner(OnlineLearner):
             return live.learn(self.pre.fold(x[None], LEARNED)[0] if self.pre.steps else x, y, weight)
 
     def _start_live(self) -> LiveRow | None:
-        """The path of one row, where there is a compiled one."""
+        """The live path; None where the head, the mixer or the spaces have no compiled form."""
         plan, spaces = self.plan, self.spaces
         head, mixer = plan.head, plan.mixer
         if not (isinstance(head, PassiveAggressive) and head.compiled and isinstance(mixer, Hedge) and mixer.compiled):
@@ -190,7 +192,7 @@ class ExpertsLearner(OnlineLearner):
 
     @property
     def refreshing(self) -> bool:
-        """Whether a refresh on the path of one row is still being worked off."""
+        """Whether a refresh on the live path is not finished yet."""
         return self._live is not None and self._live.refreshing
 
     def _run_block(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> tuple[Trace, float]:
@@ -220,12 +222,12 @@ class ExpertsLearner(OnlineLearner):
             self._live = None
 
     def arrays(self) -> State:
-        """Constants and a copy of the state; A and the target's moments as they are now."""
-        found = super().arrays() | self.target_now().arrays("target")
+        """A copy of the state; A and the target's moments as they are now."""
+        found = super().arrays()
+        found |= {name: array.copy() for name, array in self.target_now().arrays("target").items()}
         if "A" in self.state:
-            n = self.plan.spaces
-            found["A"] = np.stack([np.asarray(self.projection(i)) for i in range(n)], axis=1)
-        return {name: array.copy() if name in self.state else array for name, array in found.items()}
+            found["A"] = np.stack([np.asarray(self.projection(i)) for i in range(self.plan.spaces)], axis=1)
+        return found
 
     def grow(self, n_classes: int) -> None:
         """Room for classes met for the first time: zero weights, no instances yet."""

@@ -1,14 +1,14 @@
-"""The refresh on the live path, in pieces: no call has to wait for more than a few passes over the projections.
+"""The refresh (Eq. 13) on the live path, in pieces: no call takes longer than a few passes over the projections.
 
-Labelled rows wait until there are enough of them for one matrix product with the means and sums. When a refresh is due,
-only the factors R_i are computed. From then on a row is projected by A as it still is, and corrected:
+Labelled rows are pending until there are enough of them for one matrix product with the means and sums. When a refresh
+is due, only the factors R_i are computed. From then on a row is projected by A before the refresh, and corrected:
 
     z_i = A_i^T x - C_i^T (M_i x - L T x),    C_i = D_i (R_i R_i^T)^{-1} mu G_i A_i
 
-while every label pays for one more piece of the rest: C_i of one source, then A_i -= (M_i - L T)^T C_i for some
-features at a time, until A is what the refresh makes of it. The predictions are those of a refresh done at once.
+while each label does one more piece of the rest: C_i of some sources, then A_i -= (M_i - L T)^T C_i for some features
+at a time, until A is what the refresh makes of it. The predictions are those of a refresh done at once.
 
-So that rounding does not add up, each refresh ends with some products computed anew.
+So that rounding does not add up, each refresh ends with some products computed anew. Letters: `block_refresh.py`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from hedgerow.core.blas import one_blas_thread
 from hedgerow.core.moments import Moments
 from hedgerow.learners.experts.block_refresh import BlockRefresh, Due
 
-PIECE = 3.5  # size of a piece in flops, over those of one row's projection; a matrix product does these faster
-PASS = 8  # flops that reading and writing a number of A takes the time of
-ROOM = 64  # most rows that wait
+PIECE = 3.5  # flops of a piece, in multiples of those of one row's projection (a matrix product does them faster)
+PASS = 8  # flops that take as long as reading and writing one number of A
+ROOM = 64  # at most so many rows are pending
 
 
 class LiveRefresh:
@@ -43,19 +43,19 @@ class LiveRefresh:
         n, K1, d = moving.P.shape
         m, dtype = len(moving.H), moving.H.dtype
         self.moving, self._seen, self._every = moving, seen, moving.refresh.every
-        self._sources = max(1, int(PIECE * m * n / (6 * K1 * K1)))  # whose C_i is one piece
+        self._sources = max(1, int(PIECE * m * n / (6 * K1 * K1)))  # sources whose C_i are one piece
         self._enough = max(4, min(ROOM, int(PIECE * n * d / ((n + 1) * K1)) // 4 * 4))
         room = self._enough + ceil(n / self._sources) + 1
         self._rows, self._Z, self.waiting = np.empty((room, m), dtype=dtype), np.empty((room, n * d), dtype=dtype), 0
         self._labels, self._weights = np.zeros(room, dtype=np.int64), np.empty(room)
-        # where rows wait: as often as they count, their projections, labels, weights; `waiting` is the next place
+        # the pending rows times their weights, their projections, labels and weights; `waiting` is how many there are
         self.buffers = self._rows, self._Z, self._labels, self._weights
         self._products = np.empty((room, len(moving.basis) + room), dtype=dtype)
-        self._ahead = np.empty(len(moving.basis), dtype=dtype)  # products of the row projected last,
-        self._is_ahead = False  # if T is still the same
+        self._ahead = np.empty(len(moving.basis), dtype=dtype)  # products of the row projected last with [M; T],
+        self._is_ahead = False  # and whether they are still right: T has not changed since
         self._Mx, self._Tx = np.empty(n * K1, dtype=dtype), np.empty(K1, dtype=dtype)
         self._due: Due | None = None
-        self._known, self._prepared = 0, False  # waiting rows with their products; whether a refresh was prepared
+        self._known, self._prepared = 0, False  # pending rows whose products are known; whether `prepare` was called
         self._then, self._copied = np.empty(moving.T.shape, dtype=dtype), False  # T as it was when the refresh fell due
         self._solved = self._written = 0
         steps, solving = max(1, self._every - 3 - self._every // self._enough), ceil(n / self._sources)
@@ -68,17 +68,17 @@ class LiveRefresh:
 
     @property
     def under_way(self) -> bool:
-        """Whether a refresh is being worked off."""
+        """Whether a refresh is not finished yet."""
         return self._due is not None
 
     @property
     def _free(self) -> bool:
-        """Whether no piece to come needs T A and T as they are."""
+        """Whether rows may be added to T: no piece of the refresh still needs T and T A as they are."""
         return self._due is None or self._copied
 
     @property
     def plain(self) -> bool:
-        """Whether a projection of the next row is the product with H, and nothing else is to be done with it."""
+        """Whether the projection of the next row is the product with H and nothing more."""
         return self._due is None and not self._nearly_due
 
     @property
@@ -90,21 +90,21 @@ class LiveRefresh:
         """A_i^T x of all spaces into z (nd)."""
         moving = self.moving
         self._row_product(x, moving.H, z)
-        if self._nearly_due:  # what can be done before the refresh, is now
+        if self._nearly_due:  # work that the refresh will need and that can be done already
             self._product_row(moving.basis, x, self._ahead)
             self._is_ahead = True
         if self._due is not None:
             self._correct(x, z, self._due)
 
     def _correct(self, x: Array, z: Array, due: Due) -> None:
-        """A row projected by A as it still is, brought to where the refresh will have A."""
+        """Correct z, the projection by A before the refresh, to that by A after it."""
         moving, at = self.moving, self._written
         self._product_row(moving.M, x, self._Mx, at)
         self._product_row(self._then if self._copied else moving.T, x, self._Tx, at)
         self._solver.correct(z, self._Mx, self._Tx, self._solved, moving.refresh.mu, *due, moving.MA, moving.TA)
 
     def learned(self, weight: float) -> None:
-        """There is one more row in the buffers; then some of the work that waits."""
+        """One more row is in the buffers: count it, then do some of the pending work."""
         self.waiting += 1
         self._seen += 1
         left = -self._seen % self._every
@@ -119,7 +119,7 @@ class LiveRefresh:
         elif left == 2 or self.waiting == len(self._rows):
             self._take_in()
         elif self._free and self.waiting > (2 - left) % self._enough:
-            # so many now that a full group is pending when two labels are left in the window
+            # as many as will leave a full group pending when two labels are left in the window
             self._take_in(min(self.waiting - (2 - left) % self._enough, self._enough))
         else:
             self._do_pieces()
@@ -132,12 +132,12 @@ class LiveRefresh:
         self._pieces = self._work(self._due)
 
     def flush(self) -> None:
-        """Everything that is pending, now."""
+        """Finish the refresh and add the pending rows to T."""
         self._finish_pieces()
         self._take_in()
 
     def projections(self) -> Array:
-        """A as the refresh under way will leave it (m x nd), in an array of its own; nothing is worked off."""
+        """A as the unfinished refresh will leave it (m x nd), in an array of its own; nothing is changed."""
         moving, due, A = self.moving, self._due, self.moving.H.copy()
         if due is None:
             return A
@@ -183,12 +183,12 @@ class LiveRefresh:
                 next(self._pieces, None)
 
     def _take_in(self, most: int = ROOM) -> None:
-        """The first waiting rows join T, and the products follow."""
+        """Add the first pending rows to T, and update the products."""
         moving, target, kernels, B = self.moving, self.moving.target, self._kernels, min(most, self.waiting)
         if not B:
             return
         while not self._free:
-            next(self._pieces)  # if none is left, the refresh was cut short: an error, and never an endless loop
+            next(self._pieces)  # if none is left, the refresh was cut short: StopIteration, not an endless loop
         if self._known < B:
             kernels.few_products(self._rows[:B], moving.basis, self._products)
         kernels.take_in(
@@ -212,7 +212,7 @@ class LiveRefresh:
                 self._copied = True
             yield
         M, H, C = moving.M.reshape(n, K1, m), moving.H.reshape(m, n, d), due.C
-        # the first is half as large: it finds nothing of what it needs in the cache
+        # the first is half as large, since nothing that it reads is in the cache yet
         for a, b in pairwise([0, *range(max(1, self._slice // 2), m, self._slice), m]):
             width = b - a
             G, moves = self._gaps[:, :, :width], self._moves[:, :width]
@@ -225,7 +225,7 @@ class LiveRefresh:
         self._anchor(moving.refreshes)
 
     def _anchor(self, turn: int) -> None:
-        """Products of the sources' means k, or of the target's sum k, from the vectors themselves; in turn."""
+        """Compute the products of one mean or sum anew from the vectors; each refresh takes the next one in turn."""
         moving, (n, K1, d), k = self.moving, self.moving.P.shape, turn // 3 % len(self._Tx)
         M, T = moving.M.reshape(n, K1, -1), moving.T
         if turn % 3 == 0:

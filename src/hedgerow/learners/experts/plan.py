@@ -85,7 +85,7 @@ class Plan:
         return plan
 
     def check(self) -> None:
-        """Whatever cannot be a plan is an error."""
+        """Refuse a plan whose parts do not fit together."""
         learns = [expert.learns for expert in self.experts]
         if not self.experts or not any(learns) or learns != sorted(learns):
             raise InputError("a plan needs at least one online expert, after all frozen ones")

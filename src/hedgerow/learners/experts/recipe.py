@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hedgerow.heads import Head
     from hedgerow.mix import Mixer
 
-ORIGINAL = "ln N"  # HomOTL-II and HomOTLMS define beta with their own number of experts, whatever the reading
+ORIGINAL = "ln N"  # HomOTL-II and HomOTLMS define beta with their own number of experts; no reading changes that
 SINGLE = "single"
 
 
@@ -47,7 +47,7 @@ class Recipe(Method):
     def options(self, given: Options) -> frozenset[str]:
         """What its parts read: see the table in `hedgerow.learners.readings`."""
         return frozenset(
-            {"aligner", "head", "preprocess", "target_mean"} | self._of_aligner(given) | self._of_head(given)
+            {"aligner", "head", "preprocess", "target_mean", "dtype"} | self._of_aligner(given) | self._of_head(given)
             | self._of_mixer(given) | ({"mu", "refresh_every", "unseen", "inverse"} if self.refresh else set())
         )  # fmt: skip
 

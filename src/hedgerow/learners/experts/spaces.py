@@ -1,4 +1,4 @@
-"""The spaces in which the experts live: fixed, or moving with the labels by Eq. 13 in one of two forms.
+"""The spaces that the experts score rows in: fixed, or moving with the labels by Eq. 13 in one of two forms.
 
 | spaces          | A_i                                | refresh, every T_w labels                             |
 |-----------------|------------------------------------|-------------------------------------------------------|
@@ -27,7 +27,7 @@ from hedgerow.learners.experts.live_refresh import LiveRefresh
 from hedgerow.learners.experts.plan import Refresh
 
 FIXED_BLOCK = 1024
-MOVING_BLOCK = 128  # rows; the longer a block, the more its rows have to do with each other while the spaces move
+MOVING_BLOCK = 128  # rows; in a longer block the products of its rows with its own class sums take over
 
 Windows = Iterator[tuple[slice, Array]]
 
@@ -53,8 +53,8 @@ class Spaces(ABC):
     def target_now(self) -> Moments:
         """The target's moments with every label learned so far."""
 
-    def flush(self) -> None:  # noqa: B027 (what does not move has nothing to work off)
-        """Work off what is pending."""
+    def flush(self) -> None:  # noqa: B027 (spaces that do not move have nothing pending)
+        """Do all pending work."""
 
 
 class FixedSpaces(Spaces):
@@ -96,7 +96,7 @@ class FixedSpaces(Spaces):
 
 
 class MovingSpaces(Spaces):
-    """Projections that follow the labels; what is known of a refresh is kept from block to block, and row to row."""
+    """Projections that follow the labels; the products that a refresh needs are kept between blocks and rows."""
 
     def __init__(self, H: Array, sources: list[Moments], target: Moments, refresh: Refresh) -> None:
         """H: all A_i side by side (m x nd); `sources`: the moments of each space's. H and target change in place."""
@@ -126,7 +126,7 @@ class MovingSpaces(Spaces):
         yield from self._following("F" if is_sparse(X) else "C").windows(X, y, weight, seen)
 
     def live(self, seen: int) -> LiveRefresh:
-        """The path of one row; it goes on where the blocks stopped."""
+        """The refresh of the live path; it continues where the blocks stopped."""
         if self._live is None:
             if self._blocks is not None and not self._blocks.basis.flags.c_contiguous:  # sparse rows came before
                 self.flush()
@@ -134,7 +134,7 @@ class MovingSpaces(Spaces):
         return self._live
 
     def _following(self, order: Order) -> BlockRefresh:
-        """The products that the next refresh needs, computed anew where rounding could have added up."""
+        """The refresh in blocks; made anew if there is none, or if rounding could have added up."""
         if self._blocks is None or self._blocks.stale:
             self.flush()
             self._blocks = BlockRefresh(self.H, self.sources, self.target, self.refresh, order)
@@ -152,7 +152,9 @@ class MovingSpaces(Spaces):
         return self.target if self._live is None else self._live.target_now()
 
     def flush(self) -> None:
-        """H is A itself. The products are dropped: a learner from a file has none, and the two must stay equal."""
+        """Afterwards H is A itself. The products are dropped: a learner loaded from a file has none either, and both
+        must compute the same.
+        """
         for pending in (self._live, self._blocks):
             if pending is not None:
                 pending.flush()
@@ -199,5 +201,5 @@ def pooled(sources: list[Moments], spaces: int) -> list[Moments]:
 
 
 def _whole_windows(every: int) -> int:
-    """About `MOVING_BLOCK` rows, of whole windows: a window that is cut has its class sums twice."""
+    """About `MOVING_BLOCK` rows, in whole windows: a window cut in two would need its class sums twice."""
     return max(1, MOVING_BLOCK // every) * every if every <= MOVING_BLOCK else MOVING_BLOCK

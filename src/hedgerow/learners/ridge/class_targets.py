@@ -1,4 +1,4 @@
-"""Whom a head of a space trusts, and its class targets: what its regression should say for a row of each class."""
+"""Which sources a head trusts, and its class targets: what its regression should say for a row of each class."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@
 
 | state                         | shape         | what it is                                                        |
 |-------------------------------|---------------|-------------------------------------------------------------------|
-| `space.i.P`, `M`, `pool.*`    | as the priors | since the first flush                                             |
-| `space.i.G`, `E`, `pool.*`    | rows x d, q   | pending rows                                                      |
+| `space.i.P`, `M`, `pool.*`    | as the priors | the regression, once it has left its prior                        |
+| `space.i.G`, `E`, `pool.*`    | rows x d, q   | pending rows of the regression (`ridge/regression.py`)            |
 | `space.i.UM`, `labels`        | u x q, u x h  | what the pool-free weights say of the pool, and its labels        |
 | `space.i.late`, `late.*`      | rows x ..     | rows that the pool-free weights learn at the next labelling       |
 | `space.i.counts`, `bias`      | K, h x K      | labels of each class so far, what makes the pool's labels balanced |
@@ -122,9 +122,6 @@ def _inconsistent(
             return "neither a prior nor what became of it"
         if extra and not all(have):
             return "a prior does not know of new classes"
-        P = arrays[f"space.{i}.{prefix}P" if have[0] else f"space.{i}.{prefix}prior.P"]
-        if not (P.diagonal() > 0).all():
-            return "a variance that is not positive"
     if (f"space.{i}.G" in arrays) != (f"space.{i}.E" in arrays):
         return "half of the pending rows"
     if max(sizes.get(f"pending{i}", 0), sizes.get(f"late{i}", 0)) > RELABEL:

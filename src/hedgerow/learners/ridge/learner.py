@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Predicted(NamedTuple):
-    """The row that was predicted last, at which label, and all that is known of it: its label may come next."""
+    """The row that was predicted last, after how many labels, and what was computed for it: its label may be next."""
 
     rows: Array
     seen: int
@@ -96,7 +96,7 @@ class RidgeLearner(OnlineLearner):
 
     @property
     def guarantee(self) -> str:
-        """A bound on what is shipped."""
+        """The bound is on the mistakes of the prediction itself."""
         return "mistakes"
 
     @property
@@ -135,7 +135,7 @@ class RidgeLearner(OnlineLearner):
     def _heads(self, X: Matrix) -> Predicted:
         rows = dense(self.pre.apply(X))
         if not self.pre.steps:
-            rows = rows.copy()  # the caller may write into its own
+            rows = rows.copy()  # the caller may write into the array it gave
         Z = self._maps(rows)
         fits = [space.fit(z) for space, z in zip(self.spaces, Z, strict=True)]
         return Predicted(rows, self.seen, Z, fits, self._scored(fits))
@@ -181,7 +181,7 @@ class RidgeLearner(OnlineLearner):
         return Trace(mixed.probabilities, mixed.weights, votes), mixed.loss
 
     def grow(self, n_classes: int) -> None:
-        """New classes in every head; the frequencies count them from one, as all others."""
+        """New classes in every head; their frequency starts at a count of one, as that of all others did."""
         extra = n_classes - self.n_classes
         grown = [space.grow(extra) for space in self.spaces]
         self.state["mix.counts"] = np.concatenate([self.state["mix.counts"], np.ones(extra)])
@@ -192,7 +192,10 @@ class RidgeLearner(OnlineLearner):
     # -- arrays -------------------------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """The state has what the spaces know, with the rows that are pending there as arrays of their own."""
+        """Write what the spaces know into the state; pending rows of their regressions are arrays of their own there.
+
+        They stay pending: adding them to P and M earlier would give other last digits than going on without a flush.
+        """
         self._replace([space.arrays() for space in self.spaces])
 
     def _replace(self, found: list[dict[str, Array]]) -> None:
@@ -202,12 +205,12 @@ class RidgeLearner(OnlineLearner):
             self.state |= {f"space.{i}.{name}": array for name, array in arrays.items()}
 
     def arrays(self) -> State:
-        """Constants and a copy of the state in which no row of a regression is pending."""
+        """A copy of the state in which no row of a regression is pending."""
         twin = type(self)(self.plan, self.constants, self._copied())
         for space in twin.spaces:
             space.flush()
         twin.flush()
-        return {**twin.constants, **twin.state}
+        return twin.state
 
     def _copied(self) -> State:
         """A copy of the state as `flush` would have it, without flushing."""

@@ -14,12 +14,17 @@ from hedgerow.core.preprocess import unit
 from hedgerow.learners.ridge.regression import symmetric_product
 
 PCA_DIM = 100
-NEARLY_ALL = 0.8  # of the landmarks: below, a space of that many dimensions is cheaper than one of the landmarks
+USUAL = 1024.0  # rows of this length, or of one over it, are still taken as they are;
+KERNEL_USUAL = 16.0  # for the kernel it is less, as its features grow with the fourth power
+SQUARED = 490  # of a larger power of two the square would overflow
+OUTLIER = 1e3  # times the usual length: a landmark is not longer
+FAR = 1e12  # an inner product with a landmark counts as no larger, so that its square is a number to compute with
+NEARLY_ALL = 0.8  # share of the landmarks: a space of fewer dimensions is cheaper than one of all landmarks
 
 
 @dataclass(frozen=True)
 class Map:
-    """z -> z, or unit(z A), or unit(z H) with a symmetric H, or k(z L') A where there are landmarks L (A: or nothing).
+    """z -> z, or unit(z A), or unit(z H) with a symmetric H; with landmarks L it is k(z L'), or k(z L') A.
 
     >>> Map()(np.ones((1, 2)))
     array([[1., 1.]])
@@ -34,7 +39,8 @@ class Map:
         from hedgerow.kernels.rows import times
 
         if self.landmarks is not None:
-            K = quadratic(times(Z, self.landmarks.T))
+            c = times(Z, self.landmarks.T)
+            K = quadratic(np.clip(c, -FAR, FAR, out=c))
             return K if self.A is None else times(K, self.A)
         if self.H is not None:
             return np.asarray(unit(symmetric_product(Z, self.H)))
@@ -87,9 +93,57 @@ def whitening(sources: Sequence[Array], codes: Sequence[Array], K: int) -> Map:
 
 
 def landmarks(sources: Sequence[Array], pool: Array, rng: np.random.Generator, rank: int | None = None) -> Map:
-    """Quadratic features over landmarks from the pool (at most a third) and from every source alike."""
-    L = drawn(sources, pool, LANDMARKS, rng)
-    return Map(kernel_root(L, rank)[0], L)
+    """Quadratic features over landmarks from the pool (at most a third) and from every source alike.
+
+    They are meant for rows of about unit length. Others are brought to it, by a factor of all landmarks, which is in
+    the landmarks twice: once for theirs, once for the rows that they will be multiplied with.
+    """
+    L, scale = at_unit_length(drawn(sources, pool, LANDMARKS, rng))
+    return Map(kernel_root(L, rank)[0], L / scale)
+
+
+def at_unit_length(rows: Array) -> tuple[Array, float]:
+    """Landmarks over their usual length, and that length; outliers are shortened.
+
+    >>> at_unit_length(np.array([[3.0, 4.0], [0.0, 1.0]]))[1]
+    1.0
+    >>> at_unit_length(np.array([[3e100, 4e100], [4e100, 3e100], [1e120, 0.0]]))[0].round(3).tolist()
+    [[0.429, 0.571], [0.571, 0.429], [714.367, 0.0]]
+    """
+    lengths, unit_of_length = _lengths(rows)
+    over = lengths / (OUTLIER * _median(lengths))
+    if (over > 1).any():
+        rows = rows / np.maximum(over, 1.0)[:, None]
+    scale = _power_of_two(_median(lengths), unit_of_length, KERNEL_USUAL)
+    return rows / scale if scale != 1 else rows, scale
+
+
+def usual_length(rows: Sequence[Array]) -> float:
+    """The median length of some rows, as a power of two; 1 if it is not far from that.
+
+    >>> usual_length([np.array([[3.0, 4.0]])]), usual_length([np.full((2, 4), 4e100)])
+    (1.0, 6.99...e+100)
+    """
+    lengths, unit_of_length = _lengths(np.concatenate(rows)) if rows else (np.ones(1), 1.0)
+    return _power_of_two(_median(lengths), unit_of_length, USUAL)
+
+
+def _lengths(rows: Array) -> tuple[Array, float]:
+    """|x| of each row over the largest number in all of them, and that number: no square overflows, or vanishes."""
+    largest = float(np.abs(rows).max(initial=0.0)) or 1.0
+    return np.linalg.norm(rows / largest, axis=1), largest
+
+
+def _median(lengths: Array) -> float:
+    return float(np.median(lengths[lengths > 0])) if lengths.any() else 1.0
+
+
+def _power_of_two(length: float, unit_of_length: float, usual: float) -> float:
+    """The power of two nearest to a length, which divides without rounding; 1 within a factor of `usual` of 1."""
+    exponent = np.log2(length) + np.log2(unit_of_length)
+    if abs(exponent) <= np.log2(usual):
+        return 1.0
+    return float(2.0 ** np.clip(np.round(exponent), -SQUARED, SQUARED))
 
 
 def leading_axes(parts: Sequence[Array], rank: int) -> Array:

@@ -58,7 +58,7 @@ def initial(heads: int, K: int) -> dict[str, Array]:
 def run(state: dict[str, Array], F: Array, y: Array, known: int | None = None) -> Mixed:
     """Rows in order, each predicted by what came before it; the labelled ones (y >= 0) are learned. F is B x heads x K.
 
-    A label y >= known is a class that could not be named: it is predicted without, and counts as a mistake of all.
+    A label y >= known is a class that nobody could name: the prediction leaves it out, and every expert pays for it.
     """
     from hedgerow.kernels.ridge import mix_rows
 

@@ -58,7 +58,7 @@ class RidgePlan:
         return plan
 
     def check(self) -> None:
-        """Whatever cannot be a plan is an error."""
+        """Refuse a plan whose parts do not fit together."""
         n = len(self.spaces)
         if not n or not len(self.maps) == len(self.pooled) == len(self.heads_of) == n:
             raise InputError("each space needs a map, a pool or none, and heads")

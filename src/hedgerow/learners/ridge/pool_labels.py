@@ -13,9 +13,9 @@ import numpy as np
 from hedgerow.core.arrays import Array
 
 SHARPNESS = 16.0  # c
-ROWS = 10.0  # rows a class, of exactly the expected frequencies, thought of as added to the pool: smaller steps
-BELIEF = 30.0  # rows a class that the sources' frequencies are worth against the target's labels
-STEP = 0.7  # of the way in log b, so that both sides may move
+ROWS = 10.0  # imagined rows a class, of exactly the expected frequencies, added to the pool to make steps smaller
+BELIEF = 30.0  # labels of the target a class that weigh as much as the sources' frequencies
+STEP = 0.7  # share of a full step in log b
 FIRST, AGAIN = 20, 3  # steps at the start, and at each later labelling from where the last one ended
 
 

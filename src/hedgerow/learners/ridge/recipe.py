@@ -21,7 +21,7 @@ class RidgeRecipe(Method):
         return build(self.spaces, offline)
 
     def options(self, given: Options) -> frozenset[str]:
-        """It has its own heads, aligners and mixers."""
+        """It has its own heads, aligners and mixers, and its regressions need double precision."""
         return frozenset({"rank", "preprocess", "target_mean"})
 
     def row(self) -> dict[str, Any]:

@@ -6,14 +6,19 @@ Several heads share one P (d x d); their weights stand side by side in M (d x q)
 
 Block form (exact): S = diag(r) + Z P Z' = L L',  E = L^-1 (Y - Z M),  G = L^-1 Z P;  the fits before each label are
 Z M + (L - diag L) E, all at once, and afterwards M += G' E, P -= G' G. A row without a label is one of infinite r.
-(Y - diag(L) E is the same number, but its rounding knows the label: of scores that tie, the right one would win.)
+(Y - diag(L) E is the same number, but its rounding depends on the label: a tie would go to the right class.)
 
-The rows of G and E are pending until `flush` adds them up in one product: until then P is P - G' G and M is M + G' E,
-and reading them costs z' P - (z' G') G and z' M + (z' G') E. So one instance reads P once and never writes it, and a
-long block reads and writes it once, however often it is cut. P and M start as priors that many models share; the first
+The rows of G and E are pending until `flush` adds them up in one product. Until then P stands for P - G' G and M for
+M + G' E, and a row is multiplied with them as z' P - (z' G') G and z' M + (z' G') E. So one instance reads P once and
+never writes it, and a long block reads and writes it once. P and M start as priors that many models share; the first
 flush makes copies of them.
 
 P is symmetric, and only its upper triangle is kept up to date: an update is half the work, and a live step reads half.
+
+P is known to some 16 digits. Where z' P z is 1e10 times r (a row far longer than usual, or of a very large weight), the
+update would leave little but rounding in P, and z' P z < 0 later. So r is at least 1e-10 times what z' P z could be by
+P's diagonal: such a row counts for less than it asks. A block that has one goes row by row, as the bound depends on the
+rows before. Rows of unit length with a weight of 1 are never among them.
 """
 
 from __future__ import annotations
@@ -25,6 +30,9 @@ import numpy as np
 from hedgerow.core.arrays import Array
 
 NEVER = 1e30  # r of a row that is predicted and not learned
+LOST = 1e-13  # of what z' P z could be: lost to rounding when the rows that wait are taken from P
+FAR = 1e100  # a row is shortened where the root of z' P z could be larger
+RIDGE = 1e-12  # of the largest diagonal of a Gram matrix: a smaller ridge would be lost in its rounding
 
 
 class Regression:
@@ -32,17 +40,24 @@ class Regression:
 
     def __init__(self, P: Array, M: Array, room: int, *, shared: bool = False) -> None:
         self.P, self.M, self.shared = P, M, shared
-        self._place = np.empty_like(M) if shared else M  # of M, when it is no longer the prior's
+        self._place = np.empty_like(M) if shared else M  # where M will be once it is no longer the prior's
         d, q = M.shape
         self._room = np.empty((room, d)), np.empty((room, q))
         self.G, self.E = self._room
         self.pending = 0
+
+        self.measure()
 
     def take(self, G: Array, E: Array) -> None:
         """Pending rows as they were stored."""
         n = len(G)
         self.make_room(n)
         self.G[:n], self.E[:n], self.pending = G, E, n
+
+    def measure(self) -> None:
+        """After P has changed: the largest number on its diagonal, or infinity if rounding has left one negative."""
+        diagonal = self.P.diagonal()
+        self.top = float(diagonal.max(initial=0.0)) if diagonal.min(initial=np.inf) > 0 else np.inf
 
     def fit(self, Z: Array) -> Array:
         """Z M, by all labels so far."""
@@ -64,6 +79,8 @@ class Regression:
         """
         if len(Z) == 1:
             return self._run_row(Z, Y, noise[0], self.fit(Z) if before is None else before)
+        if self.doubtful(Z, noise).any():
+            return self._run_rows(Z, Y, noise)
         n, fits = self.pending, Z @ self.M
         PZ = symmetric_product(Z, self.P) if stored is None else stored
         if n:
@@ -73,9 +90,13 @@ class Regression:
             add_product(PZ, along, self.G[:n])
         S = PZ @ Z.T
         S.flat[:: len(S) + 1] += noise
-        L = np.linalg.cholesky(S)
-        E, G = solve_lower(L, Y - fits), solve_lower(L, PZ)
-        learned = noise < NEVER
+        try:
+            L = np.linalg.cholesky(S)
+        except np.linalg.LinAlgError:  # P has lost its sign by rounding
+            return self._run_rows(Z, Y, noise)
+        learned, missed = noise < NEVER, Y - fits
+        missed[~learned] = 0.0  # the target of a row without a label is any; it must not show, however faintly
+        E, G = solve_lower(L, missed), solve_lower(L, PZ)
         end = n + int(learned.sum())
         np.compress(learned, G, axis=0, out=self.G[n:end])
         np.compress(learned, E, axis=0, out=self.E[n:end])
@@ -83,13 +104,54 @@ class Regression:
         L.flat[:: len(L) + 1] = 0.0
         return np.asarray(fits + L @ E)
 
+    def doubtful(self, Z: Array, noise: Array) -> Array:
+        """The rows whose r may have to be raised."""
+        from hedgerow.kernels.ridge import ROUNDING
+
+        with np.errstate(over="ignore"):  # infinity is large enough
+            spread = (Z * Z) @ self.P.diagonal()
+        return np.asarray((ROUNDING * spread > noise) | (self.top == np.inf))
+
+    def _run_rows(self, Z: Array, Y: Array, noise: Array) -> Array:
+        rows = [slice(t, t + 1) for t in range(len(Z))]
+        return np.concatenate([self._run_row(Z[t], Y[t], noise[t][0], self.fit(Z[t])) for t in rows])
+
     def _run_row(self, Z: Array, Y: Array, noise: float, fits: Array) -> Array:
         if noise < NEVER:
             from hedgerow.kernels.ridge import learn_row
 
-            learn_row(self.P, Z[0], Y[0] - fits[0], noise, self.G, self.E, self.pending)
+            n, missed = self.pending, Y[0] - fits[0]
+            if not learn_row(self.P, Z[0], missed, noise, self.G, self.E, n, self.top):
+                self.G[n], self.E[n] = self._careful(Z[0], missed, noise)
             self.pending += 1
         return fits
+
+    def _careful(self, z: Array, missed: Array, noise: float) -> tuple[Array, Array]:
+        """g and e of one row, by the rule above, and so that P keeps its sign whatever rounding does.
+
+        No g_j^2 may be larger than P_jj, which holds by itself, but for rounding: then the diagonal, and with it all of
+        P, never grows. A row for which P has nothing left is not learned.
+        """
+        from hedgerow.kernels.ridge import ROUNDING
+
+        G, diagonal = self.G[: self.pending], self.P.diagonal()
+        size = np.sqrt(max(diagonal.max(), 0.0)) * np.abs(z).max()
+        if size > FAR:  # the row, its target and its noise alike, so that squares are numbers
+            z, missed, noise = z * (FAR / size), missed * (FAR / size), noise * (FAR / size) ** 2
+        left = diagonal - (G * G).sum(axis=0)
+        g = symmetric_product(z[None], self.P)[0] - (G @ z) @ G
+        stored = float(z * z @ diagonal)
+        square = noise + float(g @ z)
+        if ROUNDING * stored > noise or diagonal.min() <= 0:
+            least = max(noise, ROUNDING * float(z * z @ left), LOST * stored)
+            told = g != 0
+            if not (left[told] > 0).all():
+                return np.zeros_like(g), np.zeros_like(missed)
+            bound = (1 + ROUNDING) * (g[told] / left[told] * g[told]).max(initial=0.0)
+            square = max(least + max(float(g @ z), 0.0), bound)
+        if square < noise or square <= 0:
+            return np.zeros_like(g), np.zeros_like(missed)
+        return g / np.sqrt(square), missed / np.sqrt(square)
 
     def move(self, U: Array, stored: Array, change: Array) -> None:
         """M += P U' change, by all labels so far: as if the targets of rows learned before had changed (times weight).
@@ -102,14 +164,14 @@ class Regression:
         self.E[:n] -= (self.G[:n] @ U.T) @ change
 
     def make_room(self, rows: int) -> None:
-        """So many rows more can be run before anything is flushed."""
+        """Make sure that `rows` more rows fit; if not, flush."""
         if self.pending + rows > len(self.G):
             self.flush()
         if rows > len(self.G):
             self.G, self.E = np.empty((rows, self.G.shape[1])), np.empty((rows, self.E.shape[1]))
 
     def give_back_room(self) -> None:
-        """The room is again what it was; rows that were pending in a larger one are flushed."""
+        """Back to the room of the start; rows pending in a larger one are flushed."""
         if self.G is not self._room[0]:
             self.flush()
             self.G, self.E = self._room
@@ -122,15 +184,16 @@ class Regression:
             add_product(self.M, self.G[:n], self.E[:n])
             subtract_gram(self.P, self.G[:n])
             self.pending = 0
+            self.measure()
 
     def own(self) -> None:
-        """P and M of its own, if they were a prior's so far."""
+        """Copy P and M, if they are still the shared prior's."""
         if self.shared:
             self._place[:] = self.M
             self.P, self.M, self.shared = self.P.copy(), self._place, False
 
     def put(self, place: Array) -> None:
-        """M in this place, now or when it is no longer the prior's."""
+        """Keep M in this memory, from now on or from when it is no longer the prior's."""
         self._place = place
         if not self.shared:
             place[:] = self.M
@@ -138,10 +201,7 @@ class Regression:
 
 
 def side_by_side(regressions: Sequence[Regression]) -> None:
-    """All weights M in one allocation.
-
-    Systems give large pages to large allocations only, and every step reads all of M: it comes a fifth faster so.
-    """
+    """All weights M in one allocation: only large ones get large memory pages, and every step reads all of M."""
     place, at = np.empty(sum(r.M.size for r in regressions)), 0
     for r in regressions:
         r.put(place[at : at + r.M.size].reshape(r.M.shape))
@@ -217,7 +277,7 @@ def with_rows(P: Array, M: Array, U: Array, targets: Array, weight: float) -> tu
 def source_prior(G: list[Array], sums: list[Array], weights: Array, codes: Array, lam: float, trust: float) -> Array:
     """M_0 = (lam I + g sum_i w_i G_i)^-1 g sum_i w_i Z_i' C[y_i], from Gram matrices and class sums (mergeable).
 
-    Shapes: G_i d x d, sums_i K x d, codes K x q; result d x q.
+    Shapes: G_i d x d, sums_i K x d, class targets `codes` K x q; result d x q.
     """
     d = len(G[0])
     gram = lam * np.eye(d)
@@ -225,7 +285,7 @@ def source_prior(G: list[Array], sums: list[Array], weights: Array, codes: Array
     for w, g, s in zip(weights, G, sums, strict=True):
         gram += trust * w * g
         cross += trust * w * (s.T @ codes)
-    return np.asarray(np.linalg.solve(gram, cross))
+    return np.asarray(np.linalg.solve(_with_ridge(gram, lam), cross))
 
 
 def deviation_prior(G: list[Array], d: int, lam: float, trust: float, tau: float) -> Array:
@@ -233,4 +293,16 @@ def deviation_prior(G: list[Array], d: int, lam: float, trust: float, tau: float
     gram = lam * np.eye(d)
     for g in G:
         gram += trust * g
-    return np.asarray(np.linalg.inv(gram) + tau * np.eye(d))
+    return np.asarray(np.linalg.inv(_with_ridge(gram, lam)) + tau * np.eye(d))
+
+
+def _with_ridge(gram: Array, lam: float) -> Array:
+    """lam I + a Gram matrix, with a larger ridge where lam is lost in rounding; in place.
+
+    >>> _with_ridge(np.array([[1e20, 1e20], [1e20, 1e20]]), 1.0)[0].tolist()
+    [1.000000000001e+20, 1e+20]
+    """
+    least = RIDGE * gram.diagonal().max()
+    if least > lam:
+        gram.flat[:: len(gram) + 1] += least
+    return gram

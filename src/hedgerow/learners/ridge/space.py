@@ -4,16 +4,16 @@ Heads of a space: one that trusts all sources alike, one for each source that tr
 where asked one that knows no source. The target's weights are those of the sources plus a free deviation, variance tau.
 
 The pool: every RELABEL labels each head labels the warm-up rows by its pool-free weights; a second copy of the
-regression carries them as observations of a small weight with those labels, and only that copy predicts. Its P does
-not depend on the labels, so both copies follow the same updates, and a relabelling is M += w P U' (C[new] - C[old]).
-What the pool-free weights say of the pool, U M, follows M's own updates: U M += (U G') E. They are asked for nothing
-else, so the rows that they have to learn wait, as they came, for the next labelling.
+regression learns them as observations of a small weight with those labels, and only that copy predicts. Its P does
+not depend on the labels, so giving the pool new labels is M += w P U' (C[new] - C[old]). The fits of the pool-free
+weights for the pool, U M, are updated with M: U M += (U G') E. Nothing else needs these weights, so the rows that they
+must learn are pending, as they came (`late`), until the next labelling.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -21,7 +21,7 @@ import numpy as np
 from hedgerow.core.arrays import Array
 from hedgerow.core.moments import class_sums
 from hedgerow.learners.ridge.class_targets import class_targets, grown, grown_columns, weightings
-from hedgerow.learners.ridge.maps import Map
+from hedgerow.learners.ridge.maps import Map, usual_length
 from hedgerow.learners.ridge.pool_labels import AGAIN, FIRST, biases, expected
 from hedgerow.learners.ridge.regression import (
     NEVER,
@@ -52,6 +52,13 @@ class Settings:
     balanced: bool = False
     target_only: bool = False
     keep: float = 1.0
+
+    def at(self, length: float) -> Settings:
+        """The same constants for rows that are `length` times as long.
+
+        A regression on z/s with a prior is one on z, with a ridge s^2 times as large, and a variance 1/s^2 of it.
+        """
+        return self if length == 1 else replace(self, lam=self.lam * length**2, tau=self.tau / length**2)
 
 
 class Space:
@@ -88,7 +95,7 @@ class Space:
         return regression
 
     def _read_state(self, state: Mapping[str, Array]) -> None:
-        """What the pool needs: fits of the pool-free weights, labels, biases, rows that these weights are to learn."""
+        """What the pool needs: fits of the pool-free weights, labels, biases, rows that these weights must learn."""
         if self.pooled is None:
             return
         self.U = self.constants["U"]
@@ -124,7 +131,7 @@ class Space:
 
     @property
     def regressions(self) -> list[Regression]:
-        """The one that the labels alone teach, and the one with the pool."""
+        """The regression that learns true labels only, and the one that learns the pool too."""
         return [self.alone] if self.pooled is None else [self.alone, self.pooled]
 
     @property
@@ -153,6 +160,7 @@ class Space:
         `weights` say how much each row of each source counts; None is one for all.
         """
         Z = [mapping(X) for X in sources]
+        settings = settings.at(usual_length(Z))
         d = mapping(pool[:0]).shape[1]
         G = [z.T @ (z if w is None else w[:, None] * z) for z, w in zip(Z, weights, strict=True)]
         both = [class_sums(z, y, K, w) for z, y, w in zip(Z, codes, weights, strict=True)]
@@ -182,6 +190,8 @@ class Space:
     ) -> tuple[dict[str, Array], dict[str, Array]]:
         """The pool labelled for the first time, and the prior of the regression that carries it."""
         P, M, heads, d = constants["prior.P"], constants["prior.M"], len(constants["widths"]), U.shape[1]
+        doubtful = Regression(P, M, 0).doubtful(U, np.full(len(U), 1 / settings.pool))
+        U = U * ~doubtful[:, None]  # no outlier gets a label
         constants |= {"U": U, "pool.prior.P": P, "pool.prior.M": M}  # until they are known
         late = {"late": np.zeros((0, d)), "late.y": np.zeros(0, np.int64), "late.noise": np.zeros(0)}
         state = {"UM": U @ M, "labels": np.zeros((len(U), heads), np.int64)} | late
@@ -208,7 +218,7 @@ class Space:
 
         `turns` are the numbers of rows after which the pool is labelled again, and old labels fade.
         """
-        Y, regression = self.targets[y], self.pooled or self.alone  # of a row without a label any target will do
+        Y, regression = self.targets[y], self.pooled or self.alone  # the target of an unlabelled row is not used
         regression.make_room(len(Z))
         if turns and self.pooled:
             fits = self._run_pooled(self.pooled, Z, Y, noise, turns, self._label_pool(Z, y, noise, turns))
@@ -233,7 +243,7 @@ class Space:
     def _run_pooled(
         self, pooled: Regression, Z: Array, Y: Array, noise: Array, turns: Sequence[int], labels: list[Array]
     ) -> Array:
-        """The labels of the pool before and after each turn are known already; P is read once for all."""
+        """As `run`, with the labels of the pool before and after each turn given; P is read once for all of them."""
         fits, turn = np.empty_like(Y), 0
         moved = np.any([(old != new).any(axis=1) for old, new in pairwise(labels)], axis=0)
         U = self.U[moved]
@@ -250,7 +260,7 @@ class Space:
         return fits
 
     def _label_pool(self, Z: Array, y: Array, noise: Array, turns: Sequence[int]) -> list[Array]:
-        """The pool-free weights learn all rows up to the last turn, the others wait: labels now and after each turn."""
+        """Teach the pool-free weights all rows up to the last turn; the pool's labels now and after each turn."""
         n, last = self.late_count, turns[-1]
         now = np.flatnonzero(noise[:last] < NEVER)
         Z_now = np.concatenate([self.late[:n], Z[now]])
@@ -270,29 +280,30 @@ class Space:
         return labels
 
     def _wait(self, Z: Array, y: Array, noise: Array) -> None:
-        """Rows that the pool-free weights are to learn at the next turn."""
+        """Keep labelled rows for the pool-free weights, which learn them at the next turn."""
         n, learned = self.late_count, noise < NEVER
         end = n + int(learned.sum())
         self.late[n:end], self.late_y[n:end], self.late_noise[n:end] = Z[learned], y[learned], noise[learned]
         self.late_count = end
 
     def flush(self) -> None:
-        """No row of a regression is pending; those that the pool-free weights learn at the next labelling still are."""
+        """Add the pending rows of the regressions to P and M; rows for the next labelling of the pool stay pending."""
         for regression in self.regressions:
             regression.own()
             regression.flush()
 
     def _forget(self) -> None:
-        """M and P go some way back to where they started: old labels fade, what the sources know stays."""
+        """Move M and P some way back to where they started: old labels fade, what the sources know stays."""
         keep = self.settings.keep
         self.alone.own()
         self.alone.M *= keep
         self.alone.M += (1 - keep) * self.M0
         self.alone.P *= keep**2
         self.alone.P += (1 - keep**2) * self.constants["prior.P"]
+        self.alone.measure()
 
     def grow(self, extra: int) -> dict[str, Array]:
-        """The state with room for new classes: what was learned so far had zero there."""
+        """The state with room for new classes: zero weights."""
         for regression in self.regressions:
             regression.own()
         found = self.arrays()

@@ -1,0 +1,165 @@
+"""What the pages print, runs: their Python as it stands, their commands on small files, their targets and options."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from command import environment
+
+ROOT = Path(__file__).parents[1]
+PAGES = {
+    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+    for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("benchmarks/**/*.md")])
+}
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```", flags=re.M | re.S)
+INDENTED = re.compile(r"^    ((?:make|python|hedgerow|pip) .*)$", flags=re.M)
+LONG = ("paper", "study", "demo")  # their own tests run them; here their words are checked
+
+
+def python_of(page: str) -> str:
+    return "\n".join(code for language, code in FENCE.findall(PAGES[page]) if language == "python")
+
+
+def commands_of(page: str) -> list[str]:
+    """Lines that a reader would type, without the remark behind them."""
+    blocks = [code for language, code in FENCE.findall(PAGES[page]) if language in ("", "console", "sh")]
+    lines = [line for code in blocks for line in code.splitlines()] + INDENTED.findall(FENCE.sub("", PAGES[page]))
+    found = [re.sub(r"\s+#.*$", "", line).strip() for line in lines]
+    return [line for line in found if re.match(r"(make|python|hedgerow|pip|tail) ", line)]
+
+
+WITH_PYTHON = [page for page in PAGES if python_of(page)]
+COMMANDS = [(page, line) for page in PAGES for line in commands_of(page)]
+RUN = re.compile(rf"(hedgerow (?!({'|'.join(LONG)})\b)|tail )")
+WITH_COMMANDS = [page for page in PAGES if any(RUN.match(line) for line in commands_of(page))]
+EXPECTED = {  # what must hold after a page's code, beside that it runs
+    "README.md": "0 < mistakes < 0.3",
+    "docs/streams.md": "0 < np.mean(mistakes) < 0.6 and 0 < clf.mistakes_ < 0.6 * clf.seen_",
+}
+
+
+def test_there_is_something_to_run():
+    assert {"README.md", "CONTRIBUTING.md", "docs/streams.md", "docs/threads-and-files.md"} <= set(WITH_PYTHON)
+    assert len(COMMANDS) > 10
+
+
+@pytest.mark.parametrize("page", WITH_PYTHON)
+def test_the_python_of_a_page_runs_as_printed(page, tmp_path):
+    code = f"{python_of(page)}\nassert {EXPECTED.get(page, 'True')}\n"
+    script = tmp_path / "page.py"
+    script.write_text(code, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", script], cwd=tmp_path, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+
+
+# -- commands ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The files that the pages name, small."""
+    import pandas as pd
+
+    where = tmp_path
+    rng = np.random.default_rng(0)
+
+    def table(n: int, shift: float) -> pd.DataFrame:
+        X = rng.normal(size=(n, 4))
+        y = np.where(X[:, 0] > 0, "up", "down")
+        return pd.DataFrame(X + shift, columns=list("abcd")).assign(y=y)
+
+    table(40, 0.0).to_csv(where / "site-a.csv", index=False)
+    table(40, 0.5).to_parquet(where / "site-b.parquet")
+    table(30, 1.0).drop(columns="y").to_csv(where / "new-site.csv", index=False)
+    table(30, 1.0).to_csv(where / "stream.csv", index=False)
+    table(30, 1.0).to_json(where / "live.jsonl", orient="records", lines=True)
+    return where
+
+
+@pytest.mark.parametrize(("page", "line"), COMMANDS, ids=[f"{page}: {line}" for page, line in COMMANDS])
+def test_the_words_of_a_command_exist(page, line):
+    for part in line.split(" | "):
+        first, *words = shlex.split(part)
+        if first == "make":
+            check_target(words)
+        elif first == "pip":
+            check_extras(words)
+        elif first == "python":
+            assert (ROOT / words[0]).is_file() or words[:2] == ["-m", "hedgerow"], line
+        elif first == "hedgerow":
+            check_words(words)
+
+
+@pytest.mark.parametrize("page", WITH_COMMANDS)
+def test_the_commands_of_a_page_run_in_their_order(page, folder):
+    for line in commands_of(page):
+        if RUN.match(line):
+            run(line, folder)
+
+
+def check_target(words: list[str]) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert f"\n{words[0]}:" in makefile
+    for word in words[1:]:
+        assert f"$({word.split('=')[0]})" in makefile
+
+
+def check_extras(words: list[str]) -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    for names in re.findall(r"\[([\w,]+)\]", " ".join(words)):
+        assert set(names.split(",")) <= set(extras)
+
+
+def run(line: str, folder: Path) -> None:
+    """In the folder where its files are."""
+    mine = shlex.join([sys.executable, "-W", "error", "-m", "hedgerow"])
+    line = re.sub(r"(^|\| )hedgerow\b", lambda found: found[1] + mine, line)
+    line = line.replace("tail -f", "cat")  # which ends
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {line}"], cwd=folder, capture_output=True, text=True, timeout=120,
+        env=environment(),
+    )  # fmt: skip
+    assert done.returncode == 0, f"{line}\n{done.stderr}"
+
+
+def check_words(words: list[str]) -> None:
+    """A command's name, options and arguments, parsed as the command line would and not run."""
+    from typer.main import get_command
+
+    from hedgerow.cli.app import app
+
+    top: Any = get_command(app)
+    top.commands[words[0]].make_context(words[0], list(words[1:]))
+
+
+# -- commands within the text -----------------------------------------------------------------------------------
+
+SPANS = sorted({(p, s) for p, text in PAGES.items() for s in re.findall(r"`(hedgerow [a-z][^`\n]*)`", text)})
+
+
+@pytest.mark.parametrize(("page", "span"), SPANS, ids=[f"{page}: {span}" for page, span in SPANS])
+def test_a_command_within_the_text_has_a_name_and_options_that_exist(page, span):
+    from typer.main import get_command
+
+    from hedgerow.cli.app import app
+    from hedgerow.study.studies import STUDIES
+
+    commands: Any = get_command(app).commands  # type: ignore[attr-defined]
+    first, *words = span.split()[1:]
+    if "|" in words and words[0] == "|":  # a list of commands
+        assert {first, *words[1::2]} <= set(commands)
+        return
+    known = {option for parameter in commands[first].params for option in (*parameter.opts, *parameter.secondary_opts)}
+    assert {word.split("=")[0] for word in words if word.startswith("-") and word != "-"} <= known
+    if first == "study" and words and words[0].islower():
+        assert {word for word in words if word.islower() and word[0] != "-"} <= {*STUDIES, "all", "mine.py"}
