@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 from laws import assert_close_state, assert_same_state, fitted, make_task
 
+from hedgerow.core import blas
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.heads import PassiveAggressive, StepwiseHead
 from hedgerow.mix import Hedge
@@ -77,7 +78,16 @@ def saving(clf, X, y):
         clf.to_bytes(constants=False)
 
 
-WAYS = {"block": block, "partial_fit": partial, "rows": rows, "saving": saving}
+def reading(clf, X, y):
+    """Predicts and reads between the rows, which are learned one by one."""
+    for x, label in zip(X, y, strict=True):
+        clf.predict(X[:3])
+        clf.explain_one(x)
+        _ = clf.discrepancy_, clf.weights_
+        clf.learn_one(x, label)
+
+
+WAYS = {"block": block, "partial_fit": partial, "rows": rows, "saving": saving, "reading": reading}
 
 
 @pytest.fixture
@@ -103,7 +113,7 @@ def test_interrupted_and_resumed_is_never_interrupted(method, way, kind):
     learn(whole, task.X, task.y)
     took = time.perf_counter() - began
     draw, hits, places = random.Random(0), 0, set()
-    for _ in range(100):  # more than enough, on a busy machine too
+    for _ in range(1000):  # more than enough, on a busy machine too
         if hits >= 8:
             break
         hurried = deepcopy(clf)
@@ -123,6 +133,7 @@ def test_interrupted_and_resumed_is_never_interrupted(method, way, kind):
         assert_close_state(hurried.learner_.arrays(), whole.learner_.arrays(), 1e-7)
         np.testing.assert_allclose(hurried.predict_proba(task.X), whole.predict_proba(task.X), atol=1e-7)
     assert hits >= 8
+    assert blas._inside == 0  # every step that was cut short has left
     assert len(places) > 1 or way in ("block", "partial_fit")  # which may be one block
 
 

@@ -37,7 +37,7 @@ MIN_MAX = ("row-minmax", "unit", "centre", "unit")
 ABLATIONS = {f"without {name}": Ablation(spaces=tuple(s for s in FULL if s != name)) for name in FULL} | {
     "without the pool": Ablation(settings={"pool": 0.0}),
     "without balanced labels of the pool": Ablation(settings={"balanced": False}),
-    "without class targets": Ablation(settings={"class_targets": False}),
+    "without class codes": Ablation(settings={"class_targets": False}),
     "without heads of single sources": Ablation({(class_targets, "EPSILON"): 1.0}, NO_PCA),  # all alike
     "without deviation (tau = 0)": Ablation(settings={"tau": 0.0}),
     "without stacks": Ablation({(mixture, "MEMBERS"): np.array([0.5, 0.5, 0.0, 0.0])}),

@@ -3,7 +3,8 @@
 OpenBLAS splits even a product of a few rows over all cores, and then waits for whichever core is busy with something
 else: under load that takes 20 to 30 times as long. Inside `one_blas_thread` every BLAS that NumPy and SciPy have loaded
 has one thread; the caller's own setting comes back afterwards. It counts how many are inside, so that threads and
-nested calls set it once, and the last one out restores it.
+nested calls set it once, and the last one out restores it. Enter it where signals wait, `with uninterrupted(),
+one_blas_thread`: an exception between the two halves of its own work would leave the count wrong for good.
 """
 
 from __future__ import annotations

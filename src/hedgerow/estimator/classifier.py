@@ -34,6 +34,7 @@ from hedgerow.methods import Reading
 from hedgerow.methods.build import build, fit_aligner
 from hedgerow.mix import Mixer
 
+PREDICTED = 1024  # rows that are predicted before a signal is looked at
 AlignFit = Any  # (aligner, source, codes, warmup) -> Alignment
 
 
@@ -318,8 +319,11 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     def _scores(self, X: Matrix) -> Array:
         X = self._matrix(X, reset=False)
         self._need_a_class()
-        with one_blas_thread:
-            return self.learner_.scores(X)
+        parts = []
+        for a in range(0, max(X.shape[0], 1), PREDICTED):
+            with uninterrupted(), one_blas_thread:
+                parts.append(self.learner_.scores(rows_from(X, a, min(a + PREDICTED, X.shape[0]))))
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _need_a_class(self) -> None:
         if not len(self.classes_):
@@ -438,7 +442,7 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     @property
     def discrepancy_(self) -> Array:
         """How far apart each source and the target are, in its space: sum_k |A^T g_k|^2 over the classes both have."""
-        with self._fitted:
+        with self._fitted, uninterrupted(), one_blas_thread:
             return self.learner_.discrepancies()
 
     @property
@@ -548,7 +552,11 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     # -- checking what users give -------------------------------------------------------------------------------
 
     def _matrix(self, X: Matrix, reset: bool) -> Matrix:
-        return rows.matrix(self, X, reset, door.given_dtype(self.dtype) if reset else self.learner_.dtype)
+        with (
+            uninterrupted(),
+            one_blas_thread,
+        ):  # it looks for NaN by a product, whose threads would still be busy in the step after it
+            return rows.matrix(self, X, reset, door.given_dtype(self.dtype) if reset else self.learner_.dtype)
 
     def _row(self, x: Any) -> Matrix:
         """One instance, a 1-d array or a sparse 1 x m matrix, checked without scikit-learn's overhead."""

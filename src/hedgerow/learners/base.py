@@ -226,12 +226,11 @@ class OnlineLearner(ABC):
         if weight is not None:
             y = np.where(weight > 0, y, -1)
         traces = []
-        with one_blas_thread:
-            for a in range(0, len(y), self.block):
-                b = min(a + self.block, len(y))
-                part = None if weight is None else weight[a:b]
-                with uninterrupted():
-                    traces.append(self._whole(rows_from(X, a, b), y[a:b], known, part))
+        for a in range(0, len(y), self.block):
+            b = min(a + self.block, len(y))
+            part = None if weight is None else weight[a:b]
+            with uninterrupted(), one_blas_thread:
+                traces.append(self._whole(rows_from(X, a, b), y[a:b], known, part))
         if not traces:
             n = len(self.expert_names)
             return Trace(np.empty((0, self.n_classes)), np.empty((0, n)), np.empty((0, n), dtype=np.int64))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hedgerow.core.arrays import Array, Matrix, blocks
+from hedgerow.core.blas import one_blas_thread
 from hedgerow.core.constants import Constants
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.moments import Moments
@@ -181,7 +182,7 @@ class ExpertsLearner(OnlineLearner):
             return None
         if plan.gammas or isinstance(spaces, PrintedSpaces):
             return None
-        with uninterrupted():
+        with uninterrupted(), one_blas_thread:
             refresh = spaces.live(self.seen) if isinstance(spaces, MovingSpaces) else None
         H = spaces.H if isinstance(spaces, MovingSpaces | FixedSpaces) else None
         self._live = LiveRow(
@@ -216,7 +217,7 @@ class ExpertsLearner(OnlineLearner):
 
     def flush(self) -> None:
         """A is up to date, no row is pending."""
-        with uninterrupted():  # what was added to A must also be forgotten, or it would be added again
+        with uninterrupted(), one_blas_thread:  # what was added to A must also be forgotten, or it is added again
             self.spaces.flush()
             self._live = None
 

@@ -24,6 +24,7 @@ import numpy as np
 from hedgerow.core.arrays import Array, Matrix, blocks, dense
 from hedgerow.core.blas import one_blas_thread
 from hedgerow.core.constants import Constants
+from hedgerow.core.interrupts import uninterrupted
 from hedgerow.learners.base import BLOCK, OnlineLearner, Prediction, State, Trace, register_learner
 from hedgerow.learners.ridge import mixture
 from hedgerow.learners.ridge.layout import layout
@@ -126,7 +127,7 @@ class RidgeLearner(OnlineLearner):
 
     def predict_row(self, x: Array) -> Prediction:
         """One dense row; what is computed for it is kept for its label."""
-        with one_blas_thread:
+        with uninterrupted(), one_blas_thread:
             self._last = known = self._heads(x[None])
         mixed = mixture.predict(self.state, known.F)
         scores = mixed.probabilities[0]
