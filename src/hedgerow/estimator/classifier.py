@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import itertools
-import os
-import threading
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import NotFittedError
+from sklearn.base import ClassifierMixin
 
-from hedgerow.align import Aligner, Info
+from hedgerow.align import Aligner
 from hedgerow.core.arrays import LARGEST, Array, Matrix, cast, check_finite, rows_from
 from hedgerow.core.blas import one_blas_thread
-from hedgerow.core.constants import Constants
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError
-from hedgerow.core.files import write_whole
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.labels import MISSING, Codes, as_labels, classes_of, is_missing, plain
 from hedgerow.estimator import input_rows as rows
 from hedgerow.estimator import inputs as door
-from hedgerow.estimator import model_file, parameters
 from hedgerow.estimator.composition import composition
+from hedgerow.estimator.files import Files
 from hedgerow.heads import Head
-from hedgerow.learners.base import OnlineLearner, Prediction, Trace
+from hedgerow.learners.base import Prediction, Trace
 from hedgerow.learners.method import Source
 from hedgerow.methods import Reading
 from hedgerow.methods.build import build, fit_aligner
@@ -47,7 +41,7 @@ class Explanation(NamedTuple):
     weights: dict[str, float]
 
 
-class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
     """Labelled sources in advance, a target that streams: predict, see the label, learn, with every instance.
 
     A fitted model may be used by several threads: every call sees it before or after every other, never in between.
@@ -94,10 +88,6 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     >>> clf.learn_one(X[60], "up").seen_
     1
     """
-
-    learner_: OnlineLearner
-    classes_: Array
-    _lock: threading.RLock
 
     def __init__(
         self,
@@ -235,28 +225,6 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         parts = [Source(name, X, self._known(codes, y, f"source {name!r}"), at, w) for name, X, y, at, w in sources]
         built = build(method, options, parts, warmup, len(codes.classes), align)
         self._install(built.learner, codes, [part.name for part in parts], built.infos)
-
-    def _install(self, learner: OnlineLearner, codes: Codes, sources: list[str], infos: list[Info]) -> None:
-        with self.__dict__.setdefault("_lock", threading.RLock()):
-            self.learner_, self._codes, self.classes_ = learner, codes, codes.classes
-            self.source_names_, self.info_ = sources, infos
-            self.expert_names_ = learner.expert_names
-            self.dim_ = learner.dim
-
-    @property
-    def _fitted(self) -> threading.RLock:
-        """The lock of a fitted model that can be used."""
-        lock = self.__dict__.get("_lock")
-        if lock is None:
-            raise NotFittedError(
-                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments before "
-                "using this estimator."
-            )
-        if self.learner_.damaged:
-            raise InputError(
-                f"an error cut a step of learning in two ({self.learner_.damaged}); load the model as it was saved last"
-            )
-        return lock  # type: ignore[no-any-return]
 
     def _known(self, codes: Codes, labels: Array, where: str) -> Array:
         new = codes.unseen(labels)
@@ -430,124 +398,6 @@ class OnlineTransferClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         codes = Codes(found)
         built = build(method, options, [], X[:0], len(codes.classes))
         self._install(built.learner, codes, [], [])
-
-    # -- what is known so far -----------------------------------------------------------------------------------
-
-    @property
-    def weights_(self) -> Array:
-        """Who is trusted: one weight an expert, in the order of `expert_names_`."""
-        with self._fitted:
-            return self.learner_.weights
-
-    @property
-    def discrepancy_(self) -> Array:
-        """How far apart each source and the target are, in its space: sum_k |A^T g_k|^2 over the classes both have."""
-        with self._fitted, uninterrupted(), one_blas_thread:
-            return self.learner_.discrepancies()
-
-    @property
-    def mistakes_(self) -> int:
-        """Mistakes so far, each counted when its label was learned."""
-        return self.learner_.mistakes
-
-    @property
-    def seen_(self) -> int:
-        """Labels learned so far."""
-        return self.learner_.seen
-
-    @property
-    def hedge_loss_(self) -> float:
-        """sum_t p_t . loss_t, what the mixer's weights suffered so far; this is what Hedge's bound is about."""
-        return self.learner_.mixture_loss
-
-    @property
-    def bound_(self) -> float:
-        """The guarantee for what was observed so far; `guarantee_` says in words what it bounds."""
-        with self._fitted:
-            return self.learner_.bound
-
-    @property
-    def guarantee_(self) -> str:
-        """What `bound_` bounds."""
-        return self.learner_.guarantee
-
-    @property
-    def constants_(self) -> Constants:
-        """What never changes after `fit`; models of one fit share it (`save(constants=False)`)."""
-        return self.learner_.constants
-
-    # -- files --------------------------------------------------------------------------------------------------
-
-    def to_bytes(self, *, constants: bool = True) -> bytes:
-        """The model and its place in the stream as the content of a file (safetensors; no pickle).
-
-        Without `constants` only what the labels changed is kept; `from_bytes(.., constants=clf.constants_)` reads it.
-        """
-        with self._fitted:
-            names = getattr(self, "feature_names_in_", None)
-            extra = {
-                "params": parameters.to_json(self.get_params(deep=False)),
-                "requests": parameters.requests_to_json(self),
-                "sources": self.source_names_,
-                "features": None if names is None else [str(name) for name in names],
-                "n_features": int(self.n_features_in_),
-            }
-            return model_file.to_bytes(self.learner_, self.classes_, extra, constants)
-
-    @classmethod
-    def from_bytes(cls, data: bytes, *, constants: Constants | None = None, name: str = "the model") -> Self:
-        """The inverse of `to_bytes`; `name` stands for the data in errors."""
-        learner, classes, header = model_file.from_bytes(data, name, constants)
-        try:
-            clf = cls(**parameters.from_json(header["params"]))
-            parameters.set_requests(clf, header.get("requests"))
-            clf.n_features_in_ = int(header["n_features"])
-            features, sources = header["features"], header["sources"]
-            if len(sources) != learner.n_sources or not all(isinstance(source, str) for source in sources):
-                raise ValueError(f"{len(sources)} names for {learner.n_sources} sources")
-            if features is not None:
-                if len(features) != clf.n_features_in_ or not all(isinstance(feature, str) for feature in features):
-                    raise ValueError(f"{len(features)} names for {clf.n_features_in_} features")
-                clf.feature_names_in_ = np.asarray(features, dtype=object)
-                clf._names_of_domains = True
-            clf._install(learner, Codes(classes), list(sources), [])
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InputError(f"{name} is damaged ({error})") from error
-        return clf
-
-    def save(self, file: str | os.PathLike[str] | BinaryIO, *, constants: bool = True) -> None:
-        """Write the model to a path, where it appears whole or not at all, or to a file opened for bytes."""
-        data = self.to_bytes(constants=constants)
-        if isinstance(file, str | os.PathLike):
-            write_whole(file, data)
-        else:
-            file.write(data)
-
-    @classmethod
-    def load(cls, file: str | os.PathLike[str] | BinaryIO, *, constants: Constants | None = None) -> Self:
-        """Read a model; it resumes the stream exactly where it was saved (`info_` is not kept)."""
-        if not isinstance(file, str | os.PathLike):
-            return cls.from_bytes(file.read(), constants=constants, name=str(getattr(file, "name", "the file")))
-        try:
-            data = Path(file).read_bytes()
-        except FileNotFoundError:
-            raise InputError(f"no model file at {file}") from None
-        except OSError as error:
-            raise InputError(f"cannot read {file}: {error.strerror}") from error
-        return cls.from_bytes(data, constants=constants, name=str(file))
-
-    def __getstate__(self) -> Any:
-        """For copies: a lock of their own, and the learner as it is between two steps."""
-        with self.__dict__.get("_lock") or nullcontext():
-            state = dict(super().__getstate__())
-            if state.pop("_lock", None) is not None:
-                state["learner_"] = self.learner_.copy()
-        return state
-
-    def __setstate__(self, state: Any) -> None:
-        super().__setstate__(state)
-        if "learner_" in state:
-            self._lock = threading.RLock()
 
     # -- checking what users give -------------------------------------------------------------------------------
 

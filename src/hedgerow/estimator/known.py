@@ -1,0 +1,91 @@
+"""What a fitted model says of itself: who is trusted, how far the domains are apart, mistakes and their bound."""
+
+from __future__ import annotations
+
+import threading
+
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from hedgerow.align import Info
+from hedgerow.core.arrays import Array
+from hedgerow.core.blas import one_blas_thread
+from hedgerow.core.constants import Constants
+from hedgerow.core.errors import InputError
+from hedgerow.core.interrupts import uninterrupted
+from hedgerow.core.labels import Codes
+from hedgerow.learners.base import OnlineLearner
+
+
+class Known(BaseEstimator):  # type: ignore[misc]
+    """A learner, its classes and its lock. Reading changes nothing, and is done under the lock."""
+
+    learner_: OnlineLearner
+    classes_: Array
+    _codes: Codes
+    _lock: threading.RLock
+
+    def _install(self, learner: OnlineLearner, codes: Codes, sources: list[str], infos: list[Info]) -> None:
+        with self.__dict__.setdefault("_lock", threading.RLock()):
+            self.learner_, self._codes, self.classes_ = learner, codes, codes.classes
+            self.source_names_, self.info_ = sources, infos
+            self.expert_names_ = learner.expert_names
+            self.dim_ = learner.dim
+
+    @property
+    def _fitted(self) -> threading.RLock:
+        """The lock of a fitted model that can be used."""
+        lock = self.__dict__.get("_lock")
+        if lock is None:
+            raise NotFittedError(
+                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments before "
+                "using this estimator."
+            )
+        if self.learner_.damaged:
+            raise InputError(
+                f"an error cut a step of learning in two ({self.learner_.damaged}); load the model as it was saved last"
+            )
+        return lock  # type: ignore[no-any-return]
+
+    @property
+    def weights_(self) -> Array:
+        """Who is trusted: one weight an expert, in the order of `expert_names_`."""
+        with self._fitted:
+            return self.learner_.weights
+
+    @property
+    def discrepancy_(self) -> Array:
+        """How far apart each source and the target are, in its space: sum_k |A^T g_k|^2 over the classes both have."""
+        with self._fitted, uninterrupted(), one_blas_thread:
+            return self.learner_.discrepancies()
+
+    @property
+    def mistakes_(self) -> int:
+        """Mistakes so far, each counted when its label was learned."""
+        return self.learner_.mistakes
+
+    @property
+    def seen_(self) -> int:
+        """Labels learned so far."""
+        return self.learner_.seen
+
+    @property
+    def hedge_loss_(self) -> float:
+        """sum_t p_t . loss_t, what the mixer's weights suffered so far; this is what Hedge's bound is about."""
+        return self.learner_.mixture_loss
+
+    @property
+    def bound_(self) -> float:
+        """The guarantee for what was observed so far; `guarantee_` says in words what it bounds."""
+        with self._fitted:
+            return self.learner_.bound
+
+    @property
+    def guarantee_(self) -> str:
+        """What `bound_` bounds."""
+        return self.learner_.guarantee
+
+    @property
+    def constants_(self) -> Constants:
+        """What never changes after `fit`; models of one fit share it (`save(constants=False)`)."""
+        return self.learner_.constants
