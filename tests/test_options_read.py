@@ -84,7 +84,8 @@ def outcome(method: str, options: dict[str, Any]) -> dict[str, Any]:
     return {
         "plan": repr(clf.learner_.plan), "arrays": arrays, "start": start, "shares": np.concatenate(shares),
         "bound": clf.bound_, "guarantee": clf.guarantee_, "names": clf.expert_names_, "classes": clf.classes_.tolist(),
-        "new": new, "combine": getattr(getattr(clf.learner_.plan, "mixer", None), "combination", None),
+        "constants": clf.constants_.digest, "discrepancy": clf.discrepancy_, "new": new,
+        "combine": getattr(getattr(clf.learner_.plan, "mixer", None), "combination", None),
     }  # fmt: skip
 
 
