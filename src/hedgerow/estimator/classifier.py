@@ -377,7 +377,7 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
     def _learn_new_class(self, codes: Codes, X: Matrix, y: Array, weight: Array | None) -> Trace:
         """The first row of a class, predicted without it, and room for the class: both or neither."""
         with uninterrupted():
-            learner = self.learner_.copy() if self.learner_.can_fail else self.learner_
+            learner = self.learner_.copy()  # so that an error cannot leave the class without its row
             known = learner.n_classes
             learner.grow(known + 1)
             trace = learner.run(X, y, known or None, weight)
@@ -402,10 +402,8 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
     # -- checking what users give -------------------------------------------------------------------------------
 
     def _matrix(self, X: Matrix, reset: bool) -> Matrix:
-        with (
-            uninterrupted(),
-            one_blas_thread,
-        ):  # it looks for NaN by a product, whose threads would still be busy in the step after it
+        # NaN are looked for by a product, whose threads would still be busy in the step after it
+        with uninterrupted(), one_blas_thread:
             return rows.matrix(self, X, reset, door.given_dtype(self.dtype) if reset else self.learner_.dtype)
 
     def _row(self, x: Any) -> Matrix:
