@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from laws import projections
 
 from speed import OFFICE, PIE, Row, Size, row
 from speed.replay import start
@@ -34,7 +33,7 @@ def steps(clf: Any, rows: list[Any], labels: list[int], every: int) -> tuple[Any
     """For each instance: nanoseconds of predict_one, learn_one and one bare projection, whether a refresh was under
     way; and the predictions. Steps and bare projections take turns after some windows, so that each finds the cache as
     its own stream leaves it."""
-    H = np.ascontiguousarray(projections(clf).transpose(1, 0, 2)).reshape(len(rows[0]), -1)
+    H = np.hstack([clf.learner_.projection(i) for i in range(clf.learner_.plan.spaces)])
     z, clock = np.empty(H.shape[1]), time.perf_counter_ns
     times, predictions = np.empty((len(rows), 4)), []
     for first in range(0, len(rows), TURN * every):
