@@ -32,7 +32,7 @@ def run(P, M, Z, Y, noise, cuts):
     for begin, end in pairwise(cuts):
         regression.make_room(end - begin)
         fits.append(regression.run(Z[begin:end], Y[begin:end], noise[begin:end]))
-        regression.close()
+        regression.give_back_room()
     regression.flush()
     return np.vstack(fits), whole(regression.P), regression.M
 

@@ -71,8 +71,11 @@ def reading_answers(method: str, reading: str, options: dict[str, Any]) -> dict[
 
 
 def every_option(method: str, reading: str, options: dict[str, Any]) -> dict[str, Any]:
-    """The reading's answers that the method reads, then the classifier's remaining parameters that have a value."""
-    read = options_read(method, options)
+    """The reading's answers that the method reads, then the classifier's remaining parameters that have a value.
+
+    Of a method that is not registered here (a plugin's, in a folder of results) nothing is left out.
+    """
+    read = options_read(method, options) if method in METHODS else READING_OPTIONS
     answers = reading_answers(method, reading, options)
     rest = {name: value for name, value in options.items() if name not in READING_OPTIONS and value is not None}
     return {name: value for name, value in answers.items() if name in read} | rest

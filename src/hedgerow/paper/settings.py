@@ -100,7 +100,7 @@ def options(runs: PaperRuns, family: str) -> Table | None:
     names = dict.fromkeys(name for found in columns.values() for name in found)
     rows_ = [values([name, *(found.get(name, "–") for found in columns.values())]) for name in names]
     header = ["option", *(runs.titles[m] for m in columns)]
-    note = "Options that a method does not use are listed too, for example an aligner's for a method without one."
+    note = "A dash: the method does not read the option."
     return Table(f"options-{family}", f"All options, {FAMILIES[family]}", header, rows_, note, folded=True)
 
 
