@@ -1,9 +1,9 @@
-"""This checkout against another one, side by side: time of a row in blocks and live, and whether the mistakes are the same.
+"""This checkout against another one, side by side: time of a row in blocks and live, and the mistakes of both.
 
     python benchmarks/against.py OTHER/src [--methods oddm,hedgerow] [--rounds 3] [--threads 1]
 
-Both sides run the same stream (Office+Caltech, target Amazon; HEDGEROW_DATA) in processes of their own, in turns. Without
-`--threads` the BLAS has its default threads. A ratio below one: this checkout is faster.
+Both sides run the same stream (Office+Caltech, target Amazon; HEDGEROW_DATA) in processes of their own, in turns.
+Without `--threads` the BLAS has its default threads. A ratio below one: this checkout is faster.
 """
 
 from __future__ import annotations
@@ -85,9 +85,8 @@ def main() -> None:
             ours, theirs = (min(run[side][method][what] for run in runs) for side in (0, 1))
             print(f"{method}, {what}: {ours:.1f} against {theirs:.1f} us a row, ratio {ours / theirs:.2f}")
         same = all(run[0][method]["mistakes"] == run[1][method]["mistakes"] for run in runs)
-        print(
-            f"{method}: {runs[0][0][method]['mistakes']} mistakes, {'the same' if same else 'NOT the same'} on both sides"
-        )
+        verdict = "the same" if same else "NOT the same"
+        print(f"{method}: {runs[0][0][method]['mistakes']} mistakes, {verdict} on both sides")
 
 
 if __name__ == "__main__":
