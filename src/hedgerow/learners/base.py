@@ -61,10 +61,6 @@ class Prediction:
         """The class that each expert names for itself."""
         return np.asarray(self._expert_scores.argmax(axis=1))
 
-    def trace(self) -> Trace:
-        """The same as a block of one row."""
-        return Trace(self.scores[None], self.weights[None], self.votes[None])
-
 
 LEARNERS: Registry[type[OnlineLearner]] = Registry(
     "learner", {"experts": "hedgerow.learners.experts.learner", "ridge": "hedgerow.learners.ridge.learner"}
