@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from hedgerow.core.arrays import Array
+from hedgerow.core.linalg import from_upper
 
 
 class Constants(Mapping[str, Array]):
@@ -28,6 +29,7 @@ class Constants(Mapping[str, Array]):
         self._arrays = {name: np.ascontiguousarray(arrays[name]) for name in sorted(arrays)}
         self._superseded = dict(superseded or {})
         self._views = {}
+        self._squares: dict[str, Array] = {}
         for name, array in self._arrays.items():
             view = array.view()
             view.flags.writeable = False
@@ -45,6 +47,12 @@ class Constants(Mapping[str, Array]):
     def for_kernels(self, name: str) -> Array:
         """The array itself, for compiled loops, which a read-only array would have compiled again. Only read it."""
         return self._arrays[name]
+
+    def square(self, name: str) -> Array:
+        """The symmetric matrix of which an array is the upper triangle (`core.linalg`), made once for all models."""
+        if name not in self._squares:
+            self._squares[name] = from_upper(self._arrays[name])
+        return self._squares[name]
 
     @cached_property
     def digests(self) -> dict[str, str]:

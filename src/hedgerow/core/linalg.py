@@ -113,3 +113,38 @@ def symmetric_power(C: Array, power: float) -> Array:
     """
     values, Q = np.linalg.eigh(C)
     return np.asarray((Q * values**power) @ Q.T)
+
+
+def upper_of(P: Array) -> Array:
+    """The upper triangle of a symmetric matrix, row by row: half of its numbers.
+
+    >>> upper_of(np.array([[1.0, 2.0], [2.0, 3.0]])).tolist()
+    [1.0, 2.0, 3.0]
+    """
+    return np.concatenate([P[i, i:] for i in range(len(P))]) if len(P) else np.empty(0, P.dtype)
+
+
+def from_upper(upper: Array) -> Array:
+    """A matrix of which only the upper triangle means anything (zeros below).
+
+    >>> from_upper(np.array([1.0, 2.0, 3.0])).tolist()
+    [[1.0, 2.0], [0.0, 3.0]]
+    """
+    d = side_of(len(upper))
+    P, at = np.zeros((d, d), upper.dtype), 0
+    for i in range(d):
+        P[i, i:] = upper[at : at + d - i]
+        at += d - i
+    return P
+
+
+def side_of(size: int) -> int:
+    """d for which an upper triangle has so many numbers.
+
+    >>> side_of(6), side_of(0)
+    (3, 0)
+    """
+    d = int((np.sqrt(8.0 * size + 1.0) - 1.0) / 2.0 + 0.5)
+    if d * (d + 1) // 2 != size:
+        raise ValueError(f"{size} numbers are no triangle")
+    return d

@@ -56,8 +56,9 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
         has other answers: `reading=hedgerow.reading_of("authors", lam=1.0)`.
     aligner, head, mixer : names of `align.ALIGNERS`, `heads.HEADS`, `mix.MIXERS`, or objects. None is the method's own.
     dim : upper limit of the dimension of an aligned space (None: 100); `dim_` says what the data allowed.
-    rank : upper limit of the dimension of our own learner's spaces: a leaner, faster model at some price in mistakes.
-        None keeps all (at most 1000 landmarks, and as many dimensions as there are features).
+    rank : upper limit of the dimension of our own learner's input: a leaner, faster model at some price in mistakes.
+    size : "full" (None) or "small", a twentieth of the bytes for thousands of targets, at some price in mistakes: bounds
+        on landmarks, directions and kept rows of our own learner (`hedgerow.learners.ridge.size`).
     C : aggressiveness of PA-I, PA-II and AROW (None: 5).
     mu : strength of the refresh, A <- (I + mu sum_k g_k g_k^T)^{-1} A (None: 1).
     beta : Hedge's discount in (0, 1).
@@ -66,7 +67,7 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
     preprocess : names of `hedgerow.core.preprocess` steps, e.g. ("row-minmax", "unit") or "zscore+unit"; () for none.
     classes : the labels that can occur. If given, another label is refused; if None, a class first met in the stream
         is learned, and stands last in `classes_`.
-    max_classes : upper limit of the number of classes, since memory grows with its square. None allows 1,000 more than
+    max_classes : upper limit of the number of classes, since memory grows with it. None allows 1,000 more than
         the sources have, and sources of up to 10,000.
     dtype : "float64", "float32" or None (as the data comes). Our own learner computes in float64 and does not read it.
     random_state : seed for parts that draw at random (landmarks; nothing in the paper's methods). None is 0.
@@ -99,6 +100,7 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
         mixer: str | Mixer | None = None,
         dim: int | None = None,
         rank: int | None = None,
+        size: str | None = None,
         C: float | None = None,
         mu: float | None = None,
         beta: float | None = None,
@@ -116,6 +118,7 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
         self.mixer = mixer
         self.dim = dim
         self.rank = rank
+        self.size = size
         self.C = C
         self.mu = mu
         self.beta = beta

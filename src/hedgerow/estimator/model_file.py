@@ -33,8 +33,8 @@ def to_bytes(learner: OnlineLearner, classes: Array, extra: Mapping[str, Any], c
     """
     from safetensors.numpy import save
 
-    learner.flush()
-    kept = _needed(learner) if constants else {}
+    state = learner.stored()
+    kept = _needed(learner, state) if constants else {}
     header = {
         "format": FORMAT,
         "schema": SCHEMA,
@@ -46,7 +46,7 @@ def to_bytes(learner: OnlineLearner, classes: Array, extra: Mapping[str, Any], c
         **extra,
     }
     arrays = {CONSTANT + name: array for name, array in kept.items()}
-    arrays |= {STATE + name: np.ascontiguousarray(array) for name, array in learner.state.items()}
+    arrays |= {STATE + name: np.ascontiguousarray(array) for name, array in state.items()}
     text = json.dumps(header, default=_plain, allow_nan=False)
     data = bytearray(save(arrays, metadata={"digest": NO_DIGEST, "hedgerow": text}))
     at = data.index(DIGEST + NO_DIGEST.encode()) + len(DIGEST)
@@ -54,12 +54,12 @@ def to_bytes(learner: OnlineLearner, classes: Array, extra: Mapping[str, Any], c
     return bytes(data)
 
 
-def _needed(learner: OnlineLearner) -> dict[str, Array]:
+def _needed(learner: OnlineLearner, state: Mapping[str, Array]) -> dict[str, Array]:
     specs = learner.layout(learner.plan).constants
     return {
         name: learner.constants.for_kernels(name)
         for name in learner.constants
-        if specs[name].needed or name.replace("prior.", "") not in learner.state
+        if specs[name].needed or name.replace("prior.", "") not in state
     }
 
 

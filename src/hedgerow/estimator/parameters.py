@@ -55,7 +55,7 @@ def check(params: Mapping[str, Any]) -> None:
     """Refuse what no parameter can be, whatever the method: it would fail only when it is used."""
     for name in NUMBERS:
         check_number(name, params[name])
-    for name in ("method", "reading", "dtype", "preprocess", *PARTS):
+    for name in ("method", "reading", "size", "dtype", "preprocess", *PARTS):
         value = params[name]
         if isinstance(value, bool | int | float | list | dict):
             raise InputError(f"{name}={value!r}: cannot be of type {type(value).__name__}")

@@ -42,7 +42,7 @@ def product_row(M: Array, z: Array, out: Array, first: int = 0) -> None:
     for i in range(h):
         i1, i2, i3 = min(i + h, q - 1), min(i + 2 * h, q - 1), min(i + 3 * h, q - 1)
         r, s, t, u = M[i, first:], M[i1, first:], M[i2, first:], M[i3, first:]
-        a = b = c = e = M.dtype.type(0)
+        a = b = c = e = z.dtype.type(0)
         for j in range(len(z)):
             a += r[j] * z[j]
             b += s[j] * z[j]
@@ -92,12 +92,14 @@ def symmetric_row(P: Array, x: Array, y: Array) -> None:
 def times(Z: Array, M: Array) -> Array:
     """Z M, for an M that is contiguous in memory by rows or by columns; a single row is faster so than by the BLAS.
 
+    M may be of single precision; the product has the precision of Z.
+
     >>> times(np.array([[1.0, 2.0]]), np.array([[3.0], [4.0]]))
     array([[11.]])
     """
-    if len(Z) != 1 or Z.dtype != M.dtype or Z.shape[1] != len(M):
-        return np.asarray(Z @ M)
-    out = np.empty((1, M.shape[1]), dtype=M.dtype)
+    if len(Z) != 1 or Z.shape[1] != len(M):
+        return np.asarray(Z @ M.astype(Z.dtype, copy=False))
+    out = np.empty((1, M.shape[1]), dtype=Z.dtype)
     if M.flags.c_contiguous:
         row_product(Z[0], M, out[0])
     else:

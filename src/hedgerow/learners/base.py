@@ -86,6 +86,7 @@ class OnlineLearner(ABC):
     state: State
     pre: Preprocess
     block = BLOCK
+    learns_unlabelled = False  # whether a row without a label moves the running statistics of the preprocessing
     damaged = ""  # the error that stopped a step half way, if one did: such a learner is not used again
 
     def __init__(self, plan: Any, constants: Constants, state: State) -> None:
@@ -267,7 +268,7 @@ class OnlineLearner(ABC):
 
     def _step(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> Trace:
         state, labelled = self.state, y >= 0
-        trace, loss = self._run_block(self.pre.fold(X, labelled), y, known, weight)
+        trace, loss = self._run_block(self.pre.fold(X, labelled | self.learns_unlabelled), y, known, weight)
         state["expert_mistakes"] += ((trace.votes != y[:, None]) & labelled[:, None]).sum(axis=0)
         state["mistakes"] += int(((trace.predictions != y) & labelled).sum())
         state["mixture_loss"] += loss
@@ -286,10 +287,14 @@ class OnlineLearner(ABC):
     def flush(self) -> None:  # noqa: B027 (a learner that postpones nothing has nothing to do)
         """Do all pending work: the arrays alone then say what was learned."""
 
-    def copy(self) -> Self:
-        """An independent learner that knows the same; the constants are shared. Both are flushed."""
+    def stored(self) -> State:
+        """The arrays that a file keeps (not copied): all that the learner knows."""
         self.flush()
-        return type(self)(self.plan, self.constants, {name: array.copy() for name, array in self.state.items()})
+        return self.state
+
+    def copy(self) -> Self:
+        """An independent learner that knows the same; the constants are shared."""
+        return type(self)(self.plan, self.constants, {name: array.copy() for name, array in self.stored().items()})
 
     def arrays(self) -> State:
         """A copy of the state in which nothing is pending; the learner itself is left as it is.
@@ -302,8 +307,7 @@ class OnlineLearner(ABC):
         return self.copy()
 
     def __reduce__(self) -> tuple[type[Self], tuple[Any, Constants, State]]:
-        twin = self.copy()
-        return type(self), (twin.plan, twin.constants, twin.state)
+        return type(self), (self.plan, self.constants, self.copy().stored())
 
 
 MOMENTS = ("count", "total", "class_counts", "class_totals")

@@ -35,6 +35,7 @@ class Options:
     mixer: str | Mixer | None = None
     dim: int | None = None
     rank: int | None = None
+    size: str | None = None
     C: float | None = None
     mu: float | None = None
     beta: float | None = None
@@ -52,7 +53,7 @@ class Options:
         return own | self.reading.changes()
 
 
-CHOICES = ("aligner", "head", "mixer", "dim", "rank", "C", "mu", "beta", "horizon", "dtype")
+CHOICES = ("aligner", "head", "mixer", "dim", "rank", "size", "C", "mu", "beta", "horizon", "dtype")
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,9 @@ PAPER: dict[str, Method] = {
 }
 OWN_STEPS = ("auto", "centre", "unit")  # what fits the data, then each domain about its own mean
 OWN: dict[str, Method] = {
-    "hedgerow": RidgeRecipe("hedgerow", ("kernel", "white", "free", "pca", "recent"), steps=OWN_STEPS),
+    "hedgerow": RidgeRecipe(
+        "hedgerow", ("kernel", "white", "free", "pca", "recent", "near input", "near white"), steps=OWN_STEPS
+    ),
     "hedgerow-linear": RidgeRecipe("hedgerow (linear)", ("input", "white", "free", "pca", "recent"), steps=OWN_STEPS),
 }
 RECIPES = PAPER | OWN

@@ -1,4 +1,8 @@
-"""Which sources a head trusts, and its class targets: what its regression should say for a row of each class."""
+"""Which sources a head trusts, and its class targets: what its regression should say for a row of each class.
+
+One number a class (one-hot), or the class means of the sources in a basis of their span. A table is kept for the means
+only: it is K x min(K, d), and one-hot targets need none, so that nothing grows with K^2.
+"""
 
 from __future__ import annotations
 
@@ -60,3 +64,56 @@ def grown_columns(M: Array, widths: list[int], extra: int) -> Array:
         return M
     ends = np.cumsum(widths)
     return np.hstack([np.pad(M[:, e - w : e], ((0, 0), (0, extra))) for w, e in zip(widths, ends, strict=True)])
+
+
+class Targets:
+    """The class targets of all heads of a space side by side; without a table each head has one number a class.
+
+    >>> targets = Targets(None, [2, 2], 2)
+    >>> targets.rows(np.array([1])).tolist(), targets.of_labels(np.array([[0, 1]])).tolist()
+    ([[0.0, 1.0, 0.0, 1.0]], [[1.0, 0.0, 0.0, 1.0]])
+    >>> targets.scores(np.array([[0.1, 0.9, 0.3, 0.7]])).tolist()
+    [[[0.1, 0.9], [0.3, 0.7]]]
+    """
+
+    def __init__(self, table: Array | None, widths: list[int], classes: int) -> None:
+        self.classes, self.heads, self.table = classes, len(widths), None
+        if table is None:
+            self.widths = [classes] * self.heads
+            return
+        self.table, self.widths = grown(table, widths, classes)
+        ends = np.cumsum(self.widths).tolist()
+        parts = [self.table[:, e - w : e] for w, e in zip(self.widths, ends, strict=True)]
+        self._parts = [np.ascontiguousarray(C.T) for C in parts]
+        self._half_squares = np.array([0.5 * (C * C).sum(axis=1) for C in parts])
+
+    @property
+    def width(self) -> int:
+        """q, the columns of all heads."""
+        return sum(self.widths)
+
+    def rows(self, y: Array) -> Array:
+        """The targets of rows by their labels (B x q); that of a row without one is any."""
+        if self.table is not None:
+            return np.asarray(self.table[y])
+        return self.of_labels(np.broadcast_to(y[:, None], (len(y), self.heads)))
+
+    def of_labels(self, labels: Array) -> Array:
+        """The targets where every head has a label of its own for a row (rows x heads)."""
+        n = len(labels)
+        if self.table is None:
+            out = np.zeros((n, self.heads, self.classes))
+            out[np.arange(n)[:, None], np.arange(self.heads), labels] = 1.0
+            return out.reshape(n, -1)
+        return np.hstack([C.T[labels[:, h]] for h, C in enumerate(self._parts)])
+
+    def scores(self, fits: Array) -> Array:
+        """score_k = C_k . f - |C_k|^2/2 (B x heads x K)."""
+        if self.table is None:
+            return fits.reshape(len(fits), self.heads, self.classes)
+        out, begin = np.empty((len(fits), self.heads, self.classes)), 0
+        for h, C in enumerate(self._parts):
+            out[:, h] = fits[:, begin : begin + len(C)] @ C
+            begin += len(C)
+        out -= self._half_squares
+        return out

@@ -4,19 +4,25 @@
 |-------------------------------|---------------|-------------------------------------------------------------------|
 | `source.*`                    | n x ..        | moments of each source                                            |
 | `axes`                        | m x r         | leading directions of the input, where a rank was asked for       |
-| `space.i.landmarks`, `A`, `H` | ..            | the map of the space                                              |
-| `space.i.targets`, `widths`   | K0 x q0, h    | class targets of all heads side by side, the columns of each      |
-| `space.i.prior.P`, `prior.M`  | d x d, d x q0 | where the regression starts: covariance and weights               |
-| `space.i.U`, `pool.prior.*`   | u x d         | the pool, and where the regression that carries it starts         |
+| `space.i.A`, `axes`, `landmarks` | ..         | the map of the space                                              |
+| `space.i.widths`, `targets`   | h, K0 x q0    | columns of each head; class targets, where they are class means   |
+| `space.i.prior.P`, `prior.M`  | ~d^2/2, d x q0 | where the regression starts: covariance (its upper triangle), weights |
+| `space.i.prior.U`             | u x d         | where the pool starts                                             |
 | `space.i.counts`              | K0            | rows of each class in the sources                                 |
+| `near.y`, `domain`, `weight`  | n             | kept rows of the sources: class, source, how much it counts       |
+| `near.i.rows`, `near.i.axes`  | n x d, r x d  | these rows as unit vectors in whole numbers; the directions used  |
 
 | state                         | shape         | what it is                                                        |
 |-------------------------------|---------------|-------------------------------------------------------------------|
-| `space.i.P`, `M`, `pool.*`    | as the priors | the regression, once it has left its prior                        |
-| `space.i.G`, `E`, `pool.*`    | rows x d, q   | pending rows of the regression (`ridge/regression.py`)            |
-| `space.i.UM`, `labels`        | u x q, u x h  | what the pool-free weights say of the pool, and its labels        |
-| `space.i.late`, `late.*`      | rows x ..     | rows that the pool-free weights learn at the next labelling       |
+| `space.i.P`, `M`, `U`         | as the priors | regression and pool, once they have left their prior              |
+| `space.i.G`, `E`              | rows x d, q   | pending rows of the regression (`ridge/regression.py`)            |
+| `space.i.labels`, `leverage`  | u x h, u      | the pool's labels, and h of each row (`ridge/pool.py`)            |
+| `space.i.at`                  | 2             | whose turn it is in the pool, and who came first                  |
+| `space.i.waiting`             | rows x d      | rows without a label that join the pool at its next turn          |
 | `space.i.counts`, `bias`      | K, h x K      | labels of each class so far, what makes the pool's labels balanced |
+| `near.y`, `weight`, `i.rows`  | r x ..        | kept rows of the target                                           |
+| `near.at`                     | 1             | the place of the next one                                         |
+| `rows`                        | 1             | rows learned so far, with a label or without                      |
 | `mix.*`                       | ..            | `ridge/mixture.py`                                                |
 | `target.*`, `pre.i.*`, counters | ..          | as every learner                                                  |
 """
@@ -26,12 +32,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hedgerow.core.arrays import Array
-from hedgerow.learners.layout import WHOLE, Layout, Spec, common, not_more_known_before
+from hedgerow.kernels.near import SCALE
+from hedgerow.learners.layout import (
+    MOST,
+    ROUNDED,
+    SHORT,
+    SINGLE,
+    WHOLE,
+    Layout,
+    Spec,
+    common,
+    not_more_known_before,
+)
 from hedgerow.learners.ridge import mixture
-from hedgerow.learners.ridge.plan import RidgePlan
-from hedgerow.learners.ridge.space import RELABEL, Settings
-
-TINY = 1e-300
+from hedgerow.learners.ridge.plan import INPUT, RidgePlan
+from hedgerow.learners.ridge.pool import TURN
+from hedgerow.learners.ridge.space import PENDING, Settings
 
 
 def layout(plan: RidgePlan) -> Layout:
@@ -39,14 +55,18 @@ def layout(plan: RidgePlan) -> Layout:
     constants, state = common(plan.steps, len(plan.heads) + 1)
     rows = "m"
     if plan.axes:
-        constants["axes"], rows = Spec(("m", "r")), "r"
+        constants["axes"], rows = Spec(("m", "r"), ROUNDED), "r"
     for i, settings in enumerate(plan.spaces):
-        own = _constants(i, settings, plan.maps[i], plan.heads_of[i], plan.pooled[i], rows)
+        own = _constants(i, settings, plan.maps[i], plan.heads_of[i], plan.rooms[i], rows)
         constants |= {f"space.{i}.{name}": spec for name, spec in own.items()}
-        own = _state(i, settings, plan.heads_of[i], plan.pooled[i])
+        own = _state(i, settings, plan.heads_of[i], plan.rooms[i])
         state |= {f"space.{i}.{name}": spec for name, spec in own.items()}
-    heads = len(plan.heads)
-    for name, array in mixture.initial(heads, 1).items():
+    state["rows"] = Spec((1,), WHOLE, 0, MOST)
+    if plan.near:
+        own, now = _near(plan, rows)
+        constants |= {f"near.{name}": spec for name, spec in own.items()}
+        state |= {f"near.{name}": spec for name, spec in now.items()}
+    for name, array in mixture.initial(len(plan.heads), 1).items():
         shape: tuple[int | str, ...] = ("K",) if name == "mix.counts" else array.shape
         low = {"mix.counts": 1.0, "mix.members": 0.0}.get(name, -float("inf"))
         state[name] = Spec(shape, low=low)
@@ -58,47 +78,62 @@ def layout(plan: RidgePlan) -> Layout:
             broken = _inconsistent(i, settings, plan, arrays, sizes)
             if broken:
                 return f"space {i}: {broken}"
-        return None
+        return _near_inconsistent(plan, arrays, sizes) if plan.near else None
 
     return Layout(constants, state, (not_more_known_before, consistent))
 
 
-def _constants(i: int, settings: Settings, map_: str, heads: int, pooled: bool, rows: str) -> dict[str, Spec]:
+def _constants(i: int, settings: Settings, map_: str, heads: int, room: int, rows: str) -> dict[str, Spec]:
     d, q0, L = f"d{i}", f"q0_{i}", f"L{i}"
     specs = {
-        "targets": Spec(("K0", q0)),
         "widths": Spec((heads,), WHOLE, 0),
-        "prior.P": Spec((d, d), needed=settings.keep < 1),
+        "prior.P": Spec((f"tri{i}",), needed=settings.keep < 1),
         "prior.M": Spec((d, q0), needed=settings.keep < 1),
     }
-    if map_ == "A":
-        specs["A"] = Spec((rows, d))
-    elif map_ == "H":
-        specs["H"] = Spec((rows, rows))
+    if settings.class_targets:
+        specs["targets"] = Spec(("K0", q0))
+    if map_ in ("A", "axes"):
+        specs[map_] = Spec((rows, d), ROUNDED)
     elif map_ == "landmarks":
-        specs["landmarks"] = Spec((d, rows))
+        specs["landmarks"] = Spec((d, rows), ROUNDED)
     elif map_ == "landmarks+A":
-        specs |= {"landmarks": Spec((L, rows)), "A": Spec((L, d))}
-    if pooled:
-        specs |= {"U": Spec((f"u{i}", d)), "pool.prior.P": Spec((d, d), needed=False)}
-        specs["pool.prior.M"] = Spec((d, q0), needed=False)
+        specs |= {"landmarks": Spec((L, rows), ROUNDED), "A": Spec((L, d))}
+    if room:
+        specs["prior.U"] = Spec((f"u0_{i}", d), ROUNDED, needed=False)
         if settings.balanced:
             specs["counts"] = Spec(("K0",), low=0)
     return specs
 
 
-def _state(i: int, settings: Settings, heads: int, pooled: bool) -> dict[str, Spec]:
-    d, q, u, late = f"d{i}", f"q{i}", f"u{i}", f"late{i}"
-    specs = {"P": Spec((d, d), needed=False), "M": Spec((d, q), needed=False)}
-    pending = {"G": Spec((f"pending{i}", d), needed=False), "E": Spec((f"pending{i}", q), needed=False)}
-    if not pooled:
-        return specs | pending
-    specs |= {f"pool.{name}": spec for name, spec in (specs | pending).items()}
-    specs |= {"UM": Spec((u, q)), "labels": Spec((u, heads), WHOLE, 0, "K")}
-    specs |= {"late": Spec((late, d)), "late.y": Spec((late,), WHOLE, 0, "K"), "late.noise": Spec((late,), low=TINY)}
+def _state(i: int, settings: Settings, heads: int, room: int) -> dict[str, Spec]:
+    d, q, u = f"d{i}", f"q{i}", f"u{i}"
+    specs = {"P": Spec((f"tri{i}",), needed=False), "M": Spec((d, q), needed=False)}
+    specs |= {"G": Spec((f"pending{i}", d), needed=False), "E": Spec((f"pending{i}", q), needed=False)}
+    if not room:
+        return specs
+    specs |= {"U": Spec((u, d), ROUNDED, needed=False), "labels": Spec((u, heads), WHOLE, 0, "K")}
+    specs |= {"leverage": Spec((u,), SINGLE), "at": Spec((2,), WHOLE, 0)}
+    specs["waiting"] = Spec((f"waiting{i}", d), ROUNDED)
     if settings.balanced:
         specs |= {"counts": Spec(("K",), low=0), "bias": Spec((heads, "K"))}
     return specs
+
+
+def _near(plan: RidgePlan, rows: str) -> tuple[dict[str, Spec], dict[str, Spec]]:
+    """Constants and state of the local heads."""
+    constants = {
+        "y": Spec(("near",), WHOLE, 0, "K0"),
+        "domain": Spec(("near",), WHOLE, 0, "n"),
+        "weight": Spec(("near",), low=0),
+    }
+    state = {"y": Spec(("kept",), WHOLE, 0, "K"), "weight": Spec(("kept",), low=0), "at": Spec((1,), WHOLE, 0)}
+    for i, settings in enumerate(plan.near):
+        d = f"near_d{i}" if settings.of == INPUT else f"d{settings.of}"
+        constants[f"{i}.rows"] = Spec(("near", d), SHORT, -SCALE, SCALE)
+        state[f"{i}.rows"] = Spec(("kept", d), SHORT, -SCALE, SCALE)
+        if settings.of == INPUT:
+            constants[f"{i}.axes"] = Spec((rows, d), ROUNDED, needed=False)
+    return constants, state
 
 
 def _inconsistent(
@@ -106,24 +141,55 @@ def _inconsistent(
 ) -> str | None:
     """What the shapes alone do not say."""
     widths, extra = arrays[f"space.{i}.widths"], sizes["K"] - sizes["K0"]
-    q0, d, rows = sizes[f"q0_{i}"], sizes.get(f"d{i}"), sizes["r" if plan.axes else "m"]
-    if int(widths.sum()) != q0:
-        return f"heads of {widths.tolist()} columns in {q0}"
+    q0, rows = int(widths.sum()), sizes["r" if plan.axes else "m"]
+    if sizes.get(f"q0_{i}", q0) != q0:
+        return f"heads of {widths.tolist()} columns in {sizes[f'q0_{i}']}"
     if not settings.class_targets and any(width != sizes["K0"] for width in widths.tolist()):
         return f"one column a class is needed, not {widths.tolist()}"
     if sizes.get(f"q{i}", q0 + extra * len(widths)) != q0 + extra * len(widths):
         return f"weights of {sizes[f'q{i}']} columns, not {q0 + extra * len(widths)}"
-    if plan.maps[i] in ("", "H") and d not in (None, rows):
+    have = [f"space.{i}.{name}" in arrays for name in ("P", "M")]
+    prior = [f"space.{i}.prior.{name}" in arrays for name in ("P", "M")]
+    if have[0] != have[1] or not (all(have) or all(prior)):
+        return "neither a prior nor what became of it"
+    if extra and not all(have):
+        return "a prior does not know of new classes"
+    d = sizes[f"d{i}"]
+    if plan.maps[i] == "" and d != rows:
         return f"{d} dimensions of {rows} features"
-    for prefix in ("", "pool.") if plan.pooled[i] else ("",):
-        have = [f"space.{i}.{prefix}{name}" in arrays for name in ("P", "M")]
-        prior = [f"space.{i}.{prefix}prior.{name}" in arrays for name in ("P", "M")]
-        if have[0] != have[1] or not (all(have) or all(prior)):
-            return "neither a prior nor what became of it"
-        if extra and not all(have):
-            return "a prior does not know of new classes"
+    if sizes[f"tri{i}"] != d * (d + 1) // 2:
+        return f"a covariance of {sizes[f'tri{i}']} numbers for {d} dimensions"
     if (f"space.{i}.G" in arrays) != (f"space.{i}.E" in arrays):
         return "half of the pending rows"
-    if max(sizes.get(f"pending{i}", 0), sizes.get(f"late{i}", 0)) > RELABEL:
-        return f"more than {RELABEL} pending rows"
+    if sizes.get(f"pending{i}", 0) > max(TURN, PENDING):
+        return f"{sizes[f'pending{i}']} pending rows"
+    return _pool_inconsistent(i, plan.rooms[i], arrays, sizes) if plan.rooms[i] else None
+
+
+def _pool_inconsistent(i: int, room: int, arrays: Mapping[str, Array], sizes: Mapping[str, int]) -> str | None:
+    own = f"space.{i}."
+    U = arrays.get(own + "U", arrays.get(own + "prior.U"))
+    if U is None or len(U) != sizes[f"u{i}"] or len(U) > room:
+        return f"labels of {sizes[f'u{i}']} rows for a pool of {None if U is None else len(U)}"
+    if arrays[own + "at"].max() >= max(len(U), 1):
+        return f"a turn beyond the pool's {len(U)} rows"
+    if arrays[own + "waiting"].dtype != U.dtype or sizes[f"waiting{i}"] > TURN:
+        return "rows that cannot wait for this pool"
+    return None
+
+
+def _near_inconsistent(plan: RidgePlan, arrays: Mapping[str, Array], sizes: Mapping[str, int]) -> str | None:
+    own = len(plan.heads) - sum(plan.heads_of)
+    sources = sizes["n"]
+    if own != len(plan.near) * (sources + 1 if sources > 1 else 1):
+        return f"{own} local heads of {sources} sources"
+    if sizes["kept"] > plan.kept or arrays["near.at"][0] >= plan.kept:
+        return f"{sizes['kept']} kept rows, of which the next is {arrays['near.at'][0]}"
+    if sizes["kept"] < plan.kept and arrays["near.at"][0] != sizes["kept"]:
+        return "a gap in the kept rows"
+    for i, settings in enumerate(plan.near):
+        if settings.of == INPUT and f"near.{i}.axes" not in arrays:
+            rows, d = sizes["r" if plan.axes else "m"], sizes[f"near_d{i}"]
+            if d != rows:
+                return f"local heads of {d} directions of {rows} features"
     return None

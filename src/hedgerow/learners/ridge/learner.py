@@ -9,9 +9,14 @@
 | `pca`    | whitened PCA, one space a source    | one-hot     | 1   | .3    | 0   | -    | one                      |
 | `recent` | whitened PCA of all, labels fade    | one-hot     | 1   | -     | 3   | -    | target only              |
 
+| local heads  | rows compared     | exp(g (cos - 1)) | heads                    |
+|--------------|-------------------|------------------|--------------------------|
+| `near input` | the input itself  | g = 60           | all sources, each source |
+| `near white` | those of `white`  | g = 40           | all sources, each source |
+
 The pool of `white` has labels as frequent as its classes are expected to be (`ridge/pool_labels.py`).
-`hedgerow` is kernel + white + free + pca + recent; `hedgerow-linear` has the input in place of the kernel and no pool:
-statistics that merge, and no kept instances.
+`hedgerow` has kernel, white, free, pca, recent and the local heads; `hedgerow-linear` has the input in place of the
+kernel, no pool and no local heads: statistics that merge, and no kept instances. `ridge/size.py` bounds what is kept.
 """
 
 from __future__ import annotations
@@ -28,22 +33,25 @@ from hedgerow.core.interrupts import uninterrupted
 from hedgerow.learners.base import BLOCK, OnlineLearner, Prediction, State, Trace, register_learner
 from hedgerow.learners.ridge import mixture
 from hedgerow.learners.ridge.layout import layout
-from hedgerow.learners.ridge.maps import Maps
-from hedgerow.learners.ridge.plan import FREQUENCIES, RidgePlan
-from hedgerow.learners.ridge.regression import NEVER, side_by_side
-from hedgerow.learners.ridge.space import RELABEL, Space
+from hedgerow.learners.ridge.near import Near, whole
+from hedgerow.learners.ridge.plan import FREQUENCIES, INPUT, RidgePlan
+from hedgerow.learners.ridge.pool import TURN
+from hedgerow.learners.ridge.regression import NEVER
+from hedgerow.learners.ridge.space import FADE, Space
 
 if TYPE_CHECKING:
     from hedgerow.learners.layout import Layout
 
 
 class Predicted(NamedTuple):
-    """The row that was predicted last, after how many labels, and what was computed for it: its label may be next."""
+    """The row that was predicted last, after how many rows, and what was computed for it: its label may be next."""
 
     rows: Array
-    seen: int
+    after: int
     Z: list[Array]
+    Q: list[Array]
     fits: list[Array]
+    said: Array | None
     F: Array
 
 
@@ -53,17 +61,20 @@ class RidgeLearner(OnlineLearner):
 
     kind = "ridge"
     plan: RidgePlan
-    block = 4 * RELABEL
+    block = 20 * TURN
+    learns_unlabelled = True
 
     def __init__(self, plan: RidgePlan, constants: Constants, state: State) -> None:
-        super().__init__(plan, constants, state)
+        """The spaces and the local heads take their arrays over; `stored` gives them back."""
+        own = {name: array for name, array in state.items() if not name.startswith(("space.", "near."))}
+        super().__init__(plan, constants, own)
         self.spaces = [
-            Space(settings, _under(f"space.{i}.", constants, constants.for_kernels), _under(f"space.{i}.", state), K)
-            for i, settings in enumerate(plan.spaces)
-            for K in [self.n_classes]
+            Space(settings, _constants(f"space.{i}.", constants), _under(f"space.{i}.", state), self.n_classes, room)
+            for i, (settings, room) in enumerate(zip(plan.spaces, plan.rooms, strict=True))
         ]
-        side_by_side([regression for space in self.spaces for regression in space.regressions])
-        self.maps = Maps([space.map for space in self.spaces])
+        self.near = None
+        if plan.near:
+            self.near = Near(plan.near, _constants("near.", constants), _under("near.", state), plan.kept)
         self._last: Predicted | None = None
 
     def plan_to_json(self) -> dict[str, Any]:
@@ -137,18 +148,34 @@ class RidgeLearner(OnlineLearner):
         rows = dense(self.pre.apply(X))
         if not self.pre.steps:
             rows = rows.copy()  # the caller may write into the array it gave
-        Z = self._maps(rows)
-        fits = [space.fit(z) for space, z in zip(self.spaces, Z, strict=True)]
-        return Predicted(rows, self.seen, Z, fits, self._scored(fits))
+        Z, Q = self._maps(rows)
+        fits = [space.regression.fit(z) for space, z in zip(self.spaces, Z, strict=True)]
+        said = None if self.near is None else self.near.say(Q, self.n_classes)
+        return Predicted(rows, self._rows, Z, Q, fits, said, self._scored(fits, said))
 
-    def _maps(self, rows: Array) -> list[Array]:
-        """The rows in every space."""
+    def _maps(self, rows: Array) -> tuple[list[Array], list[Array]]:
+        """The rows in every space, and as the local heads compare them."""
+        from hedgerow.kernels.rows import times
+
         axes = self.constants.get("axes")
-        return self.maps(rows if axes is None else rows @ axes)
+        if axes is not None:
+            rows = times(rows, axes)
+        Z, Q = [space.map(rows) for space in self.spaces], []
+        for i, settings in enumerate(self.plan.near):
+            axes = self.constants.get(f"near.{i}.axes")
+            own = rows if axes is None else times(rows, axes)
+            Q.append(whole(own if settings.of == INPUT else Z[settings.of]))
+        return Z, Q
 
-    def _scored(self, fits: list[Array]) -> Array:
+    @property
+    def _rows(self) -> int:
+        """Rows that were learned so far, with a label or without."""
+        return int(self.state["rows"][0])
+
+    def _scored(self, fits: list[Array], said: Array | None) -> Array:
         """The scores of all heads, minus their mean over the classes (B x heads x K)."""
-        F = np.concatenate([space.scores(f) for space, f in zip(self.spaces, fits, strict=True)], axis=1)
+        scores = [space.targets.scores(f) for space, f in zip(self.spaces, fits, strict=True)]
+        F = np.concatenate(scores if said is None else [*scores, said], axis=1)
         F -= F.sum(axis=2, keepdims=True) / F.shape[2]
         return F
 
@@ -161,64 +188,77 @@ class RidgeLearner(OnlineLearner):
 
     def _run_block(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> tuple[Trace, float]:
         rows = dense(X)
-        labelled = y >= 0
-        noise = np.where(labelled, 1.0, NEVER)
-        if weight is not None:
-            np.divide(noise, weight, out=noise, where=labelled)
-        labels = self.seen + np.cumsum(labelled)
-        turns = (np.flatnonzero((labels % RELABEL == 0) & labelled) + 1).tolist()
-        last, self._last = self._last, None
-        if last is not None and last.seen == self.seen and np.array_equal(last.rows, rows):
-            for space, z, fits in zip(self.spaces, last.Z, last.fits, strict=True):
-                space.run(z, y, noise, turns, fits)
-            F = last.F
-        else:
-            parts = zip(self.spaces, self._maps(rows), strict=True)
-            F = self._scored([space.run(z, y, noise, turns) for space, z in parts])
+        weight = np.ones(len(y)) if weight is None else weight
+        noise = np.full(len(y), NEVER)
+        np.divide(1.0, weight, out=noise, where=y >= 0)
+        F = self._run_heads(rows, y, noise, weight)
         frequent = mixture.counts_before(self.state, y)[:, :known].argmax(axis=1)
         mixed = mixture.run(self.state, F, y, known)
         self.target.add(rows, y, weight)
+        self.state["rows"] += len(y)
         votes = np.concatenate([F[:, :, :known].argmax(axis=2), frequent[:, None]], axis=1)
         return Trace(mixed.probabilities, mixed.weights, votes), mixed.loss
+
+    def _run_heads(self, rows: Array, y: Array, noise: Array, weight: Array) -> Array:
+        """The scores of all heads before each label, which they learn."""
+        last, self._last = self._last, None
+        if last is not None and last.after == self._rows and np.array_equal(last.rows, rows):
+            for i, space in enumerate(self.spaces):
+                space.run(last.Z[i], y, noise, self._turns(i, y), last.fits[i])
+            if self.near is not None:
+                self.near.run(last.Q, y, weight, self.n_classes, last.said)
+            return last.F
+        Z, Q = self._maps(rows)
+        fits = [space.run(z, y, noise, self._turns(i, y)) for i, (space, z) in enumerate(zip(self.spaces, Z, strict=True))]
+        said = None if self.near is None else self.near.run(Q, y, weight, self.n_classes)
+        return self._scored(fits, said)
+
+    def _turns(self, i: int, y: Array) -> list[int]:
+        """After which of these rows space i labels some of its pool, or lets old labels fade; never all spaces at once."""
+        if self.plan.rooms[i]:
+            offset = TURN * i // len(self.spaces)
+            return [t for t in range(1, len(y) + 1) if (self._rows + t + offset) % TURN == 0]
+        if self.plan.spaces[i].keep < 1:
+            labels = self.seen + np.cumsum(y >= 0)
+            return (np.flatnonzero((labels % FADE == 0) & (y >= 0)) + 1).tolist()
+        return []
 
     def grow(self, n_classes: int) -> None:
         """New classes in every head; their frequency starts at a count of one, as that of all others did."""
         extra = n_classes - self.n_classes
-        grown = [space.grow(extra) for space in self.spaces]
         self.state["mix.counts"] = np.concatenate([self.state["mix.counts"], np.ones(extra)])
         super().grow(n_classes)
-        self._replace(grown)
-        self.__init__(self.plan, self.constants, self.state)  # type: ignore[misc]
+        grown = [space.grow(extra) for space in self.spaces]
+        self.__init__(self.plan, self.constants, self.state | self._named(grown))  # type: ignore[misc]
 
     # -- arrays -------------------------------------------------------------------------------------------------
 
-    def flush(self) -> None:
-        """Write what the spaces know into the state; pending rows of their regressions are arrays of their own there.
+    def stored(self) -> State:
+        """The state with the arrays of the spaces. Pending rows of their regressions are arrays of their own.
 
-        They stay pending: adding them to P and M earlier would give other last digits than going on without a flush.
+        They stay pending: adding them to P and M earlier would give other last digits than going on.
         """
-        self._replace([space.arrays() for space in self.spaces])
+        return self.state | self._named([space.arrays() for space in self.spaces])
 
-    def _replace(self, found: list[dict[str, Array]]) -> None:
-        for name in [name for name in self.state if name.startswith("space.")]:
-            del self.state[name]
-        for i, arrays in enumerate(found):
-            self.state |= {f"space.{i}.{name}": array for name, array in arrays.items()}
+    def _named(self, found: list[dict[str, Array]]) -> State:
+        named = {f"space.{i}.{name}": array for i, arrays in enumerate(found) for name, array in arrays.items()}
+        return named if self.near is None else named | {f"near.{k}": v for k, v in self.near.arrays().items()}
 
     def arrays(self) -> State:
         """A copy of the state in which no row of a regression is pending."""
-        twin = type(self)(self.plan, self.constants, self._copied())
+        twin = self.copy()
         for space in twin.spaces:
-            space.flush()
-        twin.flush()
-        return twin.state
+            space.regression.own()
+            space.regression.flush()
+        return twin.stored()
 
-    def _copied(self) -> State:
-        """A copy of the state as `flush` would have it, without flushing."""
-        own = {name: array.copy() for name, array in self.state.items() if not name.startswith("space.")}
-        for i, space in enumerate(self.spaces):
-            own |= {f"space.{i}.{name}": array.copy() for name, array in space.arrays().items()}
-        return own
+
+def _constants(prefix: str, constants: Constants) -> dict[str, Array]:
+    """Constants by their short names, as compiled loops and the BLAS read them."""
+    found = _under(prefix, constants, constants.for_kernels)
+    if "prior.P" in found:
+        found["prior.P"] = constants.square(f"{prefix}prior.P")
+    return found
 
 
 def _under(prefix: str, arrays: Mapping[str, Array], get: Any = None) -> dict[str, Array]:

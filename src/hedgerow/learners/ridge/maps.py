@@ -8,23 +8,25 @@ from dataclasses import dataclass
 import numpy as np
 
 from hedgerow.align.base import quadratic
-from hedgerow.align.spaces import LANDMARKS, drawn, kernel_root, whitened_axes, within_class_root
-from hedgerow.core.arrays import Array, on_large_pages
+from hedgerow.align.spaces import drawn, kernel_root, whitened_axes, within_class_root
+from hedgerow.core.arrays import Array
 from hedgerow.core.preprocess import unit
-from hedgerow.learners.ridge.regression import symmetric_product
 
-PCA_DIM = 100
 USUAL = 1024.0  # rows of this length, or of one over it, are still taken as they are;
 KERNEL_USUAL = 16.0  # for the kernel it is less, as its features grow with the fourth power
 SQUARED = 490  # of a larger power of two the square would overflow
 OUTLIER = 1e3  # times the usual length: a landmark is not longer
+SMALLEST = 1e-15  # numbers down to it, and up to one over it, are safe in single precision
 FAR = 1e12  # an inner product with a landmark counts as no larger, so that its square is a number to compute with
 NEARLY_ALL = 0.8  # share of the landmarks: a space of fewer dimensions is cheaper than one of all landmarks
 
 
 @dataclass(frozen=True)
 class Map:
-    """z -> z, or unit(z A), or unit(z H) with a symmetric H; with landmarks L it is k(z L'), or k(z L') A.
+    """z -> z, or unit(z A), or z axes; with landmarks L it is k(z L'), or k(z L') A.
+
+    The matrices are rounded to single precision, as features need no more, and stay so in memory; products with them
+    are of double precision, so that a row alone and a block of rows get the same numbers.
 
     >>> Map()(np.ones((1, 2)))
     array([[1., 1.]])
@@ -32,7 +34,7 @@ class Map:
 
     A: Array | None = None
     landmarks: Array | None = None
-    H: Array | None = None
+    axes: Array | None = None
 
     def __call__(self, Z: Array) -> Array:
         """Rows in the space."""
@@ -42,8 +44,8 @@ class Map:
             c = times(Z, self.landmarks.T)
             K = quadratic(np.clip(c, -FAR, FAR, out=c))
             return K if self.A is None else times(K, self.A)
-        if self.H is not None:
-            return np.asarray(unit(symmetric_product(Z, self.H)))
+        if self.axes is not None:
+            return times(Z, self.axes)
         return Z if self.A is None else np.asarray(unit(times(Z, self.A)))
 
     def without_root(self) -> tuple[Map, Array | None]:
@@ -51,7 +53,9 @@ class Map:
 
         A regression on k A with weights M and covariance P is one on k, with A M and A P A': the same numbers.
         """
-        if self.A is None or self.landmarks is None or self.A.shape[1] < NEARLY_ALL * len(self.A):
+        if self.A is None or self.landmarks is None:
+            return self, None
+        if self.A.shape[1] < NEARLY_ALL * len(self.A):
             return self, None
         return Map(landmarks=self.landmarks), self.A
 
@@ -60,46 +64,40 @@ class Map:
         return {name: value for name, value in vars(self).items() if value is not None}
 
 
-class Maps:
-    """Several maps of the same rows; those by unit(z A) share one product if they have the same dimension.
+def single(A: Array) -> Array:
+    """In single precision, if its numbers are of a usual size.
 
-    >>> Maps([Map(), Map(A=np.array([[2.0], [0.0]]))])(np.ones((1, 2)))
-    [array([[1., 1.]]), array([[1.]])]
+    >>> single(np.ones(1)).dtype.name, single(np.full(1, 1e30)).dtype.name
+    ('float32', 'float64')
     """
-
-    def __init__(self, maps: Sequence[Map]) -> None:
-        self.maps = maps
-        linear = {i: each.A for i, each in enumerate(maps) if each.A is not None and each.landmarks is None}
-        widths = {A.shape[1] for A in linear.values()}
-        self.width = widths.pop() if len(widths) == 1 else 0
-        self.shared = dict(zip(linear, range(len(linear)), strict=True)) if self.width else {}
-        self.A = np.empty((0, 0))
-        if self.width:
-            parts = list(linear.values())
-            self.A = on_large_pages((len(parts[0]), self.width * len(parts)), parts[0].dtype)
-            np.concatenate(parts, axis=1, out=self.A)
-
-    def __call__(self, Z: Array) -> list[Array]:
-        """The rows in every space."""
-        from hedgerow.kernels.rows import times
-
-        shared = unit(times(Z, self.A).reshape(len(Z), -1, self.width)) if self.width else Z
-        return [shared[:, self.shared[i]] if i in self.shared else each(Z) for i, each in enumerate(self.maps)]
+    largest = float(np.abs(A).max(initial=0.0))
+    return A.astype(np.float32) if largest == 0 or SMALLEST < largest < 1 / SMALLEST else A
 
 
-def whitening(sources: Sequence[Array], codes: Sequence[Array], K: int) -> Map:
-    """Within-class whitening of all sources together."""
-    return Map(H=within_class_root(np.vstack(sources), np.concatenate(codes), K)[0])
+def whitening(sources: Sequence[Array], pool: Array, codes: Sequence[Array], K: int, dim: int) -> Map:
+    """Within-class whitening of all sources together; of its directions those along which rows differ most."""
+    rows = np.vstack(sources)
+    H = within_class_root(rows, np.concatenate(codes), K)[0]
+    if dim < len(H):
+        H = H @ leading_axes([unit(part @ H) for part in (rows, pool)], dim)
+    return Map(A=single(H))
 
 
-def landmarks(sources: Sequence[Array], pool: Array, rng: np.random.Generator, rank: int | None = None) -> Map:
+def leading(sources: Sequence[Array], pool: Array, dim: int) -> Map:
+    """The input, or its leading directions if it has more features than `dim`."""
+    return Map(axes=single(leading_axes([*sources, pool], dim))) if dim < pool.shape[1] else Map()
+
+
+def landmarks(
+    sources: Sequence[Array], pool: Array, rng: np.random.Generator, count: int, rank: int | None = None
+) -> Map:
     """Quadratic features over landmarks from the pool (at most a third) and from every source alike.
 
     They are meant for rows of about unit length. Others are brought to it, by a factor of all landmarks, which is in
     the landmarks twice: once for theirs, once for the rows that they will be multiplied with.
     """
-    L, scale = at_unit_length(drawn(sources, pool, LANDMARKS, rng))
-    return Map(kernel_root(L, rank)[0], L / scale)
+    L, scale = at_unit_length(drawn(sources, pool, count, rng))
+    return Map(kernel_root(L, rank)[0], single(L / scale))
 
 
 def at_unit_length(rows: Array) -> tuple[Array, float]:
@@ -157,6 +155,6 @@ def leading_axes(parts: Sequence[Array], rank: int) -> Array:
     return np.asarray(axes * np.sign(axes[abs(axes).argmax(axis=0), np.arange(axes.shape[1])]))
 
 
-def whitened_pca(source: Array, pool: Array) -> Map:
+def whitened_pca(source: Array, pool: Array, dim: int) -> Map:
     """Leading directions of source and warm-up together, each scaled to the same second moment."""
-    return Map(whitened_axes([source, pool], PCA_DIM)[0])
+    return Map(single(whitened_axes([source, pool], dim)[0]))

@@ -16,7 +16,7 @@ SHARPNESS = 16.0  # c
 ROWS = 10.0  # imagined rows a class, of exactly the expected frequencies, added to the pool to make steps smaller
 BELIEF = 30.0  # labels of the target a class that weigh as much as the sources' frequencies
 STEP = 0.7  # share of a full step in log b
-FIRST, AGAIN = 20, 3  # steps at the start, and at each later labelling from where the last one ended
+FIRST, AGAIN = 20, 1  # steps at the start, and at each later labelling from where the last one ended
 
 
 def expected(sources: Array, target: Array) -> Array:

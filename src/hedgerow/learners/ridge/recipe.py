@@ -22,7 +22,7 @@ class RidgeRecipe(Method):
 
     def options(self, given: Options) -> frozenset[str]:
         """It has its own heads, aligners and mixers, and its regressions need double precision."""
-        return frozenset({"rank", "preprocess", "target_mean"})
+        return frozenset({"rank", "size", "preprocess", "target_mean"})
 
     def row(self) -> dict[str, Any]:
         """Its parts, for a table of methods."""

@@ -68,10 +68,8 @@ class Regression:
             fits += (Z @ self.G[:n].T) @ self.E[:n]
         return fits
 
-    def run(self, Z: Array, Y: Array, noise: Array, before: Array | None = None, stored: Array | None = None) -> Array:
+    def run(self, Z: Array, Y: Array, noise: Array, before: Array | None = None) -> Array:
         """Fits of each row before its label (B x q). `noise` is r, a number a row; `before` is `fit(Z)` of one row.
-
-        `stored` is Z times the matrix P as it is stored, if known (overwritten).
 
         >>> r = Regression(np.eye(2), np.zeros((2, 1)), 2)
         >>> r.run(np.array([[1.0, 0.0], [1.0, 0.0]]), np.ones((2, 1)), np.ones(2)).ravel().round(6).tolist()
@@ -82,7 +80,7 @@ class Regression:
         if self.doubtful(Z, noise).any():
             return self._run_rows(Z, Y, noise)
         n, fits = self.pending, Z @ self.M
-        PZ = symmetric_product(Z, self.P) if stored is None else stored
+        PZ = symmetric_product(Z, self.P)
         if n:
             along = self.G[:n] @ Z.T
             fits += along.T @ self.E[:n]
@@ -153,15 +151,36 @@ class Regression:
             return np.zeros_like(g), np.zeros_like(missed)
         return g / np.sqrt(square), missed / np.sqrt(square)
 
-    def move(self, U: Array, stored: Array, change: Array) -> None:
-        """M += P U' change, by all labels so far: as if the targets of rows learned before had changed (times weight).
-
-        `stored` is U times the matrix P as it is stored.
-        """
+    def move(self, U: Array, change: Array) -> None:
+        """M += P U' change: as if the targets of rows learned before had changed by this, times their weight."""
+        self.flush()
         self.own()
-        n = self.pending
-        add_product(self.M, stored, change)
-        self.E[:n] -= (self.G[:n] @ U.T) @ change
+        add_product(self.M, symmetric_product(U, self.P), change)
+
+    def unlearn(self, U: Array, Y: Array, noise: float) -> Array | None:
+        """Take out rows that were learned with these targets and this noise; G, or None if it cannot be done.
+
+        With T = r I - U P U' = L L', E = L^-1 (Y - U M), G = L^-1 U P it is P += G' G, M -= G' E.
+        """
+        self.flush()
+        PU = symmetric_product(U, self.P)
+        T = -(PU @ U.T)
+        T.flat[:: len(T) + 1] += noise
+        try:
+            L = np.linalg.cholesky(T)
+        except np.linalg.LinAlgError:  # nothing else was ever known along one of them
+            return None
+        self.own()
+        E, G = solve_lower(L, Y - U @ self.M), solve_lower(L, PU)
+        add_product(self.M, G, -E)
+        add_gram(self.P, G, 1.0)
+        self.measure()
+        return G
+
+    def leverage(self, U: Array) -> Array:
+        """u' P u of each row."""
+        self.flush()
+        return np.asarray(np.einsum("ij,ij->i", symmetric_product(U, self.P), U))
 
     def make_room(self, rows: int) -> None:
         """Make sure that `rows` more rows fit; if not, flush."""
@@ -182,7 +201,7 @@ class Regression:
         if n:
             self.own()
             add_product(self.M, self.G[:n], self.E[:n])
-            subtract_gram(self.P, self.G[:n])
+            add_gram(self.P, self.G[:n], -1.0)
             self.pending = 0
             self.measure()
 
@@ -252,17 +271,17 @@ def add_product(M: Array, G: Array, E: Array) -> None:
         raise ValueError("M must be a C-contiguous matrix of doubles")
 
 
-def subtract_gram(P: Array, G: Array) -> None:
-    """P -= G' G in the upper triangle, in place (P C-contiguous): no second matrix of its size.
+def add_gram(P: Array, G: Array, sign: float) -> None:
+    """P += sign G' G in the upper triangle, in place (P C-contiguous): no second matrix of its size.
 
     >>> P = np.eye(2)
-    >>> subtract_gram(P, np.array([[0.5, 1.0]]))
+    >>> add_gram(P, np.array([[0.5, 1.0]]), -1.0)
     >>> np.triu(P).tolist()
     [[0.75, -0.5], [0.0, 0.0]]
     """
     from scipy.linalg.blas import dsyrk
 
-    out = dsyrk(-1.0, np.ascontiguousarray(G).T, beta=1.0, c=P.T, lower=1, overwrite_c=True)
+    out = dsyrk(sign, np.ascontiguousarray(G).T, beta=1.0, c=P.T, lower=1, overwrite_c=True)
     if not np.shares_memory(out, P):
         raise ValueError("P must be a C-contiguous matrix of doubles")
 

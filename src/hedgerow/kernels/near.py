@@ -1,0 +1,91 @@
+"""The compiled loops of the local heads: inner products of rows of whole numbers, and the votes of close rows.
+
+Rows are unit vectors times SCALE, rounded. By Cauchy-Schwarz no sum of products is larger than about SCALE^2, so all of
+them fit into 32 bits, and a sum of whole numbers is the same in every order: a block gives what its rows give one by one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hedgerow.core.arrays import Array
+from hedgerow.kernels.compiled import compiled
+
+SCALE = 2.0**14
+TILE = 64  # rows that stay in the cache while all rows of a block meet them
+FAINT = 20.0  # a row votes if its vote is at least exp(-FAINT) times the loudest of its domain
+
+
+@compiled
+def _products(S: Array, q: Array, out: Array) -> None:
+    for i in range(S.shape[0]):
+        total, row = np.int32(0), S[i]
+        for j in range(len(q)):
+            total += np.int32(row[j]) * np.int32(q[j])
+        out[i] = total
+
+
+@compiled
+def products(S: Array, Q: Array, out: Array) -> None:
+    """out = Q S' (B x n), of whole numbers of 16 bits."""
+    for a in range(0, len(S), TILE):
+        for t in range(len(Q)):
+            _products(S[a : a + TILE], Q[t], out[t, a : a + TILE])
+
+
+@compiled
+def votes(D: Array, y: Array, domain: Array, weight: Array, g: float, V: Array, loudest: Array) -> None:
+    """V[domain, y] += weight exp(g (c - 1)) over the rows of a block's inner products D, c = D/SCALE^2 (one row)."""
+    unit = 1.0 / (SCALE * SCALE)
+    for s in range(len(loudest)):
+        loudest[s] = -2.0
+    for i in range(len(D)):
+        c = D[i] * unit
+        if c > loudest[domain[i]]:
+            loudest[domain[i]] = c
+    for i in range(len(D)):
+        c = D[i] * unit
+        if g * (loudest[domain[i]] - c) <= FAINT:
+            V[domain[i], y[i]] += weight[i] * np.exp(g * (c - 1.0))
+
+
+@compiled
+def near_rows(
+    sources: Array, y_s: Array, domain: Array, w_s: Array, kept: Array, among: Array,
+    y_k: Array, w_k: Array, used: int, at: int, y: Array, weight: Array, g: float, trust: float, V: Array,
+) -> None:  # fmt: skip
+    """What each local head says of each row of a block (V: B x heads x K, shares of one minus their mean).
+
+    Inner products of the block with the rows of the sources, with the kept rows of the target, and among itself. A
+    labelled row takes the next place of the kept ones, and votes from then on; y_k and w_k are written over.
+    """
+    B, heads, K = V.shape
+    n = max(1, heads - 1)
+    own, past, loudest = np.empty((n, K)), np.empty((1, K)), np.empty(n)
+    here = np.full(len(y_k), -1)  # which row of the block has taken a place
+    nobody = np.zeros(len(y_k), np.int64)
+    row = np.empty(len(y_k), np.int32)
+    for t in range(B):
+        own[:], past[:] = 0.0, 0.0
+        votes(sources[t], y_s, domain, w_s, g, own, loudest)
+        for j in range(used):
+            row[j] = kept[t, j] if here[j] < 0 else among[t, here[j]]
+        votes(row[:used], y_k, nobody, w_k, g, past, loudest[:1])
+        for h in range(heads):
+            total = 0.0
+            for k in range(K):
+                said = 0.0
+                if heads == 1 or h > 0:
+                    said = own[max(0, h - 1), k]
+                else:
+                    for s in range(n):
+                        said += own[s, k]
+                V[t, h, k] = past[0, k] + trust * said
+                total += V[t, h, k]
+            total = max(total, 1e-300)
+            for k in range(K):
+                V[t, h, k] = V[t, h, k] / total - 1.0 / K
+        if y[t] >= 0:
+            here[at], y_k[at], w_k[at] = t, y[t], weight[t]
+            used = max(used, at + 1)
+            at = (at + 1) % len(y_k)
