@@ -4,8 +4,9 @@ The yardstick of the speed benchmark and the oracle of the tests: the same start
 
     k = P z / (1 + z' P z),   M = M + k (y - z' M)',   P = P - k (z' P)
 
-for every space and its pool copy after each label, all pool rows labelled anew every RELABEL labels, and the mixture of
-`hedgerow.learners.ridge.mixture` written row by row. Nothing is compiled, every space has the map of its definition.
+for every space after each label, some rows of a pool labelled anew every TURN rows, votes of all rows that are kept, and
+the mixture of `hedgerow.learners.ridge.mixture` written row by row. Nothing is compiled, every space has the map of its
+definition.
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ from typing import Any
 import numpy as np
 
 from hedgerow.align.spaces import kernel_root
+from hedgerow.kernels.near import SCALE
 from hedgerow.kernels.ridge import LEAST
 from hedgerow.learners.ridge import mixture
 from hedgerow.learners.ridge import pool_labels as balance
 from hedgerow.learners.ridge.learner import RidgeLearner
-from hedgerow.learners.ridge.space import RELABEL, Space
+from hedgerow.learners.ridge.near import TRUST, Near, whole
+from hedgerow.learners.ridge.pool import ALONE, CIRCLE, TURN
+from hedgerow.learners.ridge.space import FADE, Space
 
 TEMPERATURES = 2.0 ** np.arange(1, mixture.TEMPERATURES + 1)
 State = dict[str, np.ndarray]
@@ -32,84 +36,126 @@ class NaiveOwn:
         self.learner = learner.copy()
         self.mix = {name: array for name, array in self.learner.state.items() if name.startswith("mix.")}
         self.spaces = [NaiveSpace(space) for space in self.learner.spaces]
+        self.near = None if self.learner.near is None else NaiveNear(self.learner.near)
         self.seen = 0
 
     def step(self, x: np.ndarray, y: int) -> int:
         """The class predicted for a raw row, before its label is learned."""
         row = self.learner.pre.fold(x[None], np.array([True]))
         z = [space.map(row[0]) for space in self.spaces]
-        F = centred(np.vstack([space.scores(v) for space, v in zip(self.spaces, z, strict=True)]))
+        heads = [space.scores(v) for space, v in zip(self.spaces, z, strict=True)]
+        if self.near is not None:
+            compared = [row[0] if settings.of < 0 else z[settings.of] for settings in self.near.near.settings]
+            heads += [self.near.votes(compared, self.learner.n_classes)]
+            self.near.keep(compared, y)
+        F = centred(np.vstack(heads))
         shipped, _ = mix_row(self.mix, F, y, F.shape[1])
-        for space, v in zip(self.spaces, z, strict=True):
-            space.learn(v, y)
         self.seen += 1
-        if self.seen % RELABEL == 0:
-            for space in self.spaces:
-                space.turn()
+        for i, (space, v) in enumerate(zip(self.spaces, z, strict=True)):
+            space.learn(v, y)
+            if space.pool is None and self.seen % FADE == 0:
+                space.fade()
+            if space.pool is not None and (self.seen + TURN * i // len(self.spaces)) % TURN == 0:
+                space.label()
         return int(shipped.argmax())
 
 
+class NaiveNear:
+    """All kept rows, of the sources and of the target, and the votes of every one of them."""
+
+    def __init__(self, near: Near) -> None:
+        self.near, self.rows, self.labels = near, [[] for _ in near.settings], []  # type: ignore[var-annotated]
+
+    def votes(self, compared: list[np.ndarray], K: int) -> Any:
+        """Heads x classes: the share of each class in the votes."""
+        near, said = self.near, []
+        for i, settings in enumerate(near.settings):
+            q = whole(compared[i][None])[0].astype(float)
+            past = np.zeros(K)
+            for row, label in zip(self.rows[i][-near.room :], self.labels[-near.room :], strict=True):
+                past[label] += np.exp(settings.sharpness * (row @ q / SCALE**2 - 1))
+            votes = near.weight * np.exp(settings.sharpness * (near.sources[i].astype(float) @ q / SCALE**2 - 1))
+            own = [np.bincount(near.y, votes * (near.domain == s), K) for s in range(near.domain.max() + 1)]
+            own = [sum(own), *own] if len(own) > 1 else own  # type: ignore[list-item]
+            said += [past + TRUST * each for each in own]
+        V = np.array(said)
+        return V / np.maximum(V.sum(axis=1, keepdims=True), 1e-300)
+
+    def keep(self, compared: list[np.ndarray], y: int) -> None:
+        """One more row of the target."""
+        for rows, row in zip(self.rows, compared, strict=True):
+            rows.append(whole(row[None])[0].astype(float))
+        self.labels.append(y)
+
+
 class NaiveSpace:
-    """One space: its regression, the pool's copy of it, and what fades."""
+    """One space: its regression, its pool, and what fades."""
 
     def __init__(self, space: Space) -> None:
-        self.space, self.targets, self.root = space, space.targets, space.map.A
-        self.pairs = [(each.P.copy(), each.M.copy()) for each in space.regressions]
-        self.start = space.constants["prior.P"], space.constants["prior.M"]
-        if space.pooled is not None:
-            self.U, self.labels, self.counts, self.bias = space.U, space.labels, None, np.zeros(())
-            if space.settings.balanced:
-                self.counts, self.bias = np.stack([space.source_counts, space.counts]), space.bias
+        self.space, self.targets, self.root, self.pool = space, space.targets, space.map.A, space.pool
+        upper = np.triu(space.regression.P)
+        self.P, self.M = upper + np.triu(upper, 1).T, space.regression.M.copy()
+        self.start = self.P, self.M
+        if self.pool is not None:
+            self.U, self.labels, self.h = self.pool.U.astype(float), self.pool.labels.copy(), self.pool.h.astype(float)
+            self.at, self.counts, self.bias = 0, None, np.zeros(())
+            if self.pool.sources is not None:
+                self.counts, self.bias = np.stack([self.pool.sources, self.pool.counts]), self.pool.bias
         if space.map.landmarks is not None and self.root is None:
-            self.back_to_its_definition(space.map.landmarks)
+            self.back_to_its_definition(space.map.landmarks.astype(float))
 
     def back_to_its_definition(self, landmarks: np.ndarray) -> None:
         """The library leaves out the root of the kernel matrix, z = k(x) A, and has A P A' and A M instead."""
         assert self.space.settings.keep == 1  # P0 and M0 would have to go back too
         self.root, values = kernel_root(landmarks)
         inverse = values[:, None] * self.root.T
-        self.pairs = [(inverse @ P @ inverse.T, inverse @ M) for P, M in self.pairs]
-        if len(self.pairs) > 1:
+        self.P, self.M = inverse @ self.P @ inverse.T, inverse @ self.M
+        if self.pool is not None:
             self.U = self.U @ self.root
 
     def map(self, x: np.ndarray) -> np.ndarray:
         """z of one row x."""
-        landmarks, H = self.space.map.landmarks, self.space.map.H
+        landmarks, axes = self.space.map.landmarks, self.space.map.axes
         if landmarks is not None:
-            c = landmarks @ x
+            c = landmarks.astype(float) @ x
             return np.asarray(((c + c**2) / 2) @ self.root)
-        if H is None and self.root is None:
-            return x
-        z = x @ (self.root if H is None else H)
+        if axes is not None or self.root is None:
+            return x if axes is None else x @ axes.astype(float)
+        z = x @ self.root.astype(float)
         return np.asarray(z / (np.linalg.norm(z) or 1.0))
 
     def scores(self, z: np.ndarray) -> Any:
-        """Heads x classes, by the last of the copies."""
-        return self.space.scores((z @ self.pairs[-1][1])[None])[0]
+        """Heads x classes."""
+        return self.targets.scores((z @ self.M)[None])[0]
 
     def learn(self, z: np.ndarray, y: int) -> None:
-        """One rank-one update of each copy."""
-        for i, (P, M) in enumerate(self.pairs):
-            Pz = P @ z
-            k = Pz / (1.0 + z @ Pz)
-            self.pairs[i] = P - np.outer(k, Pz), M + np.outer(k, self.targets[y] - z @ M)
-        if len(self.pairs) > 1 and self.counts is not None:
+        """One rank-one update."""
+        Pz = self.P @ z
+        k = Pz / (1.0 + z @ Pz)
+        self.P, self.M = self.P - np.outer(k, Pz), self.M + np.outer(k, self.targets.rows(np.array([y]))[0] - z @ self.M)
+        if self.pool is not None and self.counts is not None:
             self.counts = self.counts + np.outer([0, 1], np.eye(self.counts.shape[1])[y])
 
-    def turn(self) -> None:
-        """Old labels fade where they do, and the pool is labelled again."""
-        keep, (P, M), (P0, M0) = self.space.settings.keep, self.pairs[0], self.start
-        if keep < 1:
-            self.pairs[0] = keep**2 * P + (1 - keep**2) * P0, keep * M + (1 - keep) * M0
-        if len(self.pairs) > 1:
-            F = self.space.scores(self.U @ M)
-            if self.counts is not None:
-                self.bias = balanced(F, self.bias, balance.expected(*self.counts))
-            labels = (F - self.bias).argmax(axis=2)
-            change = self.space._targets(labels) - self.space._targets(self.labels)
-            pooled, M1 = self.pairs[1]
-            self.pairs[1] = pooled, M1 + self.space.settings.pool * pooled @ (self.U.T @ change)
-            self.labels = labels
+    def fade(self) -> None:
+        """Old labels fade where they do."""
+        keep, (P0, M0) = self.space.settings.keep, self.start
+        self.P, self.M = keep**2 * self.P + (1 - keep**2) * P0, keep * self.M + (1 - keep) * M0
+
+    def label(self) -> None:
+        """The next rows of the pool are labelled again, each by what is said of it without it."""
+        assert self.pool is not None
+        n, w = len(self.U), self.pool.weight
+        rows = (self.at + np.arange(-(-n // CIRCLE))) % n
+        self.at = (self.at + len(rows)) % n
+        U, h, old = self.U[rows], self.h[rows, None], self.targets.of_labels(self.labels[rows])
+        F = self.targets.scores((U @ self.M - h * old) / np.maximum(1 - h, ALONE))
+        if self.counts is not None:
+            self.bias = balanced(F, self.bias, balance.expected(*self.counts))
+        labels = (F - self.bias).argmax(axis=2)
+        moved = (labels != self.labels[rows]).any(axis=1)
+        self.M = self.M + w * self.P @ (U.T @ (self.targets.of_labels(labels) - old))
+        self.labels[rows] = labels
+        self.h[rows[moved]] = w * np.einsum("ij,jk,ik->i", U[moved], self.P, U[moved])
 
 
 def balanced(F: np.ndarray, b: np.ndarray, pi: np.ndarray) -> Any:

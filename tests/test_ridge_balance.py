@@ -60,9 +60,9 @@ def test_the_labels_of_the_target_are_counted_where_the_pool_is_labelled():
     y = np.searchsorted(clf.classes_, task.y)
     clf.learner_.run(task.X, y)
     np.testing.assert_array_equal(
-        space.source_counts,
+        space.pool.sources,
         np.bincount(
             np.concatenate([np.searchsorted(clf.classes_, d.y) for d in task.sources]), minlength=len(clf.classes_)
         ),
     )
-    np.testing.assert_array_equal(space.counts, np.bincount(y[:100], minlength=len(clf.classes_)))
+    np.testing.assert_array_equal(space.pool.counts, np.bincount(y, minlength=len(clf.classes_)))

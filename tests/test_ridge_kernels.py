@@ -95,8 +95,8 @@ def test_a_stream_in_blocks_is_the_plain_form_one_by_one(method, m, rooted):
     expected = [naive.step(x, label) for x, label in zip(task.X, y, strict=True)]
     np.testing.assert_array_equal(clf.learner_.run(task.X, y).predictions, expected)
     for space, plain in zip(clf.learner_.spaces, naive.spaces, strict=True):
-        weights = plain.pairs[-1][1]
+        weights = plain.M
         if space.settings.name == "kernel":
             assert (space.map.A is not None) == rooted
             weights = weights if rooted else plain.root @ weights
-        np.testing.assert_allclose((space.pooled or space.alone).fit(np.eye(space.dim)), weights, atol=1e-7)
+        np.testing.assert_allclose(space.regression.fit(np.eye(space.dim)), weights, atol=1e-7)

@@ -173,8 +173,11 @@ def check_method(name: str, **options: Any) -> None:
     for predict in (fitted.predict, fitted.predict_proba, fitted.decision_function):
         predict(stream)
     fitted.predict_one(stream[0])
-    fitted.learn_one(stream[0], None)
-    law(_same(before, fitted.learner_.arrays()), "predicting, and a missing label, change nothing")
+    law(_same(before, fitted.learner_.arrays()), "predicting changes nothing")
+    blank = _twin(fitted).learn_one(stream[0], None)
+    law(blank.seen_ == fitted.seen_ and blank.mistakes_ == fitted.mistakes_, "a missing label is not counted")
+    if not fitted.learner_.learns_unlabelled:
+        law(_same(before, blank.learner_.arrays()), "a missing label changes nothing")
     one_by_one = _twin(fitted)
     predictions = []
     for x, label in zip(stream, labels, strict=True):

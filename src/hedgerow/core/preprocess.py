@@ -57,6 +57,9 @@ def unit(X: Matrix, out: Array | None = None) -> Matrix:
         X = canonical(X)
         row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
         return _scale_rows(X, np.sqrt(np.bincount(row, X.data.astype(np.float64) ** 2, X.shape[0])))
+    if X.ndim == 2 and len(X) == 1 and out is None:  # the usual step of a stream
+        length = np.sqrt(np.einsum("i,i->", X[0], X[0]))
+        return X / (length if length else 1)
     norm = np.sqrt(np.einsum("...i,...i->...", X, X))[..., None]
     return np.divide(X, np.where(norm == 0, 1, norm), out=out if out is not None and out.dtype.kind == "f" else None)
 

@@ -307,7 +307,7 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
     ) -> OnlineTransferClassifier:
         """Learn labelled target rows in order. Before any `fit` it starts a target-only learner (there is no source).
 
-        A row whose label is None or NaN is not learned. `classes` lists the classes for such a cold start.
+        Of a row whose label is None or NaN our own learner uses the row itself, others nothing. `classes` lists the classes for such a cold start.
         `sample_weight` says how much each label counts for the classifiers and the class means; a weight of 0 is no
         label. Mistakes and bounds count every label as one.
         """
@@ -321,7 +321,7 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
         return self
 
     def learn_one(self, x: Any, y: Any, weight: float = 1.0) -> OnlineTransferClassifier:
-        """Learn one labelled target instance; with a missing label (None, NaN) nothing happens.
+        """Learn one target instance. Of one without a label (None, NaN) our own learner uses the row, others nothing.
 
         A late label is learned the same way: keep the x, and call this when the label arrives. `weight` says how much
         the label counts; see `partial_fit`.
@@ -331,9 +331,11 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
         with self._fitted:
             code, row = self._codes.code(y), self._row(x)
             weight = 1.0 if type(weight) is float and weight == 1.0 else door.weight(weight)
-            if code >= 0 and row.ndim == 1:
+            if code == MISSING and not self.learner_.learns_unlabelled:
+                return self
+            if row.ndim == 1 and (code >= 0 or (code == MISSING and self.learner_.n_classes)):
                 self.learner_.learn_row(row, code, weight)
-            elif code != MISSING:
+            else:
                 label = np.empty(1, dtype=object)
                 label[0] = y
                 self._learn(row if row.ndim == 2 else row[None], *door.weighted_labels(label, weight, 1))

@@ -78,24 +78,24 @@ class Targets:
 
     def __init__(self, table: Array | None, widths: list[int], classes: int) -> None:
         self.classes, self.heads, self.table = classes, len(widths), None
+        self.widths, self.width = [classes] * self.heads, classes * self.heads  # columns of each head, and of all
         if table is None:
-            self.widths = [classes] * self.heads
             return
         self.table, self.widths = grown(table, widths, classes)
+        self.width = self.table.shape[1]
         ends = np.cumsum(self.widths).tolist()
         parts = [self.table[:, e - w : e] for w, e in zip(self.widths, ends, strict=True)]
         self._parts = [np.ascontiguousarray(C.T) for C in parts]
         self._half_squares = np.array([0.5 * (C * C).sum(axis=1) for C in parts])
 
-    @property
-    def width(self) -> int:
-        """q, the columns of all heads."""
-        return sum(self.widths)
-
     def rows(self, y: Array) -> Array:
         """The targets of rows by their labels (B x q); that of a row without one is any."""
         if self.table is not None:
             return np.asarray(self.table[y])
+        if len(y) == 1:  # the usual step of a stream
+            out = np.zeros((1, self.width))
+            out[0, y[0] % self.classes :: self.classes] = 1.0
+            return out
         return self.of_labels(np.broadcast_to(y[:, None], (len(y), self.heads)))
 
     def of_labels(self, labels: Array) -> Array:

@@ -2,7 +2,7 @@
 
 | space    | map                                 | targets     | lam | trust | tau | pool | heads                    |
 |----------|-------------------------------------|-------------|-----|-------|-----|------|--------------------------|
-| `kernel` | second-degree features of landmarks | one-hot     | .1  | .3    | 0   | .3   | all sources, each source |
+| `kernel` | second-degree features of landmarks | one-hot     | .1  | .3    | 0   | -    | all sources, each source |
 | `white`  | within-class whitening              | class means | .5  | .3    | .5  | .3   | all sources, each source |
 | `input`  | the input itself                    | one-hot     | .5  | .3    | .05 | -    | all sources, each source |
 | `free`   | the input itself, weakly held       | one-hot     | 3   | .1    | 2   | -    | these and target only    |
@@ -61,7 +61,7 @@ class RidgeLearner(OnlineLearner):
 
     kind = "ridge"
     plan: RidgePlan
-    block = 20 * TURN
+    block = 12 * TURN
     learns_unlabelled = True
 
     def __init__(self, plan: RidgePlan, constants: Constants, state: State) -> None:
@@ -216,9 +216,9 @@ class RidgeLearner(OnlineLearner):
     def _turns(self, i: int, y: Array) -> list[int]:
         """After which of these rows space i labels some of its pool, or lets old labels fade; never all spaces at once."""
         if self.plan.rooms[i]:
-            offset = TURN * i // len(self.spaces)
-            return [t for t in range(1, len(y) + 1) if (self._rows + t + offset) % TURN == 0]
-        if self.plan.spaces[i].keep < 1:
+            first = TURN - (self._rows + TURN * i // len(self.spaces)) % TURN
+            return list(range(first, len(y) + 1, TURN))
+        if self.plan.spaces[i].keep < 1 and self.seen // FADE != (self.seen + len(y)) // FADE:
             labels = self.seen + np.cumsum(y >= 0)
             return (np.flatnonzero((labels % FADE == 0) & (y >= 0)) + 1).tolist()
         return []

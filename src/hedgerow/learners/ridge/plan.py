@@ -13,7 +13,7 @@ from hedgerow.learners.ridge.near import NearSettings
 from hedgerow.learners.ridge.space import Settings
 
 SPACES = {
-    "kernel": Settings("kernel", lam=0.1, trust=0.3, tau=0.0, pool=0.3),
+    "kernel": Settings("kernel", lam=0.1, trust=0.3, tau=0.0),
     "white": Settings("white", lam=0.5, trust=0.3, tau=0.5, class_targets=True, pool=0.3, balanced=True),
     "input": Settings("input", lam=0.5, trust=0.3, tau=0.05),
     "free": Settings("free", lam=3.0, trust=0.1, tau=2.0, target_only=True),

@@ -2,8 +2,9 @@
 
 The regression learns them as observations of a small weight w. What a head says of one of them without it, the
 leave-one-out fit (f - h y)/(1 - h) with h = w u' P u, is its next label: no second regression is needed. P does not
-depend on the labels, so a new label is M += w P u (C[new] - C[old]), and h falls by w (u . g)^2 with every row g that is
-learned.
+depend on the labels, so a new label is M += w P u (C[new] - C[old]). h falls as labels come; it is computed anew when
+the row's label moves, which needs P u anyway. A row that keeps its label has some more of it taken out than it should,
+and may move once too often.
 
 The work is spread: every TURN rows of the stream some rows of the pool are labelled again, one after the other in a
 circle. Rows that come without a label wait for the next turn, then join; when the pool is full the oldest leave, and
@@ -21,10 +22,9 @@ from hedgerow.learners.ridge.class_targets import Targets
 from hedgerow.learners.ridge.pool_labels import AGAIN, biases, expected
 from hedgerow.learners.ridge.regression import Regression
 
-TURN = 10  # rows of the stream between two turns
-CIRCLE = 5  # turns in which a pool is labelled once,
-PART = 128  # unless it takes more than so many rows a turn
-ROOM = 1000  # rows; a larger warm-up is thinned
+TURN = 16  # rows of the stream between two turns
+CIRCLE = 3  # turns in which a pool is labelled once,
+WORK = 2**25  # unless a turn would take more multiplications
 ALONE = 1e-3  # 1 - h is not taken to be less: of a row that nothing else is known about
 
 
@@ -72,37 +72,27 @@ class Pool:
             self.waiting = np.concatenate([self.waiting, Z[~labelled].astype(self.U.dtype)])
 
     def turn(self, regression: Regression) -> None:
-        """Bring h up to date, label the next rows of the circle, and let those in that wait."""
-        self._learned(regression)
+        """Label the next rows of the circle, and let those in that wait."""
+        regression.flush()
         n = len(self.labels)
         if n:
-            size = min(-(-n // CIRCLE), PART)
+            size = min(-(-n // CIRCLE), max(1, WORK // regression.M.size))
             self._label(regression, (int(self.at[0]) + np.arange(size)) % n)
             self.at[0] = (self.at[0] + size) % n
         if len(self.waiting):
             self._join(regression)
 
-    def _learned(self, regression: Regression) -> None:
-        """h after the rows that are pending in the regression, which are folded in."""
-        self._change(regression.G[: regression.pending], -1.0)
-        regression.flush()
-
-    def _change(self, G: Array, sign: float) -> None:
-        """h after P has become P + sign G' G."""
-        if len(self.h) and len(G):
-            along = self.U @ G.astype(self.U.dtype).T
-            self.h += np.asarray(sign * self.weight * np.square(along).sum(axis=1), np.float32)
-
     def _label(self, regression: Regression, rows: Array) -> None:
-        U, old = self.U[rows].astype(np.float64), self.labels[rows]
-        targets, h = self.targets.of_labels(old), self.h[rows].astype(np.float64)[:, None]
-        fits = (U @ regression.M - h * targets) / np.maximum(1.0 - h, ALONE)
+        U, old = self.U[rows], self.labels[rows]
+        targets, h = self.targets.of_labels(old), self.h[rows, None]
+        fits = (U @ regression.M.astype(U.dtype, copy=False) - h * targets) / np.maximum(1.0 - h, ALONE)
         new = self._labels(self.targets.scores(fits), AGAIN)
         moved = (new != old).any(axis=1)
         if moved.any():
-            change = self.targets.of_labels(new[moved]) - targets[moved]
-            regression.move(U[moved], self.weight * change)
+            change, Um = self.targets.of_labels(new[moved]) - targets[moved], U[moved].astype(np.float64)
+            PU = regression.move(Um, self.weight * change)
             self.labels[rows] = new
+            self.h[rows[moved]] = self.weight * np.einsum("ij,ij->i", PU, Um)
 
     def label_first(self, fits: Array, steps: int) -> Array:
         """Labels by what the regression says without the pool."""
@@ -111,15 +101,14 @@ class Pool:
     def _labels(self, F: Array, steps: int) -> Array:
         """The class that each head gives each row (rows x heads), of scores F."""
         if self.sources is not None:
-            pi = expected(self.sources, self.counts)
-            self.bias = biases(F, self.bias, pi, steps)
+            self.bias = biases(F, self.bias, expected(self.sources, self.counts), steps)
             F = F - self.bias
         return np.asarray(F.argmax(axis=2))
 
     def _join(self, regression: Regression) -> None:
         """The rows that wait are labelled and learned; where there is no room the oldest leave."""
         noise = 1.0 / self.weight
-        Z = self.waiting[-self.room :].astype(np.float64)
+        Z = self.waiting.astype(np.float64)
         self.waiting = self.waiting[:0]
         Z = Z[~regression.doubtful(Z, np.full(len(Z), noise))]
         leave = max(0, len(self.labels) + len(Z) - self.room)
@@ -127,28 +116,25 @@ class Pool:
         if leave and not self._leave(regression, oldest):
             return
         labels = self._labels(self.targets.scores(Z @ regression.M), 0)
-        regression.make_room(len(Z))
         regression.run(Z, self.targets.of_labels(labels), np.full(len(Z), noise))
-        self._learned(regression)
-        regression.give_back_room()
         h = np.asarray(self.weight * regression.leverage(Z), np.float32)
-        new = Z.astype(self.U.dtype)
+        self._take(oldest, Z.astype(self.U.dtype), labels, h)
+
+    def _take(self, oldest: Array, U: Array, labels: Array, h: Array) -> None:
+        """New rows in the places of the oldest, and behind all others."""
+        n = len(oldest)
         if self.shared:
             self.U, self.shared = self.U.copy(), False
-        self.U[oldest], self.labels[oldest], self.h[oldest] = new[:leave], labels[:leave], h[:leave]
-        self.at[1] = (self.at[1] + leave) % max(len(self.labels), 1)
-        if leave < len(new):
-            self.U = np.concatenate([self.U, new[leave:]])
-            self.labels = np.concatenate([self.labels, labels[leave:]])
-            self.h = np.concatenate([self.h, h[leave:]])
+        self.U[oldest], self.labels[oldest], self.h[oldest] = U[:n], labels[:n], h[:n]
+        self.at[1] = (self.at[1] + n) % max(len(self.labels), 1)
+        if n < len(U):
+            self.U = np.concatenate([self.U, U[n:]])
+            self.labels = np.concatenate([self.labels, labels[n:]])
+            self.h = np.concatenate([self.h, h[n:]])
 
     def _leave(self, regression: Regression, rows: Array) -> bool:
         targets = self.targets.of_labels(self.labels[rows])
-        G = regression.unlearn(self.U[rows].astype(np.float64), targets, 1.0 / self.weight)
-        if G is None:
-            return False
-        self._change(G, 1.0)
-        return True
+        return regression.unlearn(self.U[rows].astype(np.float64), targets, 1.0 / self.weight)
 
     def grow(self, extra: int) -> dict[str, Array]:
         """The state with room for new classes."""

@@ -151,14 +151,16 @@ class Regression:
             return np.zeros_like(g), np.zeros_like(missed)
         return g / np.sqrt(square), missed / np.sqrt(square)
 
-    def move(self, U: Array, change: Array) -> None:
-        """M += P U' change: as if the targets of rows learned before had changed by this, times their weight."""
+    def move(self, U: Array, change: Array) -> Array:
+        """M += P U' change: as if the targets of rows learned before had changed by this, times their weight; U P."""
         self.flush()
         self.own()
-        add_product(self.M, symmetric_product(U, self.P), change)
+        PU = symmetric_product(U, self.P)
+        add_product(self.M, PU, change)
+        return PU
 
-    def unlearn(self, U: Array, Y: Array, noise: float) -> Array | None:
-        """Take out rows that were learned with these targets and this noise; G, or None if it cannot be done.
+    def unlearn(self, U: Array, Y: Array, noise: float) -> bool:
+        """Take out rows that were learned with these targets and this noise; False, and nothing done, if it cannot be.
 
         With T = r I - U P U' = L L', E = L^-1 (Y - U M), G = L^-1 U P it is P += G' G, M -= G' E.
         """
@@ -169,13 +171,13 @@ class Regression:
         try:
             L = np.linalg.cholesky(T)
         except np.linalg.LinAlgError:  # nothing else was ever known along one of them
-            return None
+            return False
         self.own()
         E, G = solve_lower(L, Y - U @ self.M), solve_lower(L, PU)
         add_product(self.M, G, -E)
         add_gram(self.P, G, 1.0)
         self.measure()
-        return G
+        return True
 
     def leverage(self, U: Array) -> Array:
         """u' P u of each row."""

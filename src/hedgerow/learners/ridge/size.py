@@ -35,7 +35,7 @@ class Size:
 
 
 SIZES = {
-    "full": Size((500, 15, 1000), directions=512, pca=100, near=1024, pool=1000, source_rows=3000, target_rows=1000),
+    "full": Size((500, 15, 1000), directions=500, pca=100, near=1024, pool=1000, source_rows=2000, target_rows=1000),
     "small": Size((150, 2, 200), directions=128, pca=24, near=96, pool=250, source_rows=800, target_rows=250),
 }
 
