@@ -19,7 +19,7 @@ from hedgerow.core.errors import InputError
 from hedgerow.core.label_json import labels_from_json, labels_to_json
 from hedgerow.learners.base import LEARNERS, OnlineLearner
 
-SCHEMA = 3
+SCHEMA = 4
 FORMAT = "hedgerow"
 CONSTANT, STATE = "constants/", "state/"
 NO_DIGEST = "0" * 64  # stands where the digest goes while it is computed
@@ -70,10 +70,14 @@ def from_bytes(data: bytes, where: str, constants: Constants | None = None) -> F
     """What `to_bytes` made: learner, classes, and the header. `where` names the file in errors."""
     header, arrays = read(data, where)
     try:
-        if header["schema"] < SCHEMA:
-            from hedgerow.estimator.schema_2 import upgraded
+        if header["schema"] < 3:
+            from hedgerow.estimator import schema_2
 
-            header, arrays = upgraded(header, arrays)
+            header, arrays = schema_2.upgraded(header, arrays)
+        if header["schema"] < SCHEMA:
+            from hedgerow.estimator import schema_3
+
+            header, arrays = schema_3.upgraded(header, arrays)
         return _learner(header, arrays, constants)
     except _Unusable as error:
         raise InputError(f"{where}: {error}") from error
