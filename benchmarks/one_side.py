@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-WARM = 120  # rows that a copy of the model sees before anything is timed, so that the compiled loops are loaded
+WARM = 60  # rows that a copy of the model sees before anything is timed, so that the compiled loops are loaded
 
 
 class OneSide:
