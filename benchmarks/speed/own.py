@@ -21,7 +21,7 @@ from speed import Row, row
 THREADS = None  # the sides have processes of their own
 BEFORE = "28a6f46530ab16c951a7f0f8c6dc842c1ac393cd"
 EARLIER = BEFORE[:7]
-ROUNDS = {None: 2, 1: 4}  # by BLAS threads
+ROUNDS = {None: 2, 1: 4}  # replays by BLAS threads; half as many live runs, whose medians are over many steps
 STRETCHES, STRETCH = 4, 100  # live steps are timed in so many stretches of so many rows
 LABELS, RUNS = 5000, 3  # of the longest stop
 SMALL = {"size": "small"}  # the option of the classifier that makes the form for fleets
@@ -98,7 +98,7 @@ def compare(stream: Stream, ours: Path, before: Path, threads: int | None, round
         lives: tuple[list[Live], ...] = ([], [])
         for i, side in in_turns(sides, rounds):
             replays[i].append(side.replay())
-        for i, side in in_turns(sides, rounds):
+        for i, side in in_turns(sides, rounds // 2):
             lives[i].append(side.live(timed))
         found = [
             Found(replays[i], lives[i], side.file(), side.mistakes(replays[i][0].predictions))
