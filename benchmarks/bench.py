@@ -37,9 +37,10 @@ def sections() -> list[str]:
 
 
 def fingerprint(section: str) -> str:
-    """Of the library, of the naive forms and of the section: figures are those of these sources."""
+    """Of the library, of what sections measure with, and of the section: figures are those of these sources."""
     digest = hashlib.sha256()
-    for path in [*sorted(SOURCES.rglob("*.py")), *sorted(HERE.glob("naive*.py")), HERE / "speed" / f"{section}.py"]:
+    tools = [*HERE.glob("naive*.py"), *HERE.glob("*side*.py")]
+    for path in [*sorted(SOURCES.rglob("*.py")), *sorted(tools), HERE / "speed" / f"{section}.py"]:
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
 

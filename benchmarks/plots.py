@@ -30,9 +30,16 @@ def draw(rows: list[Row], out: Path) -> list[Path]:
 
 
 def margin(row: Row) -> float:
-    """How many times better than its goal: 1 is just reached."""
-    name, sign, bound = row["limits"][0]
-    value = float(row[name])
+    """How many times better than its goal: 1 is just reached. Of several goals, by the one that is nearest.
+
+    >>> margin({"limits": [("replay", "<=", 0.75), ("live", "<=", 0.5)], "replay": 0.25, "live": 1.0})
+    0.5
+    """
+    ratios = [limit for limit in row["limits"] if limit[1] != "=="]
+    return min(_margin(float(row[name]), sign, bound) for name, sign, bound in ratios or row["limits"])
+
+
+def _margin(value: float, sign: str, bound: float) -> float:
     if sign == "==" or value <= 0 or bound <= 0:
         return 1.0 if value == bound else 0.0
     return value / bound if sign.startswith(">") else bound / value

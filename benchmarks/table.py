@@ -40,10 +40,11 @@ def kept(row: Row) -> bool:
 
 
 def measured(row: Row) -> str:
-    """The number that the first limit is about, then the others."""
+    """The number that the first limit is about, then the others, then those that the row wants to be shown."""
     names = [name for name, _, _ in row["limits"]] or [name for name in ("ratio",) if name in row]
+    names += row.get("shown", [])
     shown = [f"{number(row[name])} {row['unit']}".strip() for name in names[:1]]
-    return ", ".join(shown + [f"{name} {number(row[name])}" for name in names[1:]])
+    return ", ".join(shown + [f"{name.replace('_', ' ')} {number(row[name])}" for name in names[1:]])
 
 
 def number(value: Any) -> str:

@@ -6,7 +6,8 @@ A section is a file here with `measure() -> Iterator[Row]`. It may say
     EXPLICIT = True    # runs only when named with --only
 
 A row is a dict made by `row(...)`: what was measured, numbers by name, the limits that the numbers are to keep, raw
-medians in seconds. A `curve` (x, y, labels) or a `roofline` point (flops, bytes, seconds) in it is drawn by the fold.
+medians in seconds. `shown` names numbers without a limit that the table has too. A `curve` (x, y, labels) or a
+`roofline` point (flops, bytes, seconds) in it is drawn by the fold.
 """
 
 from __future__ import annotations
