@@ -1,7 +1,8 @@
 """The compiled loops of the local heads: inner products of rows of whole numbers, and the votes of close rows.
 
-Rows are unit vectors times SCALE, rounded. By Cauchy-Schwarz no sum of products is larger than about SCALE^2, so all of
-them fit into 32 bits, and a sum of whole numbers is the same in every order: a block gives what its rows give one by one.
+Rows are unit vectors times SCALE, rounded. By Cauchy-Schwarz no sum of products is larger than about SCALE^2 = 2^22, so
+all of them are exact in single precision too, and a sum of whole numbers is the same in every order: a block by the BLAS
+gives what its rows give one by one, to the last bit.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ import numpy as np
 from hedgerow.core.arrays import Array
 from hedgerow.kernels.compiled import compiled
 
-SCALE = 2.0**14
-TILE = 64  # rows that stay in the cache while all rows of a block meet them
+SCALE = 2.0**11
+MANY = 24  # rows of a block for which the BLAS is faster, the copies that it needs included
 FAINT = 20.0  # a row votes if its vote is at least exp(-FAINT) times the loudest of its domain
 
 
 @compiled
-def _products(S: Array, q: Array, out: Array) -> None:
+def row_products(S: Array, q: Array, out: Array) -> None:
+    """out = S q, of whole numbers of 16 bits."""
     for i in range(S.shape[0]):
         total, row = np.int32(0), S[i]
         for j in range(len(q)):
@@ -25,12 +27,18 @@ def _products(S: Array, q: Array, out: Array) -> None:
         out[i] = total
 
 
-@compiled
-def products(S: Array, Q: Array, out: Array) -> None:
-    """out = Q S' (B x n), of whole numbers of 16 bits."""
-    for a in range(0, len(S), TILE):
-        for t in range(len(Q)):
-            _products(S[a : a + TILE], Q[t], out[t, a : a + TILE])
+def products(S: Array, Q: Array) -> Array:
+    """Q S' (B x n, float32), of whole numbers of 16 bits.
+
+    >>> products(np.array([[2, 1]], np.int16), np.array([[3, 4]], np.int16)).tolist()
+    [[10.0]]
+    """
+    if len(Q) >= MANY:
+        return np.asarray(Q.astype(np.float32) @ S.astype(np.float32).T)
+    out = np.empty((len(Q), len(S)), np.float32)
+    for q, row in zip(Q, out, strict=True):
+        row_products(S, q, row)
+    return out
 
 
 @compiled
@@ -64,7 +72,7 @@ def near_rows(
     own, past, loudest = np.empty((n, K)), np.empty((1, K)), np.empty(n)
     here = np.full(len(y_k), -1)  # which row of the block has taken a place
     nobody = np.zeros(len(y_k), np.int64)
-    row = np.empty(len(y_k), np.int32)
+    row = np.empty(len(y_k), np.float32)
     for t in range(B):
         own[:], past[:] = 0.0, 0.0
         votes(sources[t], y_s, domain, w_s, g, own, loudest)

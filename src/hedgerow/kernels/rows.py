@@ -89,6 +89,31 @@ def symmetric_row(P: Array, x: Array, y: Array) -> None:
             y[b] += P[a, b] * x[a]
 
 
+@compiled(fastmath=SUMS)
+def unit_product(z: Array, A: Array, out: Array) -> None:
+    """out = z A over its length; zero stays zero."""
+    row_product(z, A, out)
+    square = 0.0
+    for j in range(len(out)):
+        square += out[j] * out[j]
+    if square > 0.0:
+        scale = 1.0 / np.sqrt(square)
+        for j in range(len(out)):
+            out[j] *= scale
+
+
+@compiled(fastmath=SUMS)
+def low_rank_product(z: Array, M: Array, G: Array, E: Array, n: int, out: Array) -> None:
+    """out = z M + (z G') E, of the first n rows of G and E."""
+    row_product(z, M, out)
+    for i in range(n):
+        along, g, e = 0.0, G[i], E[i]
+        for j in range(len(z)):
+            along += g[j] * z[j]
+        for j in range(len(out)):
+            out[j] += along * e[j]
+
+
 def times(Z: Array, M: Array) -> Array:
     """Z M, for an M that is contiguous in memory by rows or by columns; a single row is faster so than by the BLAS.
 

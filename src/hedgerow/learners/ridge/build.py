@@ -43,8 +43,8 @@ def build(spaces: Sequence[str], offline: Offline) -> Built:
         elif name in SPACES:
             maps: dict[str, Callable[[], Map]] = {
                 "kernel": lambda: landmarks(X, pool, rng, size.landmarks_for(K), rank),
-                "white": lambda: whitening(X, pool, codes, K, size.directions),
-                "free": lambda: leading(X, pool, size.directions) if X else Map(),
+                "white": lambda: whitening(X, pool, codes, K, size.white),
+                "free": lambda: leading(X, pool, size.free) if X else Map(),
             }
             made.add(name, maps.get(name, Map)(), everyone, "kernel" in spaces)
     near = [name for name in spaces if name in NEAR and NEAR[name][0] in ("input", *spaces)]

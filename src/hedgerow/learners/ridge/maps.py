@@ -38,7 +38,7 @@ class Map:
 
     def __call__(self, Z: Array) -> Array:
         """Rows in the space."""
-        from hedgerow.kernels.rows import times
+        from hedgerow.kernels.rows import times, unit_product
 
         if self.landmarks is not None:
             c = times(Z, self.landmarks.T)
@@ -46,7 +46,13 @@ class Map:
             return K if self.A is None else times(K, self.A)
         if self.axes is not None:
             return times(Z, self.axes)
-        return Z if self.A is None else np.asarray(unit(times(Z, self.A)))
+        if self.A is None:
+            return Z
+        if len(Z) == 1:
+            out = np.empty((1, self.A.shape[1]))
+            unit_product(Z[0], self.A, out[0])
+            return out
+        return np.asarray(unit(times(Z, self.A)))
 
     def without_root(self) -> tuple[Map, Array | None]:
         """The kernel's own values k(z L') as the map, and the A that is left out, where this costs less.

@@ -33,7 +33,7 @@ def whole(Z: Array) -> Array:
     """Rows as unit vectors in whole numbers.
 
     >>> whole(np.array([[3.0, 4.0]])).tolist()
-    [[9830, 13107]]
+    [[1229, 1638]]
     """
     return np.rint(SCALE * unit(Z)).astype(np.int16)
 
@@ -89,10 +89,8 @@ class Near:
         B, heads = len(y), self.heads
         V = np.empty((B, len(self.settings) * heads, K))
         for i, settings in enumerate(self.settings):
-            rows = self.sources[i], self.kept[i][: self.used], Q[i]
-            D = [np.empty((B, len(each)), np.int32) for each in rows]
-            for each, out in zip(rows[: 2 + (B > 1)], D, strict=False):
-                products(each, Q[i], out)
+            among = Q[i] if B > 1 else Q[i][:0]
+            D = [products(rows, Q[i]) for rows in (self.sources[i], self.kept[i][: self.used], among)]
             said = np.empty((B, heads, K))
             near_rows(
                 D[0], self.y, self.domain, self.weight, D[1], D[2], self.kept_y.copy(), self.kept_weight.copy(),

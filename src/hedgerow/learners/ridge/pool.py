@@ -65,6 +65,10 @@ class Pool:
 
     def watch(self, Z: Array, y: Array) -> None:
         """Rows of the stream: labels are counted, and rows without one wait."""
+        if len(y) == 1 and y[0] >= 0:  # the usual step of a stream
+            if self.sources is not None:
+                self.counts[y[0]] += 1.0
+            return
         labelled = y >= 0
         if self.sources is not None:
             self.counts += np.bincount(y[labelled], minlength=self.targets.classes)

@@ -61,9 +61,14 @@ class Regression:
 
     def fit(self, Z: Array) -> Array:
         """Z M, by all labels so far."""
-        from hedgerow.kernels.rows import times
+        n = self.pending
+        if len(Z) == 1:
+            from hedgerow.kernels.rows import low_rank_product
 
-        n, fits = self.pending, times(Z, self.M)
+            out = np.empty((1, self.M.shape[1]))
+            low_rank_product(Z[0], self.M, self.G, self.E, n, out[0])
+            return out
+        fits = np.asarray(Z @ self.M)
         if n:
             fits += (Z @ self.G[:n].T) @ self.E[:n]
         return fits

@@ -11,13 +11,14 @@ from hedgerow.core.errors import unknown
 class Size:
     """Bounds on what a model keeps, whatever the data.
 
-    landmarks: of the kernel, at least, and a class, and at most. directions: of `white` and `free`. pca: of each space
-    of that name and of `recent`. near: directions of the local heads in the input. pool, source_rows, target_rows: rows
+    landmarks: of the kernel, at least, and a class, and at most. white, free, pca: directions of these spaces (`recent`
+    has those of pca). near: directions of the local heads in the input. pool, source_rows, target_rows: rows
     that are kept.
     """
 
     landmarks: tuple[int, int, int]
-    directions: int
+    white: int
+    free: int
     pca: int
     near: int
     pool: int
@@ -35,8 +36,8 @@ class Size:
 
 
 SIZES = {
-    "full": Size((500, 15, 1000), directions=500, pca=100, near=1024, pool=1000, source_rows=2000, target_rows=1000),
-    "small": Size((150, 2, 200), directions=128, pca=24, near=96, pool=250, source_rows=800, target_rows=250),
+    "full": Size((500, 15, 1000), white=500, free=300, pca=100, near=1024, pool=1000, source_rows=2000, target_rows=1000),
+    "small": Size((150, 2, 200), white=128, free=64, pca=24, near=96, pool=250, source_rows=800, target_rows=250),
 }
 
 

@@ -150,16 +150,27 @@ class Space:
         `turns` are the numbers of rows after which the pool has its turn, or old labels fade. `before` is what the
         heads say of one row, if known.
         """
+        if len(Z) == 1:  # the usual step of a stream
+            return self._run_row(Z, y, noise, bool(turns), before)
         fits = np.empty((len(Z), self.targets.width))
         for begin, end in _parts(turns, len(Z)):
             rows = slice(begin, end)
             self.regression.make_room(end - begin)
-            fits[rows] = self.regression.run(Z[rows], self.targets.rows(y[rows]), noise[rows], before)
+            fits[rows] = self.regression.run(Z[rows], self.targets.rows(y[rows]), noise[rows])
             if self.pool is not None:
                 self.pool.watch(Z[rows], y[rows])
             if end in turns:
                 self._turn()
         self.regression.give_back_room()
+        return fits
+
+    def _run_row(self, Z: Array, y: Array, noise: Array, turn: bool, before: Array | None) -> Array:
+        self.regression.make_room(1)
+        fits = self.regression.run(Z, self.targets.rows(y), noise, before)
+        if self.pool is not None:
+            self.pool.watch(Z, y)
+        if turn:
+            self._turn()
         return fits
 
     def _turn(self) -> None:
