@@ -24,7 +24,7 @@ def row_products(S: Array, q: Array, out: Array) -> None:
         total, row = np.int32(0), S[i]
         for j in range(len(q)):
             total += np.int32(row[j]) * np.int32(q[j])
-        out[i] = total
+        out[i] = np.int32(total)  # the compiler then needs no wider sums
 
 
 def products(S: Array, Q: Array) -> Array:
