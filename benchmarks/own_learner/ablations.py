@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow import METHODS, OnlineTransferClassifier
-from hedgerow.learners.ridge import build, class_targets, mixture
+from hedgerow.learners.ridge import build, class_targets, mixture, size
 from hedgerow.learners.ridge.recipe import RidgeRecipe
 from hedgerow.methods import OWN_STEPS
 
@@ -31,14 +31,27 @@ class Ablation:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-NO_PCA, NO_RECENT = (tuple(s for s in FULL if s != name) for name in ("pca", "recent"))
+NO_RECENT, NO_NEAR = (tuple(s for s in FULL if not s.startswith(name)) for name in ("recent", "near"))
+ALIKE = tuple(s for s in NO_NEAR if s != "pca")
+SPACES = [name for name in FULL if name in build.SPACES]
 MIN_MAX = ("row-minmax", "unit", "centre", "unit")
 
-ABLATIONS = {f"without {name}": Ablation(spaces=tuple(s for s in FULL if s != name)) for name in FULL} | {
+
+
+def unbounded() -> dict[str, size.Size]:
+    """Every row of the sources, the target and the pool, every direction: what bounds cost."""
+    most = replace(size.SIZES["full"], white=10**6, free=10**6, near=10**6)
+    return {"full": replace(most, pool=10**6, source_rows=10**6, target_rows=10**5)}
+
+
+ABLATIONS = {f"without {name}": Ablation(spaces=tuple(s for s in FULL if s != name)) for name in SPACES} | {
+    "without local heads": Ablation(spaces=NO_NEAR),
+    "without local heads in the input": Ablation(spaces=tuple(s for s in FULL if s != "near input")),
+    "without local heads in the whitened space": Ablation(spaces=tuple(s for s in FULL if s != "near white")),
     "without the pool": Ablation(settings={"pool": 0.0}),
     "without balanced labels of the pool": Ablation(settings={"balanced": False}),
-    "without class codes": Ablation(settings={"class_targets": False}),
-    "without heads of single sources": Ablation({(class_targets, "EPSILON"): 1.0}, NO_PCA),  # all alike
+    "without class targets": Ablation(settings={"class_targets": False}),
+    "without heads of single sources": Ablation({(class_targets, "EPSILON"): 1.0}, ALIKE),  # nor local heads
     "without deviation (tau = 0)": Ablation(settings={"tau": 0.0}),
     "without stacks": Ablation({(mixture, "MEMBERS"): np.array([0.5, 0.5, 0.0, 0.0])}),
     "without qbar in the end (stacks only)": Ablation({(mixture, "MEMBERS"): np.array([0.0, 0.0, 0.5, 0.5])}),
@@ -48,6 +61,8 @@ ABLATIONS = {f"without {name}": Ablation(spaces=tuple(s for s in FULL if s != na
     "without experts with class frequencies": Ablation({(mixture, "PRIOR_WEIGHT"): 1e-12}),
     "without centring": Ablation(options={"preprocess": ("auto", "unit")}),
     "without the input map (min-max and unit length)": Ablation(options={"preprocess": MIN_MAX}),
+    "without bounds": Ablation({(size, "SIZES"): unbounded()}),
+    "small": Ablation(options={"size": "small"}),
     "rank 512": Ablation(options={"rank": 512}),
     "rank 256": Ablation(options={"rank": 256}),
     "rank 128": Ablation(options={"rank": 128}),

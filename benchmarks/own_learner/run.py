@@ -1,6 +1,6 @@
 """Our learner against every method of the paper given the same input: nine tasks, fresh splits, several orders.
 
-    python benchmarks/own_learner/run.py --out out/own [--seeds 10,11,12,13,14] [--orders 5] [--tasks all] [--jobs 2]
+    python benchmarks/own_learner/run.py --out out/own [--seeds 20,21,22,23,24] [--orders 5] [--tasks all] [--jobs 2]
     python benchmarks/own_learner/run.py --out out/others --data amazon-reviews,digits --seeds 10,11 --orders 3
     python benchmarks/own_learner/run.py --out out/ablation --ablate --seeds 10,11 --orders 2   # ours without each part
 
@@ -37,7 +37,8 @@ from hedgerow.paper.tasks import FAMILY_SETTINGS, TASKS, Task, find_tasks, prepa
 
 EARLY = 50
 BINS = 15
-OURS = ("hedgerow", "hedgerow-linear")
+SMALL = "hedgerow, small"
+OURS = ("hedgerow", "hedgerow-linear", SMALL)
 BASELINES: dict[str, dict[str, object]] = {
     "pa": {},
     "paio": {"source_pass": "last"},
@@ -69,6 +70,8 @@ def configuration(label: str, family: str, length: int) -> Iterator[OnlineTransf
     elif label in BASELINES:
         options = {"preprocess": OWN_STEPS, "horizon": length, **FAMILY_SETTINGS.get(family, {}), **BASELINES[label]}
         yield classifier(label.split(",")[0], "general", **options)
+    elif label == SMALL:
+        yield OnlineTransferClassifier(size="small")
     else:
         yield OnlineTransferClassifier(label)
 
@@ -125,7 +128,7 @@ def work(task: str, label: str, seed: int, orders: list[int], out: str, data_dir
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", required=True)
-    parser.add_argument("--seeds", default="10,11,12,13,14")
+    parser.add_argument("--seeds", default="20,21,22,23,24")
     parser.add_argument("--orders", type=int, default=5)
     parser.add_argument("--tasks", default="all")
     parser.add_argument(

@@ -20,9 +20,9 @@ from run import BASELINES, EARLY, OURS, lines
 
 from hedgerow import METHODS
 from hedgerow.evaluate.stats import Ranking, Rates, friedman
-from hedgerow.learners.ridge import class_targets, mixture, space
+from hedgerow.learners.ridge import class_targets, mixture, near, pool, size, space
 from hedgerow.learners.ridge import pool_labels as balance
-from hedgerow.learners.ridge.learner import SPACES
+from hedgerow.learners.ridge.plan import NEAR, SPACES
 from hedgerow.methods import OWN_STEPS
 from hedgerow.paper.diagram import critical_difference
 from hedgerow.paper.tasks import TASKS
@@ -159,10 +159,13 @@ def configuration() -> dict[str, object]:
     constants = {name: np.asarray(getattr(mixture, name)).tolist() for name in names}
     return {
         "preprocess": OWN_STEPS,
-        "methods": {name: METHODS[name].ridge for name in OURS},
+        "methods": {name: METHODS[name].spaces for name in ("hedgerow", "hedgerow-linear")},
         "spaces": {name: asdict(settings) for name, settings in SPACES.items()},
         "mixture": constants,
-        "space": {"EPSILON": class_targets.EPSILON, "RELABEL": space.RELABEL},
+        "space": {"EPSILON": class_targets.EPSILON, "FADE": space.FADE},
+        "pool": {name: getattr(pool, name) for name in ("TURN", "CIRCLE", "WORK")},
+        "near": {"heads": NEAR, "TRUST": near.TRUST},
+        "sizes": {name: asdict(each) for name, each in size.SIZES.items()},
         "balance": {name: getattr(balance, name) for name in ("SHARPNESS", "ROWS", "BELIEF", "STEP", "FIRST", "AGAIN")},
     }
 

@@ -29,7 +29,7 @@ class Constants(Mapping[str, Array]):
         self._arrays = {name: np.ascontiguousarray(arrays[name]) for name in sorted(arrays)}
         self._superseded = dict(superseded or {})
         self._views = {}
-        self._squares: dict[str, Array] = {}
+        self._derived: dict[str, Array] = {}
         for name, array in self._arrays.items():
             view = array.view()
             view.flags.writeable = False
@@ -50,9 +50,18 @@ class Constants(Mapping[str, Array]):
 
     def square(self, name: str) -> Array:
         """The symmetric matrix of which an array is the upper triangle (`core.linalg`), made once for all models."""
-        if name not in self._squares:
-            self._squares[name] = from_upper(self._arrays[name])
-        return self._squares[name]
+        if name not in self._derived:
+            self._derived[name] = from_upper(self._arrays[name])
+        return self._derived[name]
+
+    def single(self, name: str) -> Array:
+        """An array of half precision in single precision, made once for all models; any other as it is."""
+        array = self._arrays[name]
+        if array.dtype != np.float16:
+            return array
+        if name not in self._derived:
+            self._derived[name] = array.astype(np.float32)
+        return self._derived[name]
 
     @cached_property
     def digests(self) -> dict[str, str]:

@@ -194,7 +194,8 @@ class OnlineLearner(ABC):
 
     def source(self, i: int) -> Moments:
         """Moments of source i, in the input space of its alignment; of classes met later it has no instance."""
-        return Moments(*(self.constants[f"source.{name}"][i] for name in MOMENTS)).padded(self.n_classes)
+        parts = (self.constants[f"source.{name}"][i].astype(np.float64, copy=False) for name in MOMENTS)
+        return Moments(*parts).padded(self.n_classes)
 
     def projection(self, i: int) -> Array | None:
         """The linear projection of source i's space as it is now; None is the identity."""

@@ -15,12 +15,12 @@ from hedgerow.core.arrays import LARGEST, Array
 from hedgerow.core.errors import InputError
 
 DOUBLE, FLOAT, WHOLE = "double", "float", "whole"  # FLOAT: float32 or float64, the same for all of a model
-ROUNDED, SINGLE, SHORT = "rounded", "single", "short"  # ROUNDED: float32, or float64 where that is too narrow
+ROUNDED, SINGLE, SHORT = "rounded", "single", "short"  # ROUNDED: as narrow as its numbers allow
 TYPES = {
     DOUBLE: (np.float64,),
     FLOAT: (np.float32, np.float64),
     WHOLE: (np.int64,),
-    ROUNDED: (np.float32, np.float64),
+    ROUNDED: (np.float16, np.float32, np.float64),
     SINGLE: (np.float32,),
     SHORT: (np.int16,),
 }

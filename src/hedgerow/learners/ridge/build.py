@@ -15,7 +15,7 @@ from hedgerow.learners.method import Built, Offline, Source
 from hedgerow.learners.ridge import mixture
 from hedgerow.learners.ridge.kept_rows import chosen
 from hedgerow.learners.ridge.learner import RidgeLearner
-from hedgerow.learners.ridge.maps import Map, landmarks, leading, leading_axes, single, whitened_pca, whitening
+from hedgerow.learners.ridge.maps import Map, halved, landmarks, leading, leading_axes, single, whitened_pca, whitening
 from hedgerow.learners.ridge.near import Near, NearSettings, whole
 from hedgerow.learners.ridge.plan import INPUT, NEAR, SPACES, RidgePlan
 from hedgerow.learners.ridge.size import Size, size_of
@@ -42,7 +42,7 @@ def build(spaces: Sequence[str], offline: Offline) -> Built:
             made.add(name, whitened_pca(np.vstack(X), pool, size.pca), [], False)
         elif name in SPACES:
             maps: dict[str, Callable[[], Map]] = {
-                "kernel": lambda: landmarks(X, pool, rng, size.landmarks_for(K), rank),
+                "kernel": lambda: landmarks(X, pool, rng, size.landmarks, rank),
                 "white": lambda: whitening(X, pool, codes, K, size.white),
                 "free": lambda: leading(X, pool, size.free) if X else Map(),
             }
@@ -54,11 +54,15 @@ def build(spaces: Sequence[str], offline: Offline) -> Built:
     moments = [Moments.of(source.X, source.codes, K, weight=source.weight) for source in offline.sources]
     kept = offline.warmup if offline.options.reading.target_mean == "warmup" else offline.warmup[:0]
     of_sources, state = bookkeeping(moments, kept, K, len(plan.heads) + 1)
+    of_sources["source.class_totals"] = single(of_sources["source.class_totals"])
     fixed, running = offline.pre.arrays()
     state |= made.state | mixture.initial(len(plan.heads), K) | running | {"rows": np.zeros(1, np.int64)}
     # one memory layout, so that a model that was saved and loaded computes the same to the last bit
     state = {name: np.ascontiguousarray(array) for name, array in state.items()}
     return Built(RidgeLearner(plan, Constants(constants | made.constants | of_sources | fixed), state), [])
+
+
+MAPS = ("A", "landmarks", "axes")
 
 
 class _Spaces:
@@ -82,16 +86,19 @@ class _Spaces:
         given = [self.sources[i] for i in of]
         labels, weights = [source.codes for source in given], [source.weight for source in given]
         rows = [self.X[i] for i in of]
+        mapping = mapping.rounded() if self.size.half else mapping
         constants, state = Space.start(settings, mapping, rows, labels, self.pool, self.K, weights, room)
         heads = len(constants["widths"])
         own = self._names(given)
         own += ["target only"] if heads > len(own) else []
         self.settings.append(settings)
-        self.maps.append(Map(*(constants.get(key) for key in ("A", "landmarks", "axes"))))
+        self.maps.append(Map(*(constants.get(key) for key in MAPS)))
         self.rooms.append(room)
         self.heads_of.append(heads)
         self.heads.extend(f"{name}: {head}" for head in own)
         constants["prior.P"] = upper_of(constants["prior.P"])
+        if self.size.half:
+            constants |= {key: halved(A) for key, A in constants.items() if key in MAPS and A.dtype == np.float32}
         self.constants |= {prefix + key: array for key, array in constants.items()}
         self.state |= {prefix + key: array for key, array in state.items()}
 
@@ -111,10 +118,9 @@ class _Spaces:
         dims = []
         for i, name in enumerate(names):
             space, sharpness = NEAR[name]
-            of = known.index(space) if space in known else INPUT
-            mapping = self.maps[of] if of != INPUT else leading(self.X, self.pool, self.size.near)
-            if of == INPUT and mapping.axes is not None:
-                self.constants[f"near.{i}.axes"] = mapping.axes
+            wide = space == "input" and rows.shape[1] > self.size.near and "free" in known
+            of = known.index("free") if wide else known.index(space) if space in known else INPUT
+            mapping = self.maps[of] if of != INPUT else Map()
             self.near.append(NearSettings(name, of, sharpness))
             self.constants[f"near.{i}.rows"] = whole(mapping(rows))
             dims.append(self.constants[f"near.{i}.rows"].shape[1])

@@ -10,7 +10,7 @@
 | `space.i.prior.U`             | u x d         | where the pool starts                                             |
 | `space.i.counts`              | K0            | rows of each class in the sources                                 |
 | `near.y`, `domain`, `weight`  | n             | kept rows of the sources: class, source, how much it counts       |
-| `near.i.rows`, `near.i.axes`  | n x d, r x d  | these rows as unit vectors in whole numbers; the directions used  |
+| `near.i.rows`                 | n x d         | these rows as unit vectors in whole numbers                       |
 
 | state                         | shape         | what it is                                                        |
 |-------------------------------|---------------|-------------------------------------------------------------------|
@@ -30,6 +30,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from hedgerow.core.arrays import Array
 from hedgerow.kernels.near import SCALE
@@ -53,6 +54,7 @@ from hedgerow.learners.ridge.space import PENDING, Settings
 def layout(plan: RidgePlan) -> Layout:
     """By the plan; sizes that it does not know are letters."""
     constants, state = common(plan.steps, len(plan.heads) + 1)
+    constants["source.class_totals"] = replace(constants["source.class_totals"], kind=ROUNDED)
     rows = "m"
     if plan.axes:
         constants["axes"], rows = Spec(("m", "r"), ROUNDED), "r"
@@ -128,11 +130,9 @@ def _near(plan: RidgePlan, rows: str) -> tuple[dict[str, Spec], dict[str, Spec]]
     }
     state = {"y": Spec(("kept",), WHOLE, 0, "K"), "weight": Spec(("kept",), low=0), "at": Spec((1,), WHOLE, 0)}
     for i, settings in enumerate(plan.near):
-        d = f"near_d{i}" if settings.of == INPUT else f"d{settings.of}"
+        d = rows if settings.of == INPUT else f"d{settings.of}"
         constants[f"{i}.rows"] = Spec(("near", d), SHORT, -SCALE, SCALE)
         state[f"{i}.rows"] = Spec(("kept", d), SHORT, -SCALE, SCALE)
-        if settings.of == INPUT:
-            constants[f"{i}.axes"] = Spec((rows, d), ROUNDED, needed=False)
     return constants, state
 
 
@@ -187,9 +187,4 @@ def _near_inconsistent(plan: RidgePlan, arrays: Mapping[str, Array], sizes: Mapp
         return f"{sizes['kept']} kept rows, of which the next is {arrays['near.at'][0]}"
     if sizes["kept"] < plan.kept and arrays["near.at"][0] != sizes["kept"]:
         return "a gap in the kept rows"
-    for i, settings in enumerate(plan.near):
-        if settings.of == INPUT and f"near.{i}.axes" not in arrays:
-            rows, d = sizes["r" if plan.axes else "m"], sizes[f"near_d{i}"]
-            if d != rows:
-                return f"local heads of {d} directions of {rows} features"
     return None

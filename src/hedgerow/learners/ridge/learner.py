@@ -160,12 +160,8 @@ class RidgeLearner(OnlineLearner):
         axes = self.constants.get("axes")
         if axes is not None:
             rows = times(rows, axes)
-        Z, Q = [space.map(rows) for space in self.spaces], []
-        for i, settings in enumerate(self.plan.near):
-            axes = self.constants.get(f"near.{i}.axes")
-            own = rows if axes is None else times(rows, axes)
-            Q.append(whole(own if settings.of == INPUT else Z[settings.of]))
-        return Z, Q
+        Z = [space.map(rows) for space in self.spaces]
+        return Z, [whole(rows if settings.of == INPUT else Z[settings.of]) for settings in self.plan.near]
 
     @property
     def _rows(self) -> int:
@@ -255,7 +251,7 @@ class RidgeLearner(OnlineLearner):
 
 def _constants(prefix: str, constants: Constants) -> dict[str, Array]:
     """Constants by their short names, as compiled loops and the BLAS read them."""
-    found = _under(prefix, constants, constants.for_kernels)
+    found = _under(prefix, constants, constants.single)
     if "prior.P" in found:
         found["prior.P"] = constants.square(f"{prefix}prior.P")
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ USUAL = 1024.0  # rows of this length, or of one over it, are still taken as the
 KERNEL_USUAL = 16.0  # for the kernel it is less, as its features grow with the fourth power
 SQUARED = 490  # of a larger power of two the square would overflow
 OUTLIER = 1e3  # times the usual length: a landmark is not longer
+LEAST_HALF = 1e-3  # the largest number of a matrix must not be below it, nor above one over it, for half precision
 SMALLEST = 1e-15  # numbers down to it, and up to one over it, are safe in single precision
 FAR = 1e12  # an inner product with a landmark counts as no larger, so that its square is a number to compute with
 NEARLY_ALL = 0.8  # share of the landmarks: a space of fewer dimensions is cheaper than one of all landmarks
@@ -54,6 +55,11 @@ class Map:
             return out
         return np.asarray(unit(times(Z, self.A)))
 
+    def rounded(self) -> Map:
+        """With maps that half precision can store; what it is applied to they are single still."""
+        stored = {name: halved(A) for name, A in self.arrays().items() if name != "A" or self.landmarks is None}
+        return replace(self, **{name: A.astype(np.float32) for name, A in stored.items() if A.dtype == np.float16})
+
     def without_root(self) -> tuple[Map, Array | None]:
         """The kernel's own values k(z L') as the map, and the A that is left out, where this costs less.
 
@@ -78,6 +84,16 @@ def single(A: Array) -> Array:
     """
     largest = float(np.abs(A).max(initial=0.0))
     return A.astype(np.float32) if largest == 0 or SMALLEST < largest < 1 / SMALLEST else A
+
+
+def halved(A: Array) -> Array:
+    """In half precision, if its numbers are of a usual size; as it was, if not.
+
+    >>> halved(np.ones(1, np.float32)).dtype.name, halved(np.full(1, 1e-9)).dtype.name
+    ('float16', 'float64')
+    """
+    largest = float(np.abs(A).max(initial=0.0))
+    return A.astype(np.float16) if LEAST_HALF < largest < 1 / LEAST_HALF else A
 
 
 def whitening(sources: Sequence[Array], pool: Array, codes: Sequence[Array], K: int, dim: int) -> Map:

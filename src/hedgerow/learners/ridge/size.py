@@ -11,12 +11,12 @@ from hedgerow.core.errors import unknown
 class Size:
     """Bounds on what a model keeps, whatever the data.
 
-    landmarks: of the kernel, at least, and a class, and at most. white, free, pca: directions of these spaces (`recent`
-    has those of pca). near: directions of the local heads in the input. pool, source_rows, target_rows: rows
-    that are kept.
+    landmarks: of the kernel. white, free, pca: directions of these spaces (`recent` has those of pca). near: features up
+    to which local heads compare the input itself; beyond it, rows of `free`. pool, source_rows, target_rows: rows that are kept.
+    half: maps are stored in half precision.
     """
 
-    landmarks: tuple[int, int, int]
+    landmarks: int
     white: int
     free: int
     pca: int
@@ -24,20 +24,14 @@ class Size:
     pool: int
     source_rows: int
     target_rows: int
-
-    def landmarks_for(self, classes: int) -> int:
-        """More classes, more landmarks.
-
-        >>> [SIZES["full"].landmarks_for(K) for K in (2, 50, 200)]
-        [500, 750, 1000]
-        """
-        least, each, most = self.landmarks
-        return min(max(least, each * classes), most)
+    half: bool = False
 
 
 SIZES = {
-    "full": Size((500, 15, 1000), white=500, free=300, pca=100, near=1024, pool=1000, source_rows=2000, target_rows=1000),
-    "small": Size((150, 2, 200), white=128, free=64, pca=24, near=96, pool=250, source_rows=800, target_rows=250),
+    "full": Size(1000, white=500, free=300, pca=100, near=1024, pool=1000, source_rows=2000, target_rows=1000),
+    "small": Size(
+        160, white=128, free=64, pca=16, near=64, pool=200, source_rows=640, target_rows=200, half=True
+    ),
 }
 
 
