@@ -4,8 +4,8 @@ The yardstick of the speed benchmark and the oracle of the tests: the same start
 
     k = P z / (1 + z' P z),   M = M + k (y - z' M)',   P = P - k (z' P)
 
-for every space after each label, some rows of a pool labelled anew every TURN rows, votes of all rows that are kept, and
-the mixture of `hedgerow.learners.ridge.mixture` written row by row. Nothing is compiled, every space has the map of its
+for every space after each label, some rows of a pool labelled anew every TURN rows, votes of all kept rows, and the
+mixture of `hedgerow.learners.ridge.mixture` written row by row. Nothing is compiled, every space has the map of its
 definition.
 """
 
@@ -132,7 +132,10 @@ class NaiveSpace:
         """One rank-one update."""
         Pz = self.P @ z
         k = Pz / (1.0 + z @ Pz)
-        self.P, self.M = self.P - np.outer(k, Pz), self.M + np.outer(k, self.targets.rows(np.array([y]))[0] - z @ self.M)
+        self.P, self.M = (
+            self.P - np.outer(k, Pz),
+            self.M + np.outer(k, self.targets.rows(np.array([y]))[0] - z @ self.M),
+        )
         if self.pool is not None and self.counts is not None:
             self.counts = self.counts + np.outer([0, 1], np.eye(self.counts.shape[1])[y])
 

@@ -37,7 +37,6 @@ SPACES = [name for name in FULL if name in build.SPACES]
 MIN_MAX = ("row-minmax", "unit", "centre", "unit")
 
 
-
 def unbounded() -> dict[str, size.Size]:
     """Every row of the sources, the target and the pool, every direction: what bounds cost."""
     most = replace(size.SIZES["full"], white=10**6, free=10**6, near=10**6)

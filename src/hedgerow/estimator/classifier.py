@@ -57,8 +57,8 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
     aligner, head, mixer : names of `align.ALIGNERS`, `heads.HEADS`, `mix.MIXERS`, or objects. None is the method's own.
     dim : upper limit of the dimension of an aligned space (None: 100); `dim_` says what the data allowed.
     rank : upper limit of the dimension of our own learner's input: a leaner, faster model at some price in mistakes.
-    size : "full" (None) or "small", a twentieth of the bytes for thousands of targets, at some price in mistakes: bounds
-        on landmarks, directions and kept rows of our own learner (`hedgerow.learners.ridge.size`).
+    size : "full" (None) or "small", a twentieth of the bytes, for thousands of targets, at some price in mistakes:
+        bounds on landmarks, directions and kept rows of our own learner (`hedgerow.learners.ridge.size`).
     C : aggressiveness of PA-I, PA-II and AROW (None: 5).
     mu : strength of the refresh, A <- (I + mu sum_k g_k g_k^T)^{-1} A (None: 1).
     beta : Hedge's discount in (0, 1).
@@ -307,7 +307,8 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
     ) -> OnlineTransferClassifier:
         """Learn labelled target rows in order. Before any `fit` it starts a target-only learner (there is no source).
 
-        Of a row whose label is None or NaN our own learner uses the row itself, others nothing. `classes` lists the classes for such a cold start.
+        Of a row whose label is None or NaN our own learner uses the row itself, others nothing. `classes` lists the
+        classes for such a cold start.
         `sample_weight` says how much each label counts for the classifiers and the class means; a weight of 0 is no
         label. Mistakes and bounds count every label as one.
         """

@@ -25,7 +25,9 @@ def upgraded(header: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Ar
     if header["learner"] != "ridge":
         return header, arrays
     if not header["constants_inside"]:
-        raise InputError("a state without its constants, of schema 3: load the model that it was saved from, or fit again")
+        raise InputError(
+            "a state without its constants, of schema 3: load the model that it was saved from, or fit again"
+        )
     constants = {name[len(CONSTANT) :]: array for name, array in arrays.items() if name.startswith(CONSTANT)}
     state = {name[len(STATE) :]: array for name, array in arrays.items() if name.startswith(STATE)}
     plan = dict(header["plan"])
@@ -33,7 +35,9 @@ def upgraded(header: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Ar
     plan["rooms"], pooled = [], plan.pop("pooled")
     for i, settings in enumerate(plan["spaces"]):
         own = f"space.{i}."
-        fixed, left = ({n[len(own) :]: side.pop(n) for n in list(side) if n.startswith(own)} for side in (constants, state))
+        fixed, left = (
+            {n[len(own) :]: side.pop(n) for n in list(side) if n.startswith(own)} for side in (constants, state)
+        )
         plan["rooms"].append(max(ROOM, len(fixed["U"])) if pooled[i] else 0)
         fixed, left = _space(settings, pooled[i], fixed, left)
         constants |= {own + name: array for name, array in fixed.items()}
@@ -47,12 +51,13 @@ def upgraded(header: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Ar
 
 def _space(settings: dict[str, Any], pooled: bool, old: Arrays, state: Arrays) -> tuple[Arrays, Arrays]:
     """Constants and state of one space."""
-    fixed = {name: old[name] for name in ("A", "landmarks", "widths", "counts") if name in old}
+    fixed: Arrays = {name: old[name] for name in ("A", "landmarks", "widths", "counts") if name in old}
     if "H" in old:
         fixed["A"] = old["H"]
     if settings["class_targets"]:
         fixed["targets"] = old["targets"]
-    from_, left = "pool." if pooled else "", {}
+    from_ = "pool." if pooled else ""
+    left: Arrays = {}
     for name in ("P", "M"):
         if f"{from_}prior.{name}" in old:
             fixed[f"prior.{name}"] = old[f"{from_}prior.{name}"]

@@ -1,8 +1,8 @@
 """The compiled loops of the local heads: inner products of rows of whole numbers, and the votes of close rows.
 
 Rows are unit vectors times SCALE, rounded. By Cauchy-Schwarz no sum of products is larger than about SCALE^2 = 2^22, so
-all of them are exact in single precision too, and a sum of whole numbers is the same in every order: a block by the BLAS
-gives what its rows give one by one, to the last bit.
+all of them are exact in single precision too, and a sum of whole numbers is the same in every order: a block by the
+BLAS gives what its rows give one by one, to the last bit.
 """
 
 from __future__ import annotations

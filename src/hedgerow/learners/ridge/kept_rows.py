@@ -1,4 +1,4 @@
-"""Which rows of the sources the local heads keep: as many of every class of every source, and those that stand for most.
+"""Which rows of the sources the local heads keep: as many of each class of each source, those that stand for most.
 
 In each class of each source the rows nearest to the centres of k-means come first, each with the weight of its cluster,
 then the others in any order. Equal shares keep a small source whole, which is often the one most like the target. Rows
@@ -26,7 +26,11 @@ class Chosen(NamedTuple):
 
 
 def chosen(
-    sources: Sequence[Array], codes: Sequence[Array], weights: Sequence[Array | None], cap: int, rng: np.random.Generator
+    sources: Sequence[Array],
+    codes: Sequence[Array],
+    weights: Sequence[Array | None],
+    cap: int,
+    rng: np.random.Generator,
 ) -> Chosen:
     """At most `cap` rows of the sources. `weights` say how much each row counts; None is one for all.
 

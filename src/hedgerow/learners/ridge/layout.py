@@ -6,7 +6,7 @@
 | `axes`                        | m x r         | leading directions of the input, where a rank was asked for       |
 | `space.i.A`, `axes`, `landmarks` | ..         | the map of the space                                              |
 | `space.i.widths`, `targets`   | h, K0 x q0    | columns of each head; class targets, where they are class means   |
-| `space.i.prior.P`, `prior.M`  | ~d^2/2, d x q0 | where the regression starts: covariance (its upper triangle), weights |
+| `space.i.prior.P`, `prior.M`  | d^2/2, d x q0 | where the regression starts: upper half of the covariance, weights |
 | `space.i.prior.U`             | u x d         | where the pool starts                                             |
 | `space.i.counts`              | K0            | rows of each class in the sources                                 |
 | `near.y`, `domain`, `weight`  | n             | kept rows of the sources: class, source, how much it counts       |

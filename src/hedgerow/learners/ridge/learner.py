@@ -205,12 +205,14 @@ class RidgeLearner(OnlineLearner):
                 self.near.run(last.Q, y, weight, self.n_classes, last.said)
             return last.F
         Z, Q = self._maps(rows)
-        fits = [space.run(z, y, noise, self._turns(i, y)) for i, (space, z) in enumerate(zip(self.spaces, Z, strict=True))]
+        fits = [
+            space.run(z, y, noise, self._turns(i, y)) for i, (space, z) in enumerate(zip(self.spaces, Z, strict=True))
+        ]
         said = None if self.near is None else self.near.run(Q, y, weight, self.n_classes)
         return self._scored(fits, said)
 
     def _turns(self, i: int, y: Array) -> list[int]:
-        """After which of these rows space i labels some of its pool, or lets old labels fade; never all spaces at once."""
+        """After which of these rows space i labels some of its pool, or lets old labels fade."""
         if self.plan.rooms[i]:
             first = TURN - (self._rows + TURN * i // len(self.spaces)) % TURN
             return list(range(first, len(y) + 1, TURN))

@@ -35,7 +35,7 @@ def whole(Z: Array) -> Array:
     >>> whole(np.array([[3.0, 4.0]])).tolist()
     [[1229, 1638]]
     """
-    return np.rint(SCALE * unit(Z)).astype(np.int16)
+    return np.asarray(np.rint(SCALE * unit(Z)), np.int16)
 
 
 class Near:

@@ -77,14 +77,18 @@ class RidgePlan:
             raise InputError("each space needs a map, a pool or none, and heads")
         own = len(self.heads) - sum(self.heads_of)
         if min(self.heads_of) < 1 or own < 0 or (own % len(self.near) if self.near else own) or (self.near and not own):
-            raise InputError(f"{len(self.heads)} names for {sum(self.heads_of)} heads and {len(self.near)} kinds of near")
+            raise InputError(
+                f"{len(self.heads)} names for {sum(self.heads_of)} heads and {len(self.near)} kinds of near"
+            )
         if self.kept < 1 or any(settings.of not in range(INPUT, n) for settings in self.near):
             raise InputError(f"{self.near} cannot be local heads")
         for settings, kind, room in zip(self.spaces, self.maps, self.rooms, strict=True):
             if kind not in ("", "A", "axes", "landmarks", "landmarks+A"):
                 raise InputError(f"unknown map {kind!r}")
             sane = settings.lam > 0 and settings.trust >= 0 and settings.tau >= 0 and settings.pool >= 0
-            if not (sane and 0 < settings.keep <= 1 and (not room or (room > 0 and settings.pool and settings.keep == 1))):
+            if not (
+                sane and 0 < settings.keep <= 1 and (not room or (room > 0 and settings.pool and settings.keep == 1))
+            ):
                 raise InputError(f"{settings} with room for {room} rows cannot be a space")
         if not all(settings.sharpness > 0 for settings in self.near):
             raise InputError(f"{self.near} cannot be local heads")

@@ -57,7 +57,8 @@ class Pool:
     @staticmethod
     def empty(U: Array, heads: int, K: int | None) -> dict[str, Array]:
         """The state before any label; K where labels are balanced."""
-        state = {"labels": np.zeros((len(U), heads), np.int64), "leverage": np.zeros(len(U), np.float32)}
+        state: dict[str, Array] = {"labels": np.zeros((len(U), heads), np.int64)}
+        state["leverage"] = np.zeros(len(U), np.float32)
         state |= {"at": np.zeros(2, np.int64), "waiting": np.zeros((0, U.shape[1]), U.dtype)}
         return state if K is None else state | {"counts": np.zeros(K), "bias": np.zeros((heads, K))}
 

@@ -11,9 +11,9 @@ from hedgerow.core.errors import unknown
 class Size:
     """Bounds on what a model keeps, whatever the data.
 
-    landmarks: of the kernel. white, free, pca: directions of these spaces (`recent` has those of pca). near: features up
-    to which local heads compare the input itself; beyond it, rows of `free`. pool, source_rows, target_rows: rows that are kept.
-    half: maps are stored in half precision.
+    landmarks: of the kernel. white, free, pca: directions of these spaces (`recent` has those of pca). near: features
+    up to which local heads compare the input itself; beyond it, rows of `free`. pool, source_rows, target_rows: rows
+    that are kept. half: maps are stored in half precision.
     """
 
     landmarks: int
@@ -29,9 +29,7 @@ class Size:
 
 SIZES = {
     "full": Size(1000, white=500, free=300, pca=100, near=1024, pool=1000, source_rows=2000, target_rows=1000),
-    "small": Size(
-        160, white=128, free=64, pca=16, near=64, pool=200, source_rows=640, target_rows=200, half=True
-    ),
+    "small": Size(160, white=128, free=64, pca=16, near=64, pool=200, source_rows=640, target_rows=200, half=True),
 }
 
 

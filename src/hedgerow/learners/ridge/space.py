@@ -145,7 +145,7 @@ class Space:
     # -- rows ---------------------------------------------------------------------------------------------------
 
     def run(self, Z: Array, y: Array, noise: Array, turns: Sequence[int], before: Array | None = None) -> Array:
-        """What all heads say of each row before its label (B x q); the regression learns it (noise: 1/weight, or never).
+        """What all heads say of each row before its label (B x q), which is learned (noise: 1/weight, or never).
 
         `turns` are the numbers of rows after which the pool has its turn, or old labels fade. `before` is what the
         heads say of one row, if known.
