@@ -194,6 +194,8 @@ def _wrong_arrays(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _extremes(dtype: np.dtype[Any]) -> tuple[float, ...]:
+    if dtype == np.int16:
+        return (-1, 0, 1, 3, 2**15 - 1, -(2**15))
     if dtype.kind == "i":
         return (-1, 0, 1, 3, 2**31, 2**62, 2**63 - 1, -(2**63), -(10**6))
     if dtype == np.float32:

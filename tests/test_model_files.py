@@ -19,6 +19,7 @@ from laws import assert_same_state, fitted, make_task
 
 from hedgerow import OnlineTransferClassifier
 from hedgerow.core.errors import InputError
+from hedgerow.learners.ridge.pool import TURN
 
 FILES = Path(__file__).parent / "files"
 OLD = json.loads((FILES / "predictions.json").read_text())
@@ -156,7 +157,10 @@ def test_what_could_not_be_loaded_is_not_saved():
 
 @pytest.mark.parametrize("name", OLD)
 def test_old_files_go_on_where_they_stopped(name):
-    """Written by schema 2, with what that version predicted for the next 40 rows."""
+    """Written by schema 2, with what that version predicted for the next 40 rows.
+
+    A pool is labelled by another rule today: such a model predicts what it did, and then learns in its own way.
+    """
     expected = OLD[name]
     clf = OnlineTransferClassifier.load(FILES / f"{name}.safetensors")
     X, y = np.array(expected["rows"]), np.array(expected["labels"])
@@ -169,14 +173,20 @@ def test_old_files_go_on_where_they_stopped(name):
     np.testing.assert_allclose(clf.predict_proba(X), expected["proba"], atol=1e-10)
     again = OnlineTransferClassifier.from_bytes(clf.to_bytes())
     rows = deepcopy(clf)
-    assert clf.predict_then_learn(X, y).tolist() == expected["predictions"]
-    assert again.predict_then_learn(X, y).tolist() == expected["predictions"]
+    pooled = any(getattr(clf.learner_.plan, "rooms", ()))
+    assert pooled == name.startswith("hedgerow-") - (name == "hedgerow-linear")
+    predictions = clf.predict_then_learn(X, y).tolist() if pooled else expected["predictions"]
+    assert predictions[:TURN] == expected["predictions"][:TURN]
+    if not pooled:
+        assert clf.predict_then_learn(X, y).tolist() == predictions
+    assert again.predict_then_learn(X, y).tolist() == predictions
     one_by_one = []
     for x, label in zip(X, y, strict=True):
         one_by_one.append(rows.predict_one(x))
         rows.learn_one(x, label)
-    assert one_by_one == expected["predictions"]
-    assert clf.mistakes_ == rows.mistakes_ == expected["mistakes_after"]
+    assert one_by_one == predictions
+    assert clf.mistakes_ == rows.mistakes_
+    assert pooled or clf.mistakes_ == expected["mistakes_after"]
 
 
 @pytest.mark.parametrize("name", OLD)

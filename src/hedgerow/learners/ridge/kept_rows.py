@@ -79,7 +79,7 @@ def medoids(Z: Array, weight: Array, k: int) -> tuple[Array, Array]:
             if members.any():
                 centres[j] = np.average(Z[members], axis=0, weights=weight[members])
     size = np.bincount(near, weights=weight, minlength=k)
-    away = (centres * centres).sum(axis=1) - 2 * Z @ centres.T
+    away = (Z * Z).sum(axis=1)[:, None] + (centres * centres).sum(axis=1) - 2 * Z @ centres.T
     order, counts = [], []
     for j in np.argsort(-size, kind="stable"):
         nearest = int(away[:, j].argmin())
