@@ -20,6 +20,7 @@ from hedgerow.align import JDA
 from hedgerow.kernels import live, rows
 from hedgerow.learners.experts import block_refresh as moving
 from hedgerow.learners.ridge import regression, space
+from hedgerow.learners.ridge.pool import TURN
 
 M, K, D, N_SOURCES = 400, 6, 8, 2  # features, classes, dimension, sources
 
@@ -211,20 +212,27 @@ def test_jda_of_sparse_rows_holds_its_directions_and_little_more(eigenproblems):
 # -- our own learner --------------------------------------------------------------------------------------------
 
 
-def test_our_learner_reads_and_writes_each_P_once_a_block_of_four_labellings(monkeypatch):
+def test_our_learner_reads_and_writes_each_P_once_a_block(monkeypatch):
+    """But for the pool's, once a turn (and once more for labels that move), and where labels fade."""
     clf, X, y = made("hedgerow", stream=400)
-    learner = clf.learner_
-    learner.run(X[:200], y[:200])
-    matrices = [each.P for one in learner.spaces for each in one.regressions]
-    fading = next(each.alone.P for each in learner.spaces if each.settings.keep < 1)
-    reads = [logged(monkeypatch, module, "symmetric_product") for module in (regression, space)]
-    writes = logged(monkeypatch, regression, "subtract_gram")
-    learner.run(X[200:400], y[200:400])
-    for P in matrices:
-        rows = 50 if P is fading else 200
-        for calls, at in ((reads[0] + reads[1], 1), (writes, 0)):
-            assert [len(call[1 - at]) for call in calls if call[at] is P] == [rows] * (200 // rows)
-    assert len(writes) == len(matrices) + 3
+    learner, block = clf.learner_, clf.learner_.block
+    learner.run(X[:block], y[:block])
+    reads, writes = (logged(monkeypatch, regression, name) for name in ("symmetric_product", "add_gram"))
+    matrices = [one.regression.P for one in learner.spaces]
+    learner.run(X[block : 2 * block], y[block : 2 * block])
+    for one, P in zip(learner.spaces, matrices, strict=True):
+        assert one.regression.P is P
+        read, written = (
+            [len(call[1 - at]) for call in calls if call[at] is P] for calls, at in ((reads, 1), (writes, 0))
+        )
+        if one.pool is not None:
+            assert len(written) <= block // TURN + 1
+            assert len(read) <= 2 * (block // TURN + 1)
+        elif one.settings.keep < 1:
+            assert sum(read) == sum(written) == block
+            assert len(read) <= block // space.FADE + 2
+        else:
+            assert read == written == [block]
 
 
 def traced(work):

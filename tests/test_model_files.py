@@ -19,7 +19,6 @@ from laws import assert_same_state, fitted, make_task
 
 from hedgerow import OnlineTransferClassifier
 from hedgerow.core.errors import InputError
-from hedgerow.learners.ridge.pool import TURN
 
 FILES = Path(__file__).parent / "files"
 OLD = json.loads((FILES / "predictions.json").read_text())
@@ -173,10 +172,12 @@ def test_old_files_go_on_where_they_stopped(name):
     np.testing.assert_allclose(clf.predict_proba(X), expected["proba"], atol=1e-10)
     again = OnlineTransferClassifier.from_bytes(clf.to_bytes())
     rows = deepcopy(clf)
-    pooled = any(getattr(clf.learner_.plan, "rooms", ()))
-    assert pooled == name.startswith("hedgerow-") - (name == "hedgerow-linear")
+    rooms = getattr(clf.learner_.plan, "rooms", ())
+    turns = [clf.learner_._turns(i, np.zeros(len(y), int))[0] for i, room in enumerate(rooms) if room]
+    pooled, first = bool(turns), min(turns, default=len(y))
+    assert pooled == (name in ("hedgerow-fresh", "hedgerow-pending-rows"))
     predictions = clf.predict_then_learn(X, y).tolist() if pooled else expected["predictions"]
-    assert predictions[:TURN] == expected["predictions"][:TURN]
+    assert predictions[:first] == expected["predictions"][:first]
     if not pooled:
         assert clf.predict_then_learn(X, y).tolist() == predictions
     assert again.predict_then_learn(X, y).tolist() == predictions

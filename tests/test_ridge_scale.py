@@ -151,11 +151,10 @@ def test_our_learner_at_any_scale(method, seed, exponent, jump, weight):
         assert np.isfinite(P).all()
         np.testing.assert_allclose(P.sum(axis=1), 1)
         for space in model.learner_.spaces:
-            (space.pooled or space.alone).flush()
-            for regression in filter(None, (space.alone, space.pooled)):
-                assert np.isfinite(regression.M).all()
-                values = np.linalg.eigvalsh(whole(regression.P))
-                assert values.min() >= -1e-12 * max(values.max(), 10.0)
+            space.regression.flush()
+            assert np.isfinite(space.regression.M).all()
+            values = np.linalg.eigvalsh(whole(space.regression.P))
+            assert values.min() >= -1e-12 * max(values.max(), 10.0)
 
 
 @pytest.mark.parametrize("method", OWN)

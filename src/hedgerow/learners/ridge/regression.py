@@ -23,8 +23,6 @@ rows before. Rows of unit length with a weight of 1 are never among them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from hedgerow.core.arrays import Array
@@ -40,12 +38,10 @@ class Regression:
 
     def __init__(self, P: Array, M: Array, room: int, *, shared: bool = False) -> None:
         self.P, self.M, self.shared = P, M, shared
-        self._place = np.empty_like(M) if shared else M  # where M will be once it is no longer the prior's
         d, q = M.shape
         self._room = np.empty((room, d)), np.empty((room, q))
         self.G, self.E = self._room
         self.pending = 0
-
         self.measure()
 
     def take(self, G: Array, E: Array) -> None:
@@ -215,23 +211,7 @@ class Regression:
     def own(self) -> None:
         """Copy P and M, if they are still the shared prior's."""
         if self.shared:
-            self._place[:] = self.M
-            self.P, self.M, self.shared = self.P.copy(), self._place, False
-
-    def put(self, place: Array) -> None:
-        """Keep M in this memory, from now on or from when it is no longer the prior's."""
-        self._place = place
-        if not self.shared:
-            place[:] = self.M
-            self.M = place
-
-
-def side_by_side(regressions: Sequence[Regression]) -> None:
-    """All weights M in one allocation: only large ones get large memory pages, and every step reads all of M."""
-    place, at = np.empty(sum(r.M.size for r in regressions)), 0
-    for r in regressions:
-        r.put(place[at : at + r.M.size].reshape(r.M.shape))
-        at += r.M.size
+            self.P, self.M, self.shared = self.P.copy(), self.M.copy(), False
 
 
 def symmetric_product(Z: Array, P: Array) -> Array:
