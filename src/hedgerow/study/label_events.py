@@ -2,12 +2,12 @@
 
     events(zip(X, y))        Arrival 0, Label 0, Arrival 1, Label 1, ..
     late(.., rounds=D)       the label of instance i comes after the arrival of instance i + D
-    missing(.., rate=p)      a label never comes, with probability p
+    missing(.., rate=p)      a label is given up, with probability p: Label(i, None) in its place
     batches(.., size=B)      labels wait until B of them are there
 
 An adaptor takes events and gives events, so they compose in any order: `missing(late(events(pairs), 50), 0.1)`. What
-the stream's end finds waiting is handed out then: every label that is not missing arrives exactly once. `play` runs a
-model over events; a prediction is made when its instance arrives and is never taken back.
+the stream's end finds waiting is handed out then: every label, or that it is given up, arrives exactly once. `play` runs
+a model over events; a prediction is made when its instance arrives and is never taken back.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ class Arrival:
 
 @dataclass(frozen=True)
 class Label:
-    """The label of instance i is here: learn it."""
+    """The label of instance i is here: learn it. None says that it will never come."""
 
     i: int
     y: Any
@@ -77,19 +78,19 @@ def late(stream: Iterable[Event], rounds: int) -> Iterator[Event]:
 
 
 def missing(stream: Iterable[Event], rate: float, seed: int = 0) -> Iterator[Event]:
-    """Each label is lost with probability `rate`, for good.
+    """Each label is given up with probability `rate`: None comes in its place, when it would have come.
 
     Whether label i is lost depends on the seed and i alone: not on the other adaptors, and what is lost at a low rate
     is lost at every higher one.
 
-    >>> sum(isinstance(e, Label) for e in missing(events(zip(range(1000), range(1000))), 0.9))
+    >>> sum(isinstance(e, Label) and e.y is not None for e in missing(events(zip(range(1000), range(1000))), 0.9))
     104
     """
     if not 0 <= rate <= 1:
         raise InputError(f"rate={rate}: the share of missing labels must be in [0, 1]")
     for event in stream:
-        if isinstance(event, Arrival) or np.random.default_rng([seed, event.i]).random() >= rate:
-            yield event
+        lost = isinstance(event, Label) and np.random.default_rng([seed, event.i]).random() < rate
+        yield Label(event.i, None) if lost else event
 
 
 def batches(stream: Iterable[Event], size: int) -> Iterator[Event]:
@@ -128,8 +129,8 @@ def play(model: OnlineModel, stream: Iterable[Event], size: int = BLOCK) -> Iter
 def blocks(stream: Iterable[Event], size: int = BLOCK) -> Iterator[Block]:
     """Events as blocks of at most `size` rows for the model, which predicts the same as if they came one by one.
 
-    Together go arrivals between which nothing is learned but their own labels; and labels of earlier arrivals. The x
-    of an instance is kept until its label comes.
+    Together go arrivals whose own labels come right behind them, or of which none does; and labels of earlier arrivals.
+    The x of an instance is kept until its label comes, or is given up.
     """
     kept: dict[int, Any] = {}
     for group in _grouped(stream, size):
@@ -140,8 +141,10 @@ def blocks(stream: Iterable[Event], size: int = BLOCK) -> Iterator[Block]:
             yield Block(list(labels), _stacked(rows), _column(list(labels.values())), arriving=False)
             continue
         kept |= {arrival.i: arrival.x for arrival in arrivals if arrival.i not in labels}
-        numbers, X = [arrival.i for arrival in arrivals], _stacked([arrival.x for arrival in arrivals])
-        yield Block(numbers, X, _column([labels.get(i) for i in numbers]) if labels else None)
+        for known, some in groupby(arrivals, lambda arrival: arrival.i in labels):
+            part = list(some)
+            numbers, X = [arrival.i for arrival in part], _stacked([arrival.x for arrival in part])
+            yield Block(numbers, X, _column([labels[i] for i in numbers]) if known else None)
 
 
 def _grouped(stream: Iterable[Event], size: int) -> Iterator[list[Event]]:
