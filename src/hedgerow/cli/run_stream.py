@@ -126,7 +126,7 @@ class _Run:
         try:
             if isinstance(item, BadRow):
                 raise InputError(item.reason)
-            record = _record(self.clf, item, self.job.proba)
+            record = _record(self.clf, item, self.job)
         except InputError as error:
             if self.job.on_error == "stop":
                 raise InputError(f"{called(self.job.input)}, line {item.line}: {error}") from error
@@ -176,14 +176,14 @@ def _save(clf: OnlineTransferClassifier, path: Path) -> None:
         raise InputError(f"cannot save to {path}: {error.strerror or error}") from error
 
 
-def _record(clf: OnlineTransferClassifier, item: Instance, proba: bool) -> dict[str, Any]:
-    """Predict, then learn; a row whose label is refused is neither."""
+def _record(clf: OnlineTransferClassifier, item: Instance, job: Job) -> dict[str, Any]:
+    """Predict, then learn; a row whose label is refused is neither, and without a label column nothing is learned."""
     p = clf.predict_proba_one(item.x)
-    if item.label is not None:
+    if job.label is not None:
         clf.learn_one(item.x, item.label)
     prediction = max(p, key=p.__getitem__)
     record = {"row": item.row, "line": item.line, "prediction": prediction, "probability": round(p[prediction], 6)}
-    if proba:
+    if job.proba:
         record["probabilities"] = {str(label): round(value, 6) for label, value in p.items()}
     if item.label is not None:
         record |= {"label": item.label, "correct": bool(prediction == item.label)}
