@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from laws import assert_same_state, fitted, law, make_task, seeds, state_of
 
-from hedgerow import OnlineTransferClassifier
+from hedgerow import Domain, OnlineTransferClassifier
 from hedgerow.core.errors import InputError
 from hedgerow.learners.ridge import mixture
 from hedgerow.learners.ridge.regression import NEVER, Regression, add_gram, symmetric_product, with_rows
@@ -229,3 +229,18 @@ def test_parts_that_it_does_not_take_are_refused(option):
     task = make_task(0)
     with pytest.raises(InputError, match=r"does not read it.*methods that do: "):
         OnlineTransferClassifier("hedgerow", **option).fit_domains(task.sources, task.warmup)
+
+
+@pytest.mark.parametrize("method", OWN)
+def test_what_is_kept_grows_with_the_classes_and_not_with_their_square(method):
+    """200, 400 and 600 classes of two rows in every source: the steps are alike."""
+    rng, bytes_of = np.random.default_rng(0), []
+    for K in (200, 400, 600):
+        y = np.arange(2 * K) % K
+        centres = rng.normal(size=(K, 20))
+        domains = [Domain(f"s{i}", centres[y] + 0.1 * rng.normal(size=(2 * K, 20)), y) for i in range(2)]
+        clf = OnlineTransferClassifier(method).fit_domains(domains)
+        clf.partial_fit(centres[:40], y[:40])
+        bytes_of.append(len(clf.to_bytes()))
+    first, second = np.diff(bytes_of)
+    assert second <= 1.1 * first

@@ -1,7 +1,7 @@
 """Which sources a head trusts, and its class targets: what its regression should say for a row of each class.
 
 One number a class (one-hot), or the class means of the sources in a basis of their span. A table is kept for the means
-only: it is K x min(K, d), and one-hot targets need none, so that nothing grows with K^2.
+only, in at most DIRECTIONS of them, and one-hot targets need none: what is kept grows with K, not with K^2.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from hedgerow.core.arrays import Array
 from hedgerow.core.preprocess import unit
 
 EPSILON = 0.03  # how much a source's own head trusts the other sources
+DIRECTIONS = 128  # of the class means; of more classes than that the leading ones are kept
 
 
 def weightings(n: int) -> list[Array]:
@@ -31,7 +32,7 @@ def class_targets(weights: Array, sums: list[Array], counts: list[Array]) -> Arr
     means = sum(w * s for w, s in zip(weights, sums, strict=True)) / np.maximum(count, 1e-9)[:, None]
     u, s, _ = np.linalg.svd(unit(means - means.mean(axis=0)), full_matrices=False)
     kept = s > 1e-9 * max(s[0], 1e-300)
-    return np.asarray((u * s)[:, kept])
+    return np.asarray((u * s)[:, kept][:, :DIRECTIONS])
 
 
 def grown(targets: Array, widths: list[int], classes: int) -> tuple[Array, list[int]]:
