@@ -6,8 +6,8 @@
     batches(.., size=B)      labels wait until B of them are there
 
 An adaptor takes events and gives events, so they compose in any order: `missing(late(events(pairs), 50), 0.1)`. What
-the stream's end finds waiting is handed out then: every label, or that it is given up, arrives exactly once. `play` runs
-a model over events; a prediction is made when its instance arrives and is never taken back.
+the stream's end finds waiting is handed out then: every label, or that it is given up, arrives exactly once. `play`
+runs a model over events; a prediction is made when its instance arrives and is never taken back.
 """
 
 from __future__ import annotations
@@ -141,10 +141,14 @@ def blocks(stream: Iterable[Event], size: int = BLOCK) -> Iterator[Block]:
             yield Block(list(labels), _stacked(rows), _column(list(labels.values())), arriving=False)
             continue
         kept |= {arrival.i: arrival.x for arrival in arrivals if arrival.i not in labels}
-        for known, some in groupby(arrivals, lambda arrival: arrival.i in labels):
-            part = list(some)
+        for known, some in groupby(zip(arrivals, (arrival.i in labels for arrival in arrivals), strict=True), _second):
+            part = [arrival for arrival, _ in some]
             numbers, X = [arrival.i for arrival in part], _stacked([arrival.x for arrival in part])
             yield Block(numbers, X, _column([labels[i] for i in numbers]) if known else None)
+
+
+def _second(pair: tuple[Arrival, bool]) -> bool:
+    return pair[1]
 
 
 def _grouped(stream: Iterable[Event], size: int) -> Iterator[list[Event]]:
