@@ -1,0 +1,27 @@
+"""All peers by name, ours first."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import moa_peers
+import own_peers
+import river_peers
+import sklearn_peers
+import static_peers
+import vw_peers
+
+PEERS = {
+    **own_peers.PEERS,
+    **sklearn_peers.PEERS,
+    **vw_peers.PEERS,
+    **static_peers.PEERS,
+    **river_peers.PEERS,
+    **moa_peers.PEERS,
+}
+OURS = tuple(own_peers.PEERS)
+
+
+def is_there(name: str) -> bool:
+    """Whether the peer's package is installed here."""
+    return find_spec(PEERS[name].module.split(".")[0]) is not None
