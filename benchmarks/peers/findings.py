@@ -1,0 +1,138 @@
+"""Sentences computed from the rows, also where we lose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from fold import OWN, Grid, Line, Value, calibration, early, memory, own_line, rate, step_ms, title_of, wrong
+from peer import SOURCES
+from registry import OURS
+from scipy.stats import binomtest
+
+CLOSE = 0.05  # a difference on the same rows that chance makes as often as this is called no difference
+
+
+def peers(grid: Grid) -> list[Line]:
+    """All lines but ours."""
+    return [line for line in grid.lines if line.method not in OURS]
+
+
+def package(line: Line) -> str:
+    """skada's methods are one choice, and so are ADAPT's: the best of them is picked, in their favour."""
+    name = line.method.split()[0]
+    return (name if name in ("skada", "ADAPT") else line.method) + ("" if line.training == SOURCES else ", target only")
+
+
+def gap(grid: Grid, line: Line, tasks: list[str] | None = None) -> float | None:
+    """Its mistakes less ours in points, on average over the tasks that it finished."""
+    common = grid.common(line, tasks)
+    theirs, ours = grid.average(line, common, rate), grid.average(own_line(), common, rate)
+    return None if theirs is None or ours is None else theirs - ours
+
+
+def best_lines(grid: Grid) -> list[Line]:
+    """Of each peer the setting with the fewest mistakes: first by how many tasks it finished, then by the gap."""
+    groups: dict[str, list[Line]] = {}
+    for line in peers(grid):
+        groups.setdefault(package(line), []).append(line)
+    return [min(lines, key=lambda x: (-len(grid.common(x)), gap(grid, x) or 0.0)) for lines in groups.values()]
+
+
+def sign_test(grid: Grid, line: Line, task: str) -> float:
+    """How often chance alone would part two runs this far: the rows that only one of them got right."""
+    mine = {(r["split"], r["trial"]): wrong(r) for r in grid.rows(own_line(), task)}
+    ours = theirs = 0
+    for row in grid.rows(line, task):
+        own, other = mine[row["split"], row["trial"]], wrong(row)
+        ours += int((own & ~other).sum())
+        theirs += int((other & ~own).sum())
+    return float(binomtest(ours, ours + theirs).pvalue) if ours + theirs else 1.0
+
+
+def mistakes(grid: Grid) -> Iterator[str]:
+    tasks = grid.tasks
+    whole = [line for line in peers(grid) if len(grid.common(line)) == len(tasks)]
+    ours = grid.average(own_line(), tasks, rate)
+    if whole and ours is not None:
+        best = min(whole, key=lambda line: grid.average(line, tasks, rate) or np.inf)
+        yield (
+            f"Over all {len(tasks)} streams `{OWN}` makes {ours:.2f} % mistakes on average. Of the {len(whole)} lines "
+            f"that finished all of them the best is {best.title} with {grid.average(best, tasks, rate):.2f} %."
+        )
+    pairs = [(line, t) for line in peers(grid) for t in grid.common(line)]
+    lost = [(x, t) for x, t in pairs if (grid.mean(x, t, rate) or 0) < (grid.mean(own_line(), t, rate) or 0)]
+    even = [(x, t) for x, t in pairs if grid.mean(x, t, rate) == grid.mean(own_line(), t, rate)]
+    yield (
+        f"In {len(pairs)} finished runs of peers, `{OWN}` has fewer mistakes than the peer in "
+        f"{len(pairs) - len(lost) - len(even)}, as many in {len(even)}, more in {len(lost)}."
+    )
+    clear = [f"{x.title} on {title_of(t)}" for x, t in lost if sign_test(grid, x, t) < CLOSE]
+    if lost:
+        shown = ", ".join(
+            f"{x.title} on {title_of(t)} ({grid.mean(x, t, rate):.1f} against {grid.mean(own_line(), t, rate):.1f} %)"
+            for x, t in lost
+        )
+        beyond = ", ".join(clear) or "none"
+        yield f"**Where we lose:** {shown}. Beyond chance (sign test on the same rows, 5 %): {beyond}."
+    close = sum(sign_test(grid, x, t) >= CLOSE for x, t in pairs if (x, t) not in lost)
+    yield f"Of the runs in which we do not lose, {close} are within chance by the same test."
+
+
+def by(grid: Grid, value: Value, name: str, digits: int) -> Iterator[str]:
+    """On how many streams the best line of a peer is below ours in some other value."""
+    for line in peers(grid):
+        tasks = [t for t in grid.common(line) if grid.mean(line, t, value) is not None]
+        below = [t for t in tasks if (grid.mean(line, t, value) or 0) < (grid.mean(own_line(), t, value) or 0)]
+        if below:
+            pairs = [(t, grid.mean(line, t, value), grid.mean(own_line(), t, value)) for t in below]
+            shown = ", ".join(f"{title_of(t)} {a:.{digits}f} against {b:.{digits}f}" for t, a, b in pairs)
+            yield f"{name}: {line.title} is below ours on {len(below)} of {len(tasks)} streams: {shown}."
+
+
+def costs(grid: Grid) -> Iterator[str]:
+    """Time and memory against every peer's best setting."""
+    for value, name, unit in ((step_ms, "time an instance", "ms"), (memory, "memory", "MiB")):
+        ratios = []
+        for line in best_lines(grid):
+            tasks = grid.common(line)
+            own = [grid.mean(own_line(), t, value) or 0 for t in tasks]
+            other = [grid.mean(line, t, value) or 0 for t in tasks]
+            if tasks and min(own) > 0 and min(other) > 0:
+                ratios.append((float(np.exp(np.mean(np.log(other) - np.log(own)))), line))
+        ratios.sort()
+        less = [f"{line.title} ({ratio:.2g} times ours)" for ratio, line in ratios if ratio < 1]
+        more = [f"{line.title} ({ratio:.2g})" for ratio, line in ratios if ratio >= 1]
+        yield f"**{name.capitalize()}** ({unit}; mean ratio over the streams that it finished). Less than ours: "
+        yield f"{'; '.join(less) or 'none'}. More: {'; '.join(more) or 'none'}."
+
+
+def unfinished(grid: Grid) -> Iterator[str]:
+    """What met its limit or broke."""
+    cells = [(line, rows) for (line, task), rows in grid.cells.items() if task in grid.tasks]
+    late = sum(not r["finished"] and "error" not in r for _, rows in cells for r in rows)
+    broken: dict[str, list[str]] = {}
+    for line, rows in cells:
+        for row in rows:
+            if "error" in row:
+                broken.setdefault(f"{line.title}: {row['error']}", []).append(title_of(row["task"]))
+    short = sum(r["finished"] and r["source_rows"] < r["source_total"] for _, rows in cells for r in rows)
+    yield f"{late} runs met their limit before the end of the stream; {short} more finished it, but had learned only a "
+    yield "part of the sources when half of the limit was over."
+    for what, tasks in broken.items():
+        yield f"Failed on {', '.join(tasks)}: {what}."
+
+
+def findings(grid: Grid) -> Iterator[str]:
+    """All of them, as a list in markdown."""
+    for part in (
+        mistakes(grid),
+        by(grid, early, "First 50 labels", 0),
+        by(grid, calibration, "Calibration error", 3),
+    ):
+        for sentence in part:
+            yield f"- {sentence}"
+    for part in (costs(grid), unfinished(grid)):
+        sentences = list(part)
+        for i in range(0, len(sentences), 2):
+            yield f"- {''.join(sentences[i : i + 2])}"
