@@ -39,9 +39,9 @@ bench-peers:
 	grep -v '^pandas==' constraints.txt > $(MOA)/constraints.txt
 	$(MOA)/bin/python $(PIP) --constraint $(MOA)/constraints.txt --editable '.[peers-moa]'
 	for env in $(PEERS) $(MOA); do \
-	  $$env/bin/python benchmarks/peers/run.py --tasks '$(TASKS)' --limit $(or $(LIMIT),60) || exit 1; \
+	  $$env/bin/python benchmarks/peers.py --tasks '$(TASKS)' --limit $(or $(LIMIT),60) || exit 1; \
 	done
-	$(PEERS)/bin/python benchmarks/peers/table.py
+	$(PEERS)/bin/python benchmarks/peers.py --table
 
 setup: $(VENV)/.ready
 

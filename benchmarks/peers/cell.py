@@ -1,4 +1,4 @@
-"""One run of one peer, in a process of its own: `python cell.py '{"task": ...}'` prints its row as the last line.
+"""One run of one peer, in a process of its own: its row is printed as the last line.
 
 Measured: CPU seconds of the process (the machine may be busy with other things) for predicting and learning a row, the
 input map and the package's form of a row not counted (ours counts its map); peak resident memory above what the
@@ -16,7 +16,6 @@ import os
 import platform
 import signal
 import subprocess
-import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -26,9 +25,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from peer import DEFAULT, SOURCES, TARGET, Peer
-from registry import PEERS
-from streams import Stream, mapped, stream_of
+
+from peers.peer import DEFAULT, SOURCES, TARGET, Peer
+from peers.registry import PEERS
+from peers.streams import Stream, mapped, stream_of
 
 EARLY = 50
 BINS = 15
@@ -171,16 +171,13 @@ def run(job: dict[str, Any], data_dir: str | None) -> dict[str, Any]:
     }
 
 
-def main() -> None:
+def main(text: str) -> None:
+    """Run the job that the text says."""
     warnings.simplefilter("ignore")
-    job = json.loads(sys.argv[1])
+    job = json.loads(text)
     try:
         row = run(job, os.environ.get("HEDGEROW_DATA"))
     except Exception as error:  # a peer that breaks is a row too
         row = {**job, "finished": False, "n": 0, "error": f"{type(error).__name__}: {str(error)[:300]}"}
         row["versions"] = versions(PEERS[job["method"]].package)
     print(json.dumps(row, separators=(",", ":")), flush=True)
-
-
-if __name__ == "__main__":
-    main()

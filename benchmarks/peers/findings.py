@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from fold import OWN, Grid, Line, Value, calibration, early, memory, own_line, rate, step_ms, title_of, wrong
-from peer import SOURCES
-from registry import OURS
 from scipy.stats import binomtest
+
+from peers.fold import OWN, Grid, Line, Value, calibration, early, memory, own_line, rate, step_ms, title_of, wrong
+from peers.peer import SOURCES
+from peers.registry import OURS
 
 CLOSE = 0.05  # a difference on the same rows that chance makes as often as this is called no difference
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from peer import SOURCES
-from registry import OURS, PEERS
-from streams import REVIEWS, WATCHES
 
 from hedgerow.paper.tasks import TASKS as PAPER
+from peers.peer import SOURCES
+from peers.registry import OURS, PEERS
+from peers.streams import REVIEWS, WATCHES
 
 Row = dict[str, Any]
 Value = Callable[[Row], float | None]

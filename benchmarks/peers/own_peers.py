@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from peer import DEFAULT, Entry, Peer
-from streams import Stream
 
 from hedgerow import Domain, OnlineTransferClassifier
+from peers.peer import DEFAULT, Entry, Peer
+from peers.streams import Stream
 
 
 class Own(Peer):

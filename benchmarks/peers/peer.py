@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from streams import Stream
+
+from peers.streams import Stream
 
 DEFAULT, REASONABLE = "default", "reasonable"
 SOURCES, TARGET = "sources", "target"

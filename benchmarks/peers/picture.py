@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import matplotlib as mpl
-from findings import best_lines
-from fold import FAMILIES, Grid, family, own_line, rate, step_ms
-from registry import OURS
+
+from peers.findings import best_lines
+from peers.fold import FAMILIES, Grid, family, own_line, rate, step_ms
+from peers.registry import OURS
 
 COLOURS = {
     "hedgerow": "#b5121b",

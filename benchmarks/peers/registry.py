@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-import moa_peers
-import own_peers
-import river_peers
-import sklearn_peers
-import static_peers
-import vw_peers
+from peers import moa_peers, own_peers, river_peers, sklearn_peers, static_peers, vw_peers
 
 PEERS = {
     **own_peers.PEERS,

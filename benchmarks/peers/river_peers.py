@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from peer import REASONABLE, SOURCES, TARGET, Entry, Peer
+
+from peers.peer import REASONABLE, SOURCES, TARGET, Entry, Peer
 
 SEED = 1
 

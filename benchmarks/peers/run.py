@@ -1,11 +1,11 @@
 """Our learner against what people would use instead, on streams whose labels come after the predictions.
 
-    python benchmarks/peers/run.py [--tasks dslr,webcam] [--methods "river ARF,VW --oaa"] [--limit 60] [--orders 1]
-    python benchmarks/peers/run.py --methods hedgerow,hedgerow-linear --again     # ours anew
-    python benchmarks/peers/run.py --list                                         # tasks, peers, what is installed
-    python benchmarks/peers/table.py                                              # RESULTS.md and peers.svg
+    python benchmarks/peers.py [--tasks dslr,webcam] [--methods "river ARF,VW --oaa"] [--limit 60] [--orders 1]
+    python benchmarks/peers.py --methods hedgerow,hedgerow-linear --again     # ours anew
+    python benchmarks/peers.py --list                                         # tasks, peers, what is installed
+    python benchmarks/peers.py --table                                        # RESULTS.md and peers.svg
 
-A row a finished run goes to rows.jsonl beside this file; what is there is skipped. Each run is a process of its own
+A row a finished run goes to peers/rows.jsonl; what is there is skipped. Each run is a process of its own
 with one thread, one at a time. Peers whose package is not installed are named and left out: `make bench-peers` installs
 all, in two environments, because CapyMOA wants another pandas than we have pinned. HEDGEROW_DATA is the folder of the
 data.
@@ -23,13 +23,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from peer import DEFAULT, REASONABLE, SOURCES, TARGET
-from registry import PEERS, is_there
-from streams import DEFAULT as TASKS
+from peers import cell
+from peers.peer import DEFAULT, REASONABLE, SOURCES, TARGET
+from peers.registry import PEERS, is_there
+from peers.rows import KEY, Row, append, compact, read
+from peers.streams import DEFAULT as TASKS
 
-HERE = Path(__file__).parent
-ROWS = HERE / "rows.jsonl"
-KEY = ("task", "method", "variant", "training", "split", "trial")
+DOOR = Path(__file__).parent.parent / "peers.py"
 SPLIT = 20
 GRACE = 60  # seconds above four times the limit after which a process that does not look at the clock is ended
 ENVIRONMENT = {
@@ -39,47 +39,21 @@ ENVIRONMENT = {
     "POT_BACKEND_DISABLE_TENSORFLOW": "1",  # else skada loads it unasked
     "JAVA_TOOL_OPTIONS": "-XX:ActiveProcessorCount=1 -Xmx6g",
 }
-Row = dict[str, Any]
-
-
-def read(path: Path = ROWS) -> list[Row]:
-    """All rows; of two of the same run, the later one."""
-    lines = path.read_text().splitlines() if path.is_file() else []
-    rows: dict[tuple[Any, ...], Row] = {}
-    for line in lines:
-        if line.startswith("{") and line.endswith("}"):  # a killed run may have left half a line
-            row = json.loads(line)
-            rows[tuple(row[name] for name in KEY)] = row
-    return list(rows.values())
-
-
-def append(row: Row, path: Path = ROWS) -> None:
-    """One write, on disk when this returns."""
-    begun = path.is_file() and path.stat().st_size and not path.read_bytes().endswith(b"\n")
-    with path.open("ab") as file:
-        file.write((b"\n" if begun else b"") + json.dumps(row, separators=(",", ":")).encode() + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def compact(path: Path = ROWS) -> None:
-    """One line a run, so that rows that were made again do not stand twice."""
-    text = "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in read(path))
-    path.with_suffix(".new").write_text(text)
-    path.with_suffix(".new").replace(path)
 
 
 def jobs(given: argparse.Namespace) -> Iterator[Row]:
     """What was asked for: quick peers on all tasks first, so that a run that is stopped has much to show."""
     wanted = names(given.methods, PEERS, "peer")
     tasks = names(given.tasks, None, "task") or list(TASKS)
+    trainings = names(given.trainings, (SOURCES, TARGET), "training")
+    variants = names(given.variants, (DEFAULT, REASONABLE), "setting")
     chosen = [name for name in PEERS if name in wanted] if wanted else list(PEERS)
     for slow in (False, True):
         for task in tasks:
             for name in (n for n in chosen if PEERS[n].slow is slow):
                 for training in PEERS[name].trainings:
                     for variant in PEERS[name].settings:
-                        if given.trainings.find(training) < 0 or given.variants.find(variant) < 0:
+                        if training not in trainings or variant not in variants:
                             continue
                         for trial in range(given.orders):
                             values = (task, name, variant, training, given.split, trial)
@@ -99,7 +73,7 @@ def names(given: str, known: Any, what: str) -> list[str]:
 
 def work(job: Row) -> Row:
     """The row of a job, from a process of its own."""
-    command = [sys.executable, str(HERE / "cell.py"), json.dumps(job)]
+    command = [sys.executable, str(DOOR), "--cell", json.dumps(job)]
     environment = {**os.environ, **ENVIRONMENT}
     try:
         done = subprocess.run(
@@ -126,23 +100,8 @@ def said(row: Row) -> str:
     return f"{name}: {share} of {row['n']}{reached}, {row['seconds_wall']:.0f} s"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", default="", help="joined by ','; watch/1 to watch/10 for the wearers")
-    parser.add_argument("--methods", default="", help="joined by ';' or ','")
-    parser.add_argument("--variants", default=f"{DEFAULT},{REASONABLE}")
-    parser.add_argument("--trainings", default=f"{SOURCES},{TARGET}")
-    parser.add_argument("--split", type=int, default=SPLIT)
-    parser.add_argument("--orders", type=int, default=1)
-    parser.add_argument("--limit", type=float, default=60, help="CPU seconds of a run")
-    parser.add_argument("--again", action="store_true", help="also what is there already")
-    parser.add_argument("--list", action="store_true")
-    given = parser.parse_args()
-    if given.list:
-        print("tasks:", ", ".join(TASKS))
-        for name, entry in PEERS.items():
-            print(f"{name}: {entry.package}{'' if is_there(name) else ', not installed here'}")
-        return
+def go(given: argparse.Namespace) -> None:
+    """Run what is not there yet, one after the other."""
     there = set() if given.again else {tuple(row[name] for name in KEY) for row in read()}
     todo = [job for job in jobs(given) if tuple(job[name] for name in KEY) not in there]
     missing = {job["method"] for job in todo if not is_there(job["method"])}
@@ -157,5 +116,35 @@ def main() -> None:
     compact()
 
 
-if __name__ == "__main__":
-    main()
+def show() -> None:
+    """Tasks, peers, and whether they are installed."""
+    print("tasks:", ", ".join(TASKS))
+    for name, entry in PEERS.items():
+        print(f"{name}: {entry.package}{'' if is_there(name) else ', not installed here'}")
+
+
+def main() -> None:
+    """The door."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", default="", help="joined by ','; watch/1 to watch/10 for the wearers")
+    parser.add_argument("--methods", default="", help="joined by ';' or ','")
+    parser.add_argument("--variants", default=f"{DEFAULT},{REASONABLE}")
+    parser.add_argument("--trainings", default=f"{SOURCES},{TARGET}")
+    parser.add_argument("--split", type=int, default=SPLIT)
+    parser.add_argument("--orders", type=int, default=1)
+    parser.add_argument("--limit", type=float, default=60, help="CPU seconds of a run")
+    parser.add_argument("--again", action="store_true", help="also what is there already")
+    parser.add_argument("--list", action="store_true", help="tasks and peers")
+    parser.add_argument("--table", action="store_true", help="fold the rows, run nothing")
+    parser.add_argument("--cell", help=argparse.SUPPRESS)  # one run, in this process
+    given = parser.parse_args()
+    if given.cell:
+        cell.main(given.cell)
+    elif given.table:
+        from peers.table import write  # needs matplotlib, which no run should carry
+
+        write()
+    elif given.list:
+        show()
+    else:
+        go(given)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from peer import REASONABLE, Entry, Peer, one_hot
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression, SGDClassifier
-from streams import Stream
+
+from peers.peer import REASONABLE, Entry, Peer, one_hot
+from peers.streams import Stream
 
 EVERY = 50
 PASSES = 5

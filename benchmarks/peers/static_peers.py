@@ -9,10 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from peer import REASONABLE, Entry, Peer
 from sklearn.linear_model import LogisticRegression
-from sklearn_peers import pooled
-from streams import Stream
+
+from peers.peer import REASONABLE, Entry, Peer
+from peers.sklearn_peers import pooled
+from peers.streams import Stream
 
 DIM = 100  # directions of a subspace, at most
 UNLABELLED = -1  # how skada writes a label that is not there

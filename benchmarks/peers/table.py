@@ -1,17 +1,16 @@
-"""Fold rows.jsonl into RESULTS.md and peers.svg beside this file: python benchmarks/peers/table.py."""
+"""Fold rows.jsonl into RESULTS.md and peers.svg beside this file: python benchmarks/peers.py --table."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
-import findings
-import fold
-from fold import FAMILIES, Grid, Line, Value, family, own_line, title_of
-from peer import SOURCES
-from picture import draw
-from registry import OURS
-from run import ROWS, read
+from peers import findings, fold
+from peers.fold import FAMILIES, Grid, Line, Value, family, own_line, title_of
+from peers.peer import SOURCES
+from peers.picture import draw
+from peers.registry import OURS
+from peers.rows import ROWS, read
 
 HERE = Path(__file__).parent
 
@@ -19,8 +18,8 @@ HEAD = """\
 # Our learner against what people would use instead
 
 Labelled sources come first, then a stream whose label comes after each prediction. Everybody has the same rows in the
-same order. Made by `make bench-peers` (`run.py`, then `table.py`), which does not run again what is in `rows.jsonl`;
-`python benchmarks/peers/run.py --methods hedgerow,hedgerow-linear --again` runs ours anew.
+same order. Made by `make bench-peers`, which does not run again what is in `rows.jsonl`;
+`python benchmarks/peers.py --methods hedgerow,hedgerow-linear --again` runs ours anew.
 
 - **Streams**: the nine tasks of the paper, Amazon reviews, and wearers of the watch data set in the package seglearn
   (windows of 2 s as means, deviations, extremes and mean steps of six channels: `streams.py`).
@@ -116,13 +115,10 @@ def page(rows: list[fold.Row]) -> Iterator[str]:
     yield from mistakes(grid, sorted(grid.lines, key=lambda x: x.training != SOURCES))
 
 
-def main() -> None:
+def write() -> None:
+    """Both files."""
     rows = read(ROWS)
     text = "\n".join(page(rows)) + "\n"
     (HERE / "RESULTS.md").write_text(text)
     draw(Grid.of(rows), HERE / "peers.svg")
     print(text)
-
-
-if __name__ == "__main__":
-    main()

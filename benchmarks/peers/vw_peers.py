@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from peer import REASONABLE, SOURCES, TARGET, Entry, Peer, one_hot
+
+from peers.peer import REASONABLE, SOURCES, TARGET, Entry, Peer, one_hot
 
 
 class Vowpal(Peer):
