@@ -74,11 +74,9 @@ def names(given: str, known: Any, what: str) -> list[str]:
 def work(job: Row) -> Row:
     """The row of a job, from a process of its own."""
     command = [sys.executable, str(DOOR), "--cell", json.dumps(job)]
-    environment = {**os.environ, **ENVIRONMENT}
+    environment, patience = {**os.environ, **ENVIRONMENT}, 4 * job["limit"] + GRACE
     try:
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=2 * job["limit"] + GRACE
-        )
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=patience)
     except subprocess.TimeoutExpired:
         return {**job, "finished": False, "n": 0, "error": "did not look at the clock and was ended"}
     last = (done.stdout.strip().splitlines() or [""])[-1]
