@@ -14,7 +14,7 @@ class Moa(Peer):
     row_by_row = True
 
     def __init__(self, make: Callable[[Any, str], Any], setting: str, K: int, m: int) -> None:
-        from capymoa.instance import Instance, LabeledInstance
+        from capymoa.core import Instance, LabeledInstance
         from capymoa.stream import Schema
 
         names = [f"f{i}" for i in range(m)]

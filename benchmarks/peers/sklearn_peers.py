@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression, SGDClassifier
+from sklearn.svm import SVC
 
 from peers.peer import REASONABLE, Entry, Peer, one_hot
 from peers.streams import Stream
@@ -39,8 +40,8 @@ class PartialFit(Peer):
 class Refitted(Peer):
     """Fitted on the sources, and anew on sources and stream after every 50 labels."""
 
-    def __init__(self, model: Any, K: int) -> None:
-        self.model, self.K = model, K
+    def __init__(self, model: Any, K: int, probabilistic: bool = True) -> None:
+        self.model, self.K, self.probabilistic = model, K, probabilistic
 
     def fit(self, stream: Stream) -> None:
         X, y = pooled(stream)
@@ -48,6 +49,8 @@ class Refitted(Peer):
         self.model.fit(X, y)
 
     def predict(self, row: np.ndarray) -> np.ndarray:
+        if not self.probabilistic:
+            return one_hot(self.model.predict(row[None])[0], self.K)
         p = np.zeros(self.K)
         p[self.model.classes_] = self.model.predict_proba(row[None])[0]
         return p
@@ -85,6 +88,11 @@ def logistic(setting: str, K: int, m: int) -> Peer:
     return Refitted(LogisticRegression(C=10.0, max_iter=300) if setting == REASONABLE else LogisticRegression(), K)
 
 
+def support_vectors(setting: str, K: int, m: int) -> Peer:
+    """Reasonable: C = 10 and a Gaussian kernel as wide as rows of unit length are apart."""
+    return Refitted(SVC(C=10.0, gamma=0.5) if setting == REASONABLE else SVC(), K, probabilistic=False)
+
+
 def boosting(setting: str, K: int, m: int) -> Peer:
     """Reasonable: fewer rounds with larger steps and a fifth of the features a split, so that refitting is bearable."""
     options = {"max_iter": 40, "learning_rate": 0.2, "max_features": 0.2} if setting == REASONABLE else {}
@@ -95,5 +103,6 @@ PEERS = {
     "sklearn SGD": Entry("scikit-learn", sgd, needs="sklearn"),
     "sklearn PA": Entry("scikit-learn", passive_aggressive, needs="sklearn"),
     "sklearn logistic, refitted": Entry("scikit-learn", logistic, needs="sklearn"),
+    "sklearn SVM, refitted": Entry("scikit-learn", support_vectors, needs="sklearn"),
     "sklearn boosting, refitted": Entry("scikit-learn", boosting, needs="sklearn", slow=True),
 }
