@@ -80,15 +80,16 @@ def mistakes(grid: Grid) -> Iterator[str]:
     yield f"Of the runs in which we do not lose, {close} are within chance by the same test."
 
 
-def by(grid: Grid, value: Value, name: str, digits: int) -> Iterator[str]:
-    """On how many streams the best line of a peer is below ours in some other value."""
+def below_ours(grid: Grid, value: Value, name: str) -> str:
+    """Which lines are below ours in some other value, and on which streams."""
+    found, total = [], 0
     for line in peers(grid):
         tasks = [t for t in grid.common(line) if grid.mean(line, t, value) is not None]
         below = [t for t in tasks if (grid.mean(line, t, value) or 0) < (grid.mean(own_line(), t, value) or 0)]
+        total += len(tasks)
         if below:
-            pairs = [(t, grid.mean(line, t, value), grid.mean(own_line(), t, value)) for t in below]
-            shown = ", ".join(f"{title_of(t)} {a:.{digits}f} against {b:.{digits}f}" for t, a, b in pairs)
-            yield f"{name}: {line.title} is below ours on {len(below)} of {len(tasks)} streams: {shown}."
+            found.append(f"{line.title} on {', '.join(title_of(t) for t in below)}")
+    return f"**{name}**: of {total} finished runs these are below ours: {'; '.join(found) or 'none'}."
 
 
 def costs(grid: Grid) -> Iterator[str]:
@@ -104,8 +105,10 @@ def costs(grid: Grid) -> Iterator[str]:
         ratios.sort()
         less = [f"{line.title} ({ratio:.2g} times ours)" for ratio, line in ratios if ratio < 1]
         more = [f"{line.title} ({ratio:.2g})" for ratio, line in ratios if ratio >= 1]
-        yield f"**{name.capitalize()}** ({unit}; mean ratio over the streams that it finished). Less than ours: "
-        yield f"{'; '.join(less) or 'none'}. More: {'; '.join(more) or 'none'}."
+        yield (
+            f"**{name.capitalize()}** ({unit}; mean ratio over the streams that it finished). Less than ours: "
+            f"{'; '.join(less) or 'none'}. More: {'; '.join(more) or 'none'}."
+        )
 
 
 def unfinished(grid: Grid) -> Iterator[str]:
@@ -118,22 +121,18 @@ def unfinished(grid: Grid) -> Iterator[str]:
             if "error" in row:
                 broken.setdefault(f"{line.title}: {row['error']}", []).append(title_of(row["task"]))
     short = sum(r["finished"] and r["source_rows"] < r["source_total"] for _, rows in cells for r in rows)
-    yield f"{late} runs met their limit before the end of the stream; {short} more finished it, but had learned only a "
-    yield "part of the sources when half of the limit was over."
+    yield (
+        f"{late} runs met their limit before the end of the stream; {short} more finished it, but had learned only a "
+        "part of the sources when half of the limit was over."
+    )
     for what, tasks in broken.items():
         yield f"Failed on {', '.join(tasks)}: {what}."
 
 
 def findings(grid: Grid) -> Iterator[str]:
     """All of them, as a list in markdown."""
-    for part in (
-        mistakes(grid),
-        by(grid, early, "First 50 labels", 0),
-        by(grid, calibration, "Calibration error", 3),
-    ):
-        for sentence in part:
-            yield f"- {sentence}"
-    for part in (costs(grid), unfinished(grid)):
-        sentences = list(part)
-        for i in range(0, len(sentences), 2):
-            yield f"- {''.join(sentences[i : i + 2])}"
+    yield from (f"- {sentence}" for sentence in mistakes(grid))
+    yield f"- {below_ours(grid, early, 'First 50 labels')}"
+    yield f"- {below_ours(grid, calibration, 'Calibration error')}"
+    yield from (f"- {sentence}" for sentence in costs(grid))
+    yield from (f"- {sentence}" for sentence in unfinished(grid))
