@@ -118,5 +118,5 @@ def test_the_page_says_where_we_lose():
     text = "\n".join(table.page([ours, better, worse, broken]))
     assert "**Where we lose:** VW --oaa, default on DSLR (0.0 against 62.5 %)" in text
     assert "fewer mistakes than the peer in 1, as many in 0, more in 1" in text
-    assert "Failed on DSLR: river SRP, default: ValueError: no" in text
+    assert "**Failed**: river SRP, default on DSLR (ValueError: no)" in text
     assert findings.sign_test(fold.Grid.of([ours, better]), fold.Line("VW --oaa", "default", SOURCES), "dslr") < 1e-5

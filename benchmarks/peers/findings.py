@@ -7,7 +7,22 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.stats import binomtest
 
-from peers.fold import OWN, Grid, Line, Value, calibration, early, memory, own_line, rate, step_ms, title_of, wrong
+from peers.fold import (
+    OWN,
+    Grid,
+    Line,
+    Row,
+    Value,
+    calibration,
+    early,
+    memory,
+    ours_until,
+    own_line,
+    rate,
+    step_ms,
+    title_of,
+    wrong,
+)
 from peers.peer import SOURCES
 from peers.registry import OURS
 
@@ -61,6 +76,9 @@ def mistakes(grid: Grid) -> Iterator[str]:
             f"Over all {len(tasks)} streams `{OWN}` makes {ours:.2f} % mistakes on average. Of the {len(whole)} lines "
             f"that finished all of them the best is {best.title} with {grid.average(best, tasks, rate):.2f} %."
         )
+    linear = grid.average(own_line(OURS[1]), tasks, rate)
+    if linear is not None:
+        yield f"`{OURS[1]}`, our light form, makes {linear:.2f} % over the same streams."
     pairs = [(line, t) for line in peers(grid) for t in grid.common(line)]
     lost = [(x, t) for x, t in pairs if (grid.mean(x, t, rate) or 0) < (grid.mean(own_line(), t, rate) or 0)]
     even = [(x, t) for x, t in pairs if grid.mean(x, t, rate) == grid.mean(own_line(), t, rate)]
@@ -112,21 +130,23 @@ def costs(grid: Grid) -> Iterator[str]:
 
 
 def unfinished(grid: Grid) -> Iterator[str]:
-    """What met its limit or broke."""
-    cells = [(line, rows) for (line, task), rows in grid.cells.items() if task in grid.tasks]
-    late = sum(not r["finished"] and "error" not in r for _, rows in cells for r in rows)
-    broken: dict[str, list[str]] = {}
-    for line, rows in cells:
-        for row in rows:
-            if "error" in row:
-                broken.setdefault(f"{line.title}: {row['error']}", []).append(title_of(row["task"]))
-    short = sum(r["finished"] and r["source_rows"] < r["source_total"] for _, rows in cells for r in rows)
+    """What met its limit, and what broke."""
+    runs = [(line, row) for (line, task), rows in grid.cells.items() if task in grid.tasks for row in rows]
+    late = [row for _, row in runs if not row["finished"] and "error" not in row]
+    short = sum(row["finished"] and row["source_rows"] < row["source_total"] for _, row in runs)
+    begun = [(rate(row), ours_until(grid, row)) for row in late if row["n"]]
+    fewer = sum(own is not None and theirs is not None and own < theirs for theirs, own in begun)
     yield (
-        f"{late} runs met their limit before the end of the stream; {short} more finished it, but had learned only a "
-        "part of the sources when half of the limit was over."
+        f"**Limits**: {len(late)} runs met their limit before the end of the stream, {len(late) - len(begun)} of them "
+        f"before its first row; of the {len(begun)} others `{OWN}` has fewer mistakes on the same rows than {fewer}. "
+        f"{short} more runs finished, but had learned only a part of the sources when half of the limit was over."
     )
-    for what, tasks in broken.items():
-        yield f"Failed on {', '.join(tasks)}: {what}."
+    broken: dict[str, list[Row]] = {}
+    for line, row in runs:
+        if "error" in row:
+            broken.setdefault(line.title, []).append(row)
+    for title, rows in broken.items():
+        yield f"**Failed**: {title} on {', '.join(title_of(r['task']) for r in rows)} ({rows[0]['error']})."
 
 
 def findings(grid: Grid) -> Iterator[str]:

@@ -99,8 +99,8 @@ def page(rows: list[fold.Row]) -> Iterator[str]:
     yield "## What the rows say\n"
     yield from findings.findings(grid)
     yield "\n![Mistakes over time an instance](peers.svg)\n"
-    yield "## Mistakes, the better setting of each peer\n\nOf skada's and ADAPT's methods the best one; all picked in"
-    yield "hindsight, in the peers' favour.\n"
+    yield "## Mistakes, the better setting of each peer\n"
+    yield "Of skada's and ADAPT's methods the best one; all picked in hindsight, in the peers' favour.\n"
     yield from mistakes(grid, best)
     for title, value, digits in (
         ("Mistakes in the first 50 labels", fold.early, 1),
