@@ -33,6 +33,7 @@ from peers.streams import Stream, mapped, stream_of
 EARLY = 50
 BINS = 15
 MIB = 2**20
+ROOT = Path(__file__).parents[2]
 ALWAYS = ("hedgerow", "numpy", "scipy", "scikit-learn")
 
 
@@ -126,8 +127,8 @@ def status(name: str) -> int:
 def versions(package: str) -> dict[str, str]:
     """Of everything that had a part in the row."""
     found = {name: metadata.version(name) for name in (*ALWAYS, package)}
-    here = Path(__file__).parent
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=here, capture_output=True, text=True)
+    last = ["git", "log", "-1", "--format=%h", "--", "src/hedgerow"]  # the commit that changed our library last
+    commit = subprocess.run(last, cwd=ROOT, capture_output=True, text=True)
     if commit.returncode == 0:
         found["hedgerow"] += f" ({commit.stdout.strip()})"
     return {**found, "python": platform.python_version()}

@@ -26,6 +26,7 @@ from peers.fold import (
 from peers.peer import SOURCES
 from peers.registry import OURS
 
+CLOSEST = 5  # peers that are named one by one
 CLOSE = 0.05  # a difference on the same rows that chance makes as often as this is called no difference
 
 
@@ -67,18 +68,16 @@ def sign_test(grid: Grid, line: Line, task: str) -> float:
 
 
 def mistakes(grid: Grid) -> Iterator[str]:
-    tasks = grid.tasks
-    whole = [line for line in peers(grid) if len(grid.common(line)) == len(tasks)]
-    ours = grid.average(own_line(), tasks, rate)
-    if whole and ours is not None:
-        best = min(whole, key=lambda line: grid.average(line, tasks, rate) or np.inf)
+    most = max((len(grid.common(line)) for line in peers(grid)), default=0)
+    known = [line for line in best_lines(grid) if 2 * len(grid.common(line)) >= most > 0]
+    for line in sorted(known, key=lambda x: gap(grid, x) or 0.0)[:CLOSEST]:
+        common = grid.common(line)
+        ours, linear, theirs = (grid.average(x, common, rate) for x in (own_line(), own_line(OURS[1]), line))
+        light = "" if linear is None else f", `{OURS[1]}` {linear:.2f} %"
         yield (
-            f"Over all {len(tasks)} streams `{OWN}` makes {ours:.2f} % mistakes on average. Of the {len(whole)} lines "
-            f"that finished all of them the best is {best.title} with {grid.average(best, tasks, rate):.2f} %."
+            f"Against {line.title}, over the {len(common)} streams that it finished: `{OWN}` {ours:.2f} %{light}, "
+            f"it {theirs:.2f} %."
         )
-    linear = grid.average(own_line(OURS[1]), tasks, rate)
-    if linear is not None:
-        yield f"`{OURS[1]}`, our light form, makes {linear:.2f} % over the same streams."
     pairs = [(line, t) for line in peers(grid) for t in grid.common(line)]
     lost = [(x, t) for x, t in pairs if (grid.mean(x, t, rate) or 0) < (grid.mean(own_line(), t, rate) or 0)]
     even = [(x, t) for x, t in pairs if grid.mean(x, t, rate) == grid.mean(own_line(), t, rate)]

@@ -32,16 +32,7 @@ class Line(NamedTuple):
         return f"{self.method}, {self.variant}" + ("" if self.training == SOURCES else ", target only")
 
 
-def family(task: str) -> str:
-    """Tasks of one kind: averages are over these."""
-    if task in PAPER:
-        return {"pie": "PIE", "office-caltech": "Office+Caltech"}[PAPER[task].family]
-    return "reviews" if task in REVIEWS else "watches"
-
-
-FAMILIES = ("Office+Caltech", "PIE", "reviews", "watches")
-ORDER = (*(t for t in PAPER if PAPER[t].family == "office-caltech"), *(t for t in PAPER if PAPER[t].family == "pie"))
-ORDER = (*ORDER, *REVIEWS, *WATCHES)
+ORDER = (*sorted(PAPER, key=lambda task: PAPER[task].family), *REVIEWS, *WATCHES)
 
 
 def title_of(task: str) -> str:
@@ -65,6 +56,11 @@ class Grid:
 
     @property
     def tasks(self) -> list[str]:
+        """Those that ours and some peer have run."""
+        return [t for t in self.own_tasks if any(line.method not in OURS and task == t for line, task in self.cells)]
+
+    @property
+    def own_tasks(self) -> list[str]:
         """Those that ours has run."""
         return [t for t in ORDER if (own_line(), t) in self.cells]
 

@@ -1,4 +1,4 @@
-"""peers.svg: mistakes over the time an instance takes, a panel a family of streams."""
+"""peers.svg: mistakes over the time an instance takes, a panel a stream."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import matplotlib as mpl
 
 from peers.findings import best_lines
-from peers.fold import FAMILIES, Grid, family, own_line, rate, step_ms
+from peers.fold import Grid, own_line, rate, step_ms, title_of
 from peers.registry import OURS
 
 COLOURS = {
@@ -20,33 +20,42 @@ COLOURS = {
     "CapyMOA": "#e08214",
 }
 MARKS = "os^Dv<>pPX*hd"
+COLUMNS = 3
+LEAST = 0.01  # ms; what the clock cannot tell apart
 
 
-def draw(grid: Grid, path: Path) -> None:
-    """The better setting of every peer; only peers that finished all streams of a panel, so that averages compare."""
-    mpl.use("svg")
+def draw(grid: Grid, path: Path, backend: str = "svg") -> None:
+    """The better setting of every peer; hollow where a run met its limit: its mistakes until then."""
+    mpl.use(backend)
     import matplotlib.pyplot as plt
 
     mpl.rcParams["svg.hashsalt"] = "peers"  # the same rows make the same file
     lines = [*(own_line(name) for name in OURS), *best_lines(grid)]
-    marks = {line: MARKS[i % len(MARKS)] for i, line in enumerate(lines)}
-    figure, axes = plt.subplots(2, 2, figsize=(11, 9.5), layout="constrained")
+    rows = -(-len(grid.tasks) // COLUMNS)
+    figure, axes = plt.subplots(
+        rows, COLUMNS, figsize=(11, 3 * rows + 2), layout="constrained", sharex=True, squeeze=False
+    )
     shown: dict[str, object] = {}
-    for ax, kind in zip(axes.flat, FAMILIES, strict=True):
-        tasks = [t for t in grid.tasks if family(t) == kind]
-        left_out = 0
-        for line in lines:
-            x, y = grid.average(line, tasks, step_ms), grid.average(line, tasks, rate)
+    for ax in axes.flat[len(grid.tasks) :]:
+        ax.set_visible(False)
+    for ax, task in zip(axes.flat, grid.tasks, strict=False):
+        for i, line in enumerate(lines):
+            x, y = grid.mean(line, task, step_ms), grid.mean(line, task, rate)
             if x is None or y is None:
-                left_out += 1
                 continue
-            colour, own = COLOURS[line.method.split()[0].split("-")[0]], line.method in OURS
-            look = {"color": colour, "marker": marks[line], "s": 130 if own else 55, "zorder": 3 if own else 2}
-            dot = ax.scatter(max(x, 1e-2), y, **look)
-            shown[line.title.replace("**", "")] = dot
-        ax.set(xscale="log", xlabel="ms of CPU an instance (predict and learn)", ylabel="mistakes, %")
-        ax.set_title(f"{kind}: {len(tasks)} streams" + (f" ({left_out} peers did not finish)" if left_out else ""))
-        ax.set_ylim(bottom=0)
+            own, colour = line.method in OURS, COLOURS[line.method.split()[0].split("-")[0]]
+            face = colour if grid.finished(line, task) else "none"
+            look = {"marker": MARKS[i % len(MARKS)], "s": 120 if own else 45, "zorder": 3 if own else 2}
+            ax.scatter(max(x, LEAST), y, facecolor=face, edgecolor=colour, **look)
+            shown[line.title.replace("**", "")] = ax.scatter([], [], color=colour, **look)
+        ax.set(xscale="log", title=title_of(task))
+        ax.set_ylim(0, min(1.08 * ax.dataLim.y1, 100))
+        ax.tick_params(labelbottom=True)
         ax.grid(alpha=0.3)
+    for ax in axes.flat[max(len(grid.tasks) - COLUMNS, 0) : len(grid.tasks)]:
+        ax.set_xlabel("ms of CPU an instance")
+    for ax in axes[:, 0]:
+        ax.set_ylabel("mistakes, %")
     figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=3, fontsize=8, frameon=False)
-    figure.savefig(path, metadata={"Date": None})
+    figure.savefig(path, **({"metadata": {"Date": None}} if backend == "svg" else {"dpi": 70}))
+    plt.close(figure)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from peers import findings, fold
-from peers.fold import FAMILIES, Grid, Line, Value, family, own_line, title_of
+from peers.fold import Grid, Line, Value, own_line, title_of
 from peers.peer import SOURCES
 from peers.picture import draw
 from peers.registry import OURS
@@ -70,13 +70,12 @@ def mistakes(grid: Grid, lines: list[Line]) -> Iterator[str]:
         yield f"| {line.title} | {shown} | {len(grid.common(line))} of {len(tasks)} | {last} |"
 
 
-def by_family(grid: Grid, lines: list[Line], value: Value, digits: int) -> Iterator[str]:
-    """Averages over the streams of a family; empty where one was not finished or has no such value."""
-    kinds = [kind for kind in FAMILIES if any(family(t) == kind for t in grid.tasks)]
-    yield f"| | {' | '.join(kinds)} |"
-    yield "|---" * (len(kinds) + 1) + "|"
+def values(grid: Grid, lines: list[Line], value: Value, digits: int) -> Iterator[str]:
+    """A line a peer, a column a task; empty where it was not finished or has no such value."""
+    yield f"| | {' | '.join(title_of(t) for t in grid.tasks)} |"
+    yield "|---" * (len(grid.tasks) + 1) + "|"
     for line in lines:
-        found = [grid.average(line, [t for t in grid.tasks if family(t) == kind], value) for kind in kinds]
+        found = [grid.mean(line, t, value) if grid.finished(line, t) else None for t in grid.tasks]
         if any(v is not None for v in found):
             yield f"| {line.title} | {' | '.join('' if v is None else f'{v:.{digits}f}' for v in found)} |"
 
@@ -96,6 +95,10 @@ def page(rows: list[fold.Row]) -> Iterator[str]:
     yield HEAD.format(limits=" or ".join(f"{limit:g}" for limit in limits))
     splits, orders = sorted({r["split"] for r in rows}), sorted({r["trial"] for r in rows})
     yield f"Splits {splits}, orders {orders}, one thread. Versions: {versions(rows)}.\n"
+    alone = [t for t in grid.own_tasks if t not in grid.tasks]
+    if alone:
+        shown = ", ".join(f"{title_of(t)} {grid.mean(own_line(), t, fold.rate):.2f} %" for t in alone)
+        yield f"No peer was run yet on these streams, and they are left out below: {shown} (`{fold.OWN}`).\n"
     yield "## What the rows say\n"
     yield from findings.findings(grid)
     yield "\n![Mistakes over time an instance](peers.svg)\n"
@@ -109,8 +112,8 @@ def page(rows: list[fold.Row]) -> Iterator[str]:
         ("Time before the stream: CPU seconds", fold.offline, 1),
         ("Memory: peak MiB", fold.memory, 0),
     ):
-        yield f"\n## {title}\n\nAverages over the streams of a family; empty where a peer did not finish all of them.\n"
-        yield from by_family(grid, best, value, digits)
+        yield f"\n## {title}\n\nEmpty where a peer did not finish, or gives none.\n"
+        yield from values(grid, best, value, digits)
     yield "\n## Mistakes, every setting\n"
     yield from mistakes(grid, sorted(grid.lines, key=lambda x: x.training != SOURCES))
 
