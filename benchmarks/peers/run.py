@@ -111,7 +111,8 @@ def go(given: argparse.Namespace) -> None:
         row = work(job)
         append(row)
         print(f"{number}/{len(todo)} {time.perf_counter() - began:.0f} s  {said(row)}", flush=True)
-    compact()
+    if given.again:
+        compact()
 
 
 def show() -> None:

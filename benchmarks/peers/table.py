@@ -90,7 +90,8 @@ def page(rows: list[fold.Row]) -> Iterator[str]:
     """RESULTS.md."""
     grid = Grid.of(rows)
     own = [own_line(name) for name in OURS if (own_line(name), grid.tasks[0]) in grid.cells]
-    best = [*own, *sorted(findings.best_lines(grid), key=lambda x: findings.gap(grid, x) or 0.0)]
+    rank = {x: (-len(grid.common(x)), findings.gap(grid, x) or 0.0) for x in findings.best_lines(grid)}
+    best = [*own, *sorted(rank, key=lambda x: rank[x])]
     limits = sorted({row["limit"] for row in rows})
     yield HEAD.format(limits=" or ".join(f"{limit:g}" for limit in limits))
     splits, orders = sorted({r["split"] for r in rows}), sorted({r["trial"] for r in rows})
@@ -103,7 +104,8 @@ def page(rows: list[fold.Row]) -> Iterator[str]:
     yield from findings.findings(grid)
     yield "\n![Mistakes over time an instance](peers.svg)\n"
     yield "## Mistakes, the better setting of each peer\n"
-    yield "Of skada's and ADAPT's methods the best one; all picked in hindsight, in the peers' favour.\n"
+    yield "Of skada's and ADAPT's methods the best one; all picked in hindsight, in the peers' favour. In the order of"
+    yield "streams finished, then of mistakes.\n"
     yield from mistakes(grid, best)
     for title, value, digits in (
         ("Mistakes in the first 50 labels", fold.early, 1),
