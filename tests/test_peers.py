@@ -120,3 +120,14 @@ def test_the_page_says_where_we_lose():
     assert "fewer mistakes than the peer in 1, as many in 0, more in 1" in text
     assert "**Failed**: river SRP, default on DSLR (ValueError: no)" in text
     assert findings.sign_test(fold.Grid.of([ours, better]), fold.Line("VW --oaa", "default", SOURCES), "dslr") < 1e-5
+
+
+def test_the_better_setting_is_picked_on_the_streams_that_both_finished():
+    ours = [row([0] * 8, task=t) for t in ("dslr", "webcam")]
+    default = row([1] + [0] * 7, "VW --oaa")
+    other = [
+        row([1] * k + [0] * (8 - k), "VW --oaa", variant="reasonable", task=t) for k, t in ((2, "dslr"), (0, "webcam"))
+    ]
+    grid = fold.Grid.of([*ours, default, *other])
+    assert [line.variant for line in findings.best_lines(grid)] == ["default"]
+    assert [line.variant for line in findings.best_lines(fold.Grid.of([*ours, *other]))] == ["reasonable"]

@@ -49,11 +49,19 @@ def gap(grid: Grid, line: Line, tasks: list[str] | None = None) -> float | None:
 
 
 def best_lines(grid: Grid) -> list[Line]:
-    """Of each peer the setting with the fewest mistakes: first by how many tasks it finished, then by the gap."""
+    """Of each peer the setting with the fewest mistakes."""
     groups: dict[str, list[Line]] = {}
     for line in peers(grid):
         groups.setdefault(package(line), []).append(line)
-    return [min(lines, key=lambda x: (-len(grid.common(x)), gap(grid, x) or 0.0)) for lines in groups.values()]
+    return [best_of(grid, lines) for lines in groups.values()]
+
+
+def best_of(grid: Grid, lines: list[Line]) -> Line:
+    """On the streams that all of them finished; those that finished less than half as many as another do not count."""
+    most = max(len(grid.common(line)) for line in lines)
+    known = [line for line in lines if 2 * len(grid.common(line)) >= most]
+    shared = [t for t in grid.tasks if all(grid.finished(line, t) for line in known)]
+    return min(known, key=lambda x: (gap(grid, x, shared) or 0.0, -len(grid.common(x))))
 
 
 def sign_test(grid: Grid, line: Line, task: str) -> float:

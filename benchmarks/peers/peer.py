@@ -2,7 +2,7 @@
 
 A peer has its package's own defaults ("default", the input standardised by the sources) and one reasonable setting
 ("reasonable", the input map of our learner and the few options that somebody who knows the package would set for rows
-of unit length; looked for on split 0 of DSLR only, no run of which is in the table).
+of unit length).
 """
 
 from __future__ import annotations
