@@ -2,8 +2,11 @@
 VENV   ?= .venv
 PYTHON ?= python3
 BIN    := $(VENV)/bin
+PEERS  ?= .venv-peers
+MOA    ?= .venv-peers-moa
+PIP    := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check paper bench setup clean
+.PHONY: demo test check paper bench bench-peers setup clean
 .DEFAULT_GOAL := demo
 
 demo: setup
@@ -27,6 +30,19 @@ bench: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
 	$(BIN)/python benchmarks/bench.py --out out/bench $(if $(ONLY),--only $(ONLY))
 
+# our learner against what people would use instead, in two environments of their own; needs Java 17 for CapyMOA.
+# TASKS=dslr,webcam LIMIT=240 for some; what is in benchmarks/peers/rows.jsonl is not run again
+bench-peers:
+	test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python $(PIP) --constraint constraints.txt --editable '.[peers]'
+	test -x $(MOA)/bin/python || $(PYTHON) -m venv $(MOA)
+	grep -v '^pandas==' constraints.txt > $(MOA)/constraints.txt
+	$(MOA)/bin/python $(PIP) --constraint $(MOA)/constraints.txt --editable '.[peers-moa]'
+	for env in $(PEERS) $(MOA); do \
+	  $$env/bin/python benchmarks/peers.py --tasks '$(TASKS)' --limit $(or $(LIMIT),60) || exit 1; \
+	done
+	$(PEERS)/bin/python benchmarks/peers.py --table
+
 setup: $(VENV)/.ready
 
 $(VENV)/.ready: pyproject.toml constraints.txt
@@ -35,4 +51,4 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) hedgerow-demo out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(MOA) hedgerow-demo out .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Our learner against what people would use instead; `benchmarks/peers.py` is the door."""
