@@ -236,7 +236,7 @@ def test_after_warm_no_process_compiles_and_without_a_folder_it_fails(site):
     for folder in folders:
         for path in Path(folder).glob("*.nb?"):
             shutil.copy(path, beside)
-    (removed,) = beside.glob("rows.symmetric_row*.nbi")
+    (removed,) = beside.glob("near.near_row-*.nbi")
     removed.unlink()
     close(site)
     done = warm(site=site)

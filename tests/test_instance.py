@@ -61,7 +61,7 @@ def disturb(clf, rng, x, task):
     elif what == 2:
         clf.learner_.arrays()
     elif what == 3:
-        clf.learn_one(x, None)
+        clf.explain_one(x)
     elif what == 4:
         clf.weights_, clf.discrepancy_, clf.bound_  # noqa: B018
     elif what == 5:

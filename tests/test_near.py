@@ -145,7 +145,7 @@ def test_a_stream_without_end_takes_no_more_memory(size):
 
 
 def test_the_small_form_is_small_and_refused_where_it_is_not_read():
-    task = make_task(1, n=3, m=60, rows=200, stream=60)
+    task = make_task(1, n=3, m=250, rows=200, stream=60)
     full, small = (
         OnlineTransferClassifier(size=size).fit_domains(task.sources, task.warmup) for size in (None, "small")
     )

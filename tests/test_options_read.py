@@ -29,6 +29,7 @@ PARAMETERS: dict[str, list[Any]] = {
     "mixer": ["adahedge", "log-loss", Squint()],
     "dim": [2],
     "rank": [3],
+    "size": ["small"],
     "C": [0.01],
     "mu": [7.0],
     "beta": [0.3],

@@ -58,6 +58,45 @@ def votes(D: Array, y: Array, domain: Array, weight: Array, g: float, V: Array, 
 
 
 @compiled
+def _shares(
+    D_s: Array, y_s: Array, domain: Array, w_s: Array, D_k: Array, y_k: Array, w_k: Array,
+    g: float, trust: float, V: Array,
+) -> None:  # fmt: skip
+    """What each local head says of one row (V: heads x K), of its inner products with all kept rows."""
+    heads, K = V.shape
+    n = max(1, heads - 1)
+    own, past, loudest = np.zeros((n, K)), np.zeros((1, K)), np.empty(n)
+    votes(D_s, y_s, domain, w_s, g, own, loudest)
+    votes(D_k, y_k, np.zeros(len(D_k), np.int64), w_k, g, past, loudest[:1])
+    for h in range(heads):
+        total = 0.0
+        for k in range(K):
+            said = 0.0
+            if heads == 1 or h > 0:
+                said = own[max(0, h - 1), k]
+            else:
+                for s in range(n):
+                    said += own[s, k]
+            V[h, k] = past[0, k] + trust * said
+            total += V[h, k]
+        total = max(total, 1e-300)
+        for k in range(K):
+            V[h, k] = V[h, k] / total - 1.0 / K
+
+
+@compiled
+def near_row(
+    S: Array, y_s: Array, domain: Array, w_s: Array, kept: Array, y_k: Array, w_k: Array,
+    used: int, q: Array, g: float, trust: float, V: Array,
+) -> None:  # fmt: skip
+    """The same from the kept rows themselves."""
+    D_s, D_k = np.empty(len(S), np.float32), np.empty(used, np.float32)
+    row_products(S, q, D_s)
+    row_products(kept[:used], q, D_k)
+    _shares(D_s, y_s, domain, w_s, D_k, y_k, w_k, g, trust, V)
+
+
+@compiled
 def near_rows(
     sources: Array, y_s: Array, domain: Array, w_s: Array, kept: Array, among: Array,
     y_k: Array, w_k: Array, used: int, at: int, y: Array, weight: Array, g: float, trust: float, V: Array,
@@ -67,32 +106,12 @@ def near_rows(
     Inner products of the block with the rows of the sources, with the kept rows of the target, and among itself. A
     labelled row takes the next place of the kept ones, and votes from then on; y_k and w_k are written over.
     """
-    B, heads, K = V.shape
-    n = max(1, heads - 1)
-    own, past, loudest = np.empty((n, K)), np.empty((1, K)), np.empty(n)
     here = np.full(len(y_k), -1)  # which row of the block has taken a place
-    nobody = np.zeros(len(y_k), np.int64)
     row = np.empty(len(y_k), np.float32)
-    for t in range(B):
-        own[:], past[:] = 0.0, 0.0
-        votes(sources[t], y_s, domain, w_s, g, own, loudest)
+    for t in range(len(V)):
         for j in range(used):
             row[j] = kept[t, j] if here[j] < 0 else among[t, here[j]]
-        votes(row[:used], y_k, nobody, w_k, g, past, loudest[:1])
-        for h in range(heads):
-            total = 0.0
-            for k in range(K):
-                said = 0.0
-                if heads == 1 or h > 0:
-                    said = own[max(0, h - 1), k]
-                else:
-                    for s in range(n):
-                        said += own[s, k]
-                V[t, h, k] = past[0, k] + trust * said
-                total += V[t, h, k]
-            total = max(total, 1e-300)
-            for k in range(K):
-                V[t, h, k] = V[t, h, k] / total - 1.0 / K
+        _shares(sources[t], y_s, domain, w_s, row[:used], y_k, w_k, g, trust, V[t])
         if y[t] >= 0:
             here[at], y_k[at], w_k[at] = t, y[t], weight[t]
             used = max(used, at + 1)

@@ -42,7 +42,7 @@ def build(spaces: Sequence[str], offline: Offline) -> Built:
             made.add(name, whitened_pca(np.vstack(X), pool, size.pca), [], False)
         elif name in SPACES:
             maps: dict[str, Callable[[], Map]] = {
-                "kernel": lambda: landmarks(X, pool, rng, size.landmarks, rank),
+                "kernel": lambda: landmarks(X, pool, rng, size.landmarks_for(pool.shape[1]), rank),
                 "white": lambda: whitening(X, pool, codes, K, size.white),
                 "free": lambda: leading(X, pool, size.free) if X else Map(),
             }

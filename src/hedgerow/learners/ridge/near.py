@@ -84,13 +84,18 @@ class Near:
         return V
 
     def _votes(self, Q: Sequence[Array], y: Array, weight: Array, K: int) -> Array:
-        from hedgerow.kernels.near import near_rows, products
+        from hedgerow.kernels.near import near_row, near_rows, products
 
         B, heads = len(y), self.heads
         V = np.empty((B, len(self.settings) * heads, K))
         for i, settings in enumerate(self.settings):
-            among = Q[i] if B > 1 else Q[i][:0]
-            D = [products(rows, Q[i]) for rows in (self.sources[i], self.kept[i][: self.used], among)]
+            if B == 1:
+                near_row(
+                    self.sources[i], self.y, self.domain, self.weight, self.kept[i], self.kept_y, self.kept_weight,
+                    self.used, Q[i][0], settings.sharpness, TRUST, V[0, i * heads : (i + 1) * heads],
+                )  # fmt: skip
+                continue
+            D = [products(rows, Q[i]) for rows in (self.sources[i], self.kept[i][: self.used], Q[i])]
             said = np.empty((B, heads, K))
             near_rows(
                 D[0], self.y, self.domain, self.weight, D[1], D[2], self.kept_y.copy(), self.kept_weight.copy(),

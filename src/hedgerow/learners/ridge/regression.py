@@ -220,13 +220,6 @@ def symmetric_product(Z: Array, P: Array) -> Array:
     >>> symmetric_product(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[1.0, 2.0], [9.0, 3.0]])).tolist()
     [[1.0, 2.0], [2.0, 3.0]]
     """
-    if len(Z) == 1:
-        from hedgerow.kernels.rows import symmetric_row
-
-        out = np.empty((1, len(P)))
-        symmetric_row(P, Z[0], out[0])
-        return out
-
     from scipy.linalg.blas import dsymm
 
     return np.asarray(dsymm(1.0, P.T, np.ascontiguousarray(Z).T, lower=1).T)
@@ -253,6 +246,8 @@ def add_product(M: Array, G: Array, E: Array) -> None:
     """
     from scipy.linalg.blas import dgemm
 
+    if not M.size:
+        return
     out = dgemm(1.0, np.ascontiguousarray(E).T, np.ascontiguousarray(G).T, beta=1.0, c=M.T, trans_b=1, overwrite_c=True)
     if not np.shares_memory(out, M):
         raise ValueError("M must be a C-contiguous matrix of doubles")

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from hedgerow.core.errors import unknown
 
 
+FEWEST, A_FEATURE = 200, 4  # landmarks of the kernel: at least so many, and so many a feature
+
+
 @dataclass(frozen=True)
 class Size:
     """Bounds on what a model keeps, whatever the data.
@@ -25,6 +28,14 @@ class Size:
     source_rows: int
     target_rows: int
     half: bool = False
+
+    def landmarks_for(self, features: int) -> int:
+        """Fewer where there are few features: second-degree features of them are soon spanned.
+
+        >>> [SIZES["full"].landmarks_for(m) for m in (10, 64, 800)]
+        [200, 256, 1000]
+        """
+        return min(self.landmarks, max(FEWEST, A_FEATURE * features))
 
 
 SIZES = {
