@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from hedgerow.core.errors import unknown
 
-
 FEWEST, A_FEATURE = 200, 4  # landmarks of the kernel: at least so many, and so many a feature
 
 
