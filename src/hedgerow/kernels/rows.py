@@ -62,31 +62,31 @@ def symmetric_row(P: Array, x: Array, y: Array) -> None:
     for i in range(d):
         y[i] = 0.0
     for i in range(0, whole, 4):
-        for a in range(i, i + 4):
-            y[a] += P[a, a] * x[a]
-            for b in range(a + 1, i + 4):
-                y[a] += P[a, b] * x[b]
-                y[b] += P[a, b] * x[a]
+        for k in range(i, i + 4):
+            y[k] += P[k, k] * x[k]
+            for m in range(k + 1, i + 4):
+                y[k] += P[k, m] * x[m]
+                y[m] += P[k, m] * x[k]
         p0, p1, p2, p3 = P[i, i + 4 :], P[i + 1, i + 4 :], P[i + 2, i + 4 :], P[i + 3, i + 4 :]
         x0, x1, x2, x3 = x[i], x[i + 1], x[i + 2], x[i + 3]
         right, below = x[i + 4 :], y[i + 4 :]
         y0, y1, y2, y3 = 0.0, 0.0, 0.0, 0.0
         for j in range(len(right)):
-            y0 += p0[j] * right[j]
-            y1 += p1[j] * right[j]
-            y2 += p2[j] * right[j]
-            y3 += p3[j] * right[j]
-        for j in range(len(below)):
-            below[j] += x0 * p0[j] + x1 * p1[j] + x2 * p2[j] + x3 * p3[j]
+            a, b, c, e, r = p0[j], p1[j], p2[j], p3[j], right[j]
+            y0 += a * r
+            y1 += b * r
+            y2 += c * r
+            y3 += e * r
+            below[j] += x0 * a + x1 * b + x2 * c + x3 * e
         y[i] += y0
         y[i + 1] += y1
         y[i + 2] += y2
         y[i + 3] += y3
-    for a in range(whole, d):
-        y[a] += P[a, a] * x[a]
-        for b in range(a + 1, d):
-            y[a] += P[a, b] * x[b]
-            y[b] += P[a, b] * x[a]
+    for k in range(whole, d):
+        y[k] += P[k, k] * x[k]
+        for m in range(k + 1, d):
+            y[k] += P[k, m] * x[m]
+            y[m] += P[k, m] * x[k]
 
 
 @compiled(fastmath=SUMS)

@@ -75,6 +75,12 @@ class Near:
         labelled = np.flatnonzero(y >= 0)
         self._make_room(len(labelled))
         V = self._votes(Q, y, weight, K) if before is None else before
+        if len(labelled) == len(y) == 1:  # the usual step of a stream
+            for rows, new in zip(self.kept, Q, strict=True):
+                rows[self.at] = new[0]
+            self.kept_y[self.at], self.kept_weight[self.at] = y[0], weight[0]
+            self.used, self.at = max(self.used, self.at + 1), (self.at + 1) % self.room
+            return V
         places = (self.at + np.arange(len(labelled))) % max(len(self.kept_y), 1)
         for rows, new in zip(self.kept, Q, strict=True):
             rows[places] = new[labelled]
