@@ -40,7 +40,7 @@ MIN_MAX = ("row-minmax", "unit", "centre", "unit")
 def unbounded() -> dict[str, size.Size]:
     """Every row of the sources, the target and the pool, every direction: what bounds cost."""
     most = replace(size.SIZES["full"], white=10**6, free=10**6, near=10**6)
-    return {"full": replace(most, pool=10**6, source_rows=10**6, target_rows=10**5)}
+    return {"full": replace(most, pool=10**6, source_rows=(10**6, 10**6), target_rows=10**5)}
 
 
 ABLATIONS = {f"without {name}": Ablation(spaces=tuple(s for s in FULL if s != name)) for name in SPACES} | {

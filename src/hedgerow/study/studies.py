@@ -117,7 +117,7 @@ STUDIES = {
             "Labels that never come",
             "Each label is lost with the same probability. Mistakes are counted on all instances all the same.",
             "labels missing",
-            {f"{percent} %": gaps(percent / 100) for percent in (0, 10, 50, 90)},
+            {f"{percent} %": gaps(percent / 100) for percent in (0, 10, 50, 90, 99)},
         ),
         _strengths(
             "batches",

@@ -111,7 +111,9 @@ class _Spaces:
         """Local heads, which keep the same rows in every space."""
         codes = [source.codes for source in self.sources]
         weights = [source.weight for source in self.sources]
-        found = chosen(self.X, codes, weights, self.size.source_rows, np.random.default_rng(seed))
+        found = chosen(
+            self.X, codes, weights, self.size.source_rows_for(self.pool.shape[1]), np.random.default_rng(seed)
+        )
         rows = np.concatenate(self.X)[found.rows]
         domains = np.repeat(np.arange(len(self.X)), [len(x) for x in self.X])
         known = [settings.name for settings in self.settings]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from hedgerow.core.errors import unknown
 
+USUAL = 800  # features up to which more rows of the sources are kept
 FEWEST, A_FEATURE = 200, 4  # landmarks of the kernel: at least so many, and so many a feature
 
 
@@ -24,9 +25,18 @@ class Size:
     pca: int
     near: int
     pool: int
-    source_rows: int
+    source_rows: tuple[int, int]
     target_rows: int
     half: bool = False
+
+    def source_rows_for(self, features: int) -> int:
+        """More where there are few features, as a row then costs less.
+
+        >>> [SIZES["full"].source_rows_for(m) for m in (64, 400, 800, 1024)]
+        [6000, 4000, 2000, 2000]
+        """
+        least, most = self.source_rows
+        return min(most, max(least, USUAL * least // max(features, 1)))
 
     def landmarks_for(self, features: int) -> int:
         """Fewer where there are few features: second-degree features of them are soon spanned.
@@ -38,8 +48,10 @@ class Size:
 
 
 SIZES = {
-    "full": Size(1000, white=500, free=300, pca=100, near=1024, pool=1000, source_rows=2000, target_rows=1000),
-    "small": Size(160, white=128, free=64, pca=16, near=64, pool=200, source_rows=640, target_rows=200, half=True),
+    "full": Size(1000, white=500, free=300, pca=100, near=1024, pool=1000, source_rows=(2000, 6000), target_rows=1000),
+    "small": Size(
+        160, white=128, free=64, pca=16, near=64, pool=200, source_rows=(640, 640), target_rows=200, half=True
+    ),
 }
 
 
