@@ -20,7 +20,7 @@ def near_of(rng, n=40, d=6, K=3, room=9, sources=2):
     constants = {f"{i}.rows": whole(rng.normal(size=(n, d + i))) for i in range(2)}
     constants |= {"y": rng.integers(0, K, n), "domain": np.arange(n) % sources, "weight": rng.uniform(0.5, 4, n)}
     settings = [NearSettings("near input", -1, 60.0), NearSettings("near white", 0, 40.0)]
-    return Near(settings, constants, Near.empty([d, d + 1]), room)
+    return Near(settings, constants, Near.empty([d, d + 1]), room, sources + 1 if sources > 1 else 1)
 
 
 def stream(rng, B, d=6, K=3):
@@ -158,3 +158,15 @@ def test_the_small_form_is_small_and_refused_where_it_is_not_read():
         OnlineTransferClassifier(size="tiny").fit_domains(task.sources, task.warmup)
     with pytest.raises(ValueError, match="size='small': method 'oddm' does not read it"):
         OnlineTransferClassifier("oddm", size="small").fit_domains(task.sources, task.warmup)
+
+
+def test_a_source_of_which_no_row_counts_has_a_head_all_the_same():
+    task = make_task(5, n=3, m=12, rows=40, stream=30)
+    X = np.concatenate([source.X for source in task.sources])
+    y = np.concatenate([source.y for source in task.sources])
+    domain = np.repeat(np.arange(3), [len(source) for source in task.sources])
+    weight = np.where(domain == 2, 0.0, 1.0)
+    weight[-1] = 1e-6  # of the last one only this row
+    clf = OnlineTransferClassifier().fit(X, y, sample_domain=domain, sample_weight=weight)
+    assert len(clf.expert_names_) == len(clf.weights_)
+    assert (clf.predict_then_learn(task.X, task.y) == task.y).mean() > 0.5

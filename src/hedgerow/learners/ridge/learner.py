@@ -74,7 +74,8 @@ class RidgeLearner(OnlineLearner):
         ]
         self.near = None
         if plan.near:
-            self.near = Near(plan.near, _constants("near.", constants), _under("near.", state), plan.kept)
+            heads = (len(plan.heads) - sum(plan.heads_of)) // len(plan.near)
+            self.near = Near(plan.near, _constants("near.", constants), _under("near.", state), plan.kept, heads)
         self._last: Predicted | None = None
 
     def plan_to_json(self) -> dict[str, Any]:

@@ -42,16 +42,20 @@ class Near:
     """The kept rows in all spaces that have local heads. Names of arrays are those of `ridge/layout.py`."""
 
     def __init__(
-        self, settings: Sequence[NearSettings], constants: Mapping[str, Array], state: Mapping[str, Array], room: int
+        self,
+        settings: Sequence[NearSettings],
+        constants: Mapping[str, Array],
+        state: Mapping[str, Array],
+        room: int,
+        heads: int,
     ) -> None:
-        self.settings, self.room = settings, room
+        """`room`: rows of the target that are kept; `heads`: of each kind, one for all sources and one for each."""
+        self.settings, self.room, self.heads = settings, room, heads
         self.sources = [constants[f"{i}.rows"] for i in range(len(settings))]
         self.y, self.domain, self.weight = constants["y"], constants["domain"], constants["weight"]
         self.kept = [state[f"{i}.rows"] for i in range(len(settings))]
         self.kept_y, self.kept_weight = state["y"], state["weight"]
         self.used, self.at = len(self.kept_y), int(state["at"][0])
-        n = int(self.domain.max(initial=-1)) + 1
-        self.heads = n + 1 if n > 1 else 1
 
     @staticmethod
     def empty(dims: Sequence[int]) -> dict[str, Array]:
