@@ -53,7 +53,7 @@ class NaiveOwn:
         self.seen += 1
         for i, (space, v) in enumerate(zip(self.spaces, z, strict=True)):
             space.learn(v, y)
-            if space.pool is None and self.seen % FADE == 0:
+            if space.space.settings.keep < 1 and self.seen % FADE == 0:
                 space.fade()
             if space.pool is not None and (self.seen + TURN * i // len(self.spaces)) % TURN == 0:
                 space.label()
