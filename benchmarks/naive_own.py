@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.align.spaces import kernel_root
-from hedgerow.kernels.near import SCALE
+from hedgerow.kernels.common import SCALE
 from hedgerow.kernels.ridge import LEAST
 from hedgerow.learners.ridge import mixture
 from hedgerow.learners.ridge import pool_labels as balance

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from laws import fitted, law, make_task, seeds
 
 from hedgerow import OnlineTransferClassifier
-from hedgerow.kernels.near import MANY, SCALE, products, row_products
+from hedgerow.kernels.common import SCALE
+from hedgerow.kernels.near import MANY, products, row_products
 from hedgerow.learners.ridge.kept_rows import chosen, medoids
 from hedgerow.learners.ridge.near import TRUST, Near, NearSettings, whole
 from hedgerow.learners.ridge.size import SIZES

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from laws import fitted, law, make_task, seeds
 
+from hedgerow import OnlineTransferClassifier, load
 from hedgerow.learners.ridge.class_targets import Targets
 from hedgerow.learners.ridge.pool import CIRCLE, TURN, Pool
 from hedgerow.learners.ridge.regression import Regression
@@ -94,18 +95,19 @@ def test_a_row_without_a_label_is_used(method):
 
 
 def test_rows_without_a_label_help_where_labels_are_rare():
-    """Classes that the sources show far away: only the target's own rows tell where they are."""
-    rng = np.random.default_rng(1)
-    task = make_task(8, n=2, m=12, rows=60, warmup=0, stream=400)
-    y = np.where(rng.random(400) < 0.95, None, task.y)
-    with_rows, without = fitted(task, "hedgerow"), fitted(task, "hedgerow")
-    used = (with_rows.predict_then_learn(task.X, y) != task.y)[200:].mean()
-    unused = []
-    for x, label, given_label in zip(task.X, task.y, y, strict=True):
-        unused.append(without.predict_one(x) != label)
-        if given_label is not None:
-            without.learn_one(x, given_label)
-    assert used <= np.mean(unused[200:])
+    """Digits, nothing of the target known in advance, and of twenty labels one comes: a tenth fewer mistakes in all."""
+    domains, used, unused = load("digits"), 0, 0
+    for target, domain in domains.items():
+        X, y = domain.X, np.asarray(domain.y)
+        labels = np.where(np.random.default_rng(1).random(len(y)) < 0.95, None, y)
+        sources = [source for name, source in domains.items() if name != target]
+        using, without = (OnlineTransferClassifier().fit_domains(sources) for _ in range(2))
+        used += int((using.predict_then_learn(X, labels) != y).sum())
+        for x, label, known in zip(X, y, labels, strict=True):
+            unused += without.predict_one(x) != label
+            if known is not None:
+                without.learn_one(x, known)
+    assert used < 0.9 * unused
 
 
 def test_a_full_pool_forgets_the_oldest():

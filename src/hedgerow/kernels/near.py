@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from hedgerow.core.arrays import Array
+from hedgerow.kernels.common import SCALE
 from hedgerow.kernels.compiled import compiled
 
-SCALE = 2.0**11
 MANY = 24  # rows of a block for which the BLAS is faster, the copies that it needs included
 FAINT = 20.0  # a row votes if its vote is at least exp(-FAINT) times the loudest of its domain
 

@@ -33,7 +33,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from hedgerow.core.arrays import Array
-from hedgerow.kernels.near import SCALE
+from hedgerow.kernels.common import SCALE
 from hedgerow.learners.layout import (
     MOST,
     ROUNDED,

@@ -2,7 +2,7 @@
 
 One head hears all sources, and one each source alone; the target's rows are heard by all. The rows are kept, so there
 are bounds: of the sources, rows chosen once (`ridge/kept_rows.py`), shared by all models; of the target the newest,
-so that old ones are forgotten. A kept row is a unit vector in whole numbers of 16 bits.
+so that old ones are forgotten. A kept row is a unit vector in whole numbers (11 bits, in 16).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.preprocess import unit
-from hedgerow.kernels.near import SCALE
+from hedgerow.kernels.common import SCALE
 
 TRUST = 0.3
 FIRST_ROOM = 16  # places for the target's rows at first; they double
