@@ -3,7 +3,7 @@
     python -m hedgerow.service.worker check LIMITS FILE
     python -m hedgerow.service.worker fit LIMITS FOLDER
 
-It says how far it is in JSON lines on stdout, and ends as soon as its stdin does: with the service, whatever ended that.
+It says how far it is in JSON lines on stdout, and ends when its stdin does: with the service, whatever ended that.
 """
 
 from __future__ import annotations
