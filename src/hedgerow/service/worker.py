@@ -143,7 +143,8 @@ def _limit(limits: dict[str, float]) -> None:
 
 
 def _end_with_parent() -> None:
-    sys.stdin.buffer.read()
+    while os.read(0, 1024):  # not sys.stdin: its lock would be held when the interpreter ends
+        pass
     os._exit(3)
 
 
