@@ -61,14 +61,15 @@ def create_app(models: Path, settings: ServiceSettings | None = None, *, demo: b
         redoc_url=None, redirect_slashes=False,
     )  # fmt: skip
     app.state.stop, app.state.models, app.state.log = stop, held, log
+    events, shortcuts = hot.router(held)
     for router in (
-        health.router(held, requests), hot.router(held), api.router(held, stop), fits.router(held, jobs),
+        health.router(held, requests), events, api.router(held, stop), fits.router(held, jobs),
         oip.router(held),
     ):  # fmt: skip
         app.include_router(router)
     if importlib.util.find_spec("hedgerow.service.pages") is not None:
         app.include_router(importlib.import_module("hedgerow.service.pages").router)
-    app.add_middleware(Door, tokens=tokens, host=settings.host, log=log, requests=requests, stop=stop)
+    app.add_middleware(Door, tokens=tokens, host=settings.host, log=log, requests=requests, stop=stop, hot=shortcuts)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(RequestValidationError, _validation)
     documents.install(app, settings)

@@ -13,6 +13,7 @@ from hedgerow.live import Answer, LiveModel
 from hedgerow.service import schemas
 from hedgerow.service.bodies import a_flag, a_label, a_list, an_id, check_keys, read_json, the_ids
 from hedgerow.service.documents import named
+from hedgerow.service.door import Handler
 from hedgerow.service.models import Entry, Models
 from hedgerow.service.problems import Problem, invalid
 from hedgerow.service.rows import matrix
@@ -39,8 +40,8 @@ def checked(request: Request, models: Models, right: str) -> Entry:
     return models[name]
 
 
-def router(models: Models) -> APIRouter:
-    """The three routes."""
+def router(models: Models) -> tuple[APIRouter, dict[str, Handler]]:
+    """The three routes, and their handlers by the last part of the path."""
     routes = APIRouter(prefix="/v1/models/{name}", tags=["events"])
     limits = models.settings
 
@@ -93,7 +94,7 @@ def router(models: Models) -> APIRouter:
 
         return answered({"predictions": [_prediction(answer, explain) for answer in await models.call(entry, learn)]})
 
-    return routes
+    return routes, {"predict": predict, "label": label, "predict-then-learn": predict_then_learn}
 
 
 def _instances(body: dict[str, Any], entry: Entry, rows: int) -> tuple[Any, list[str] | None, bool]:
