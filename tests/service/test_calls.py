@@ -167,7 +167,7 @@ def test_json_that_is_no_object(shared):
 
 def test_another_content_type(shared):
     refused(shared.http.post("/v1/models/site/predict", content=b"{}"), 415, "media-type")
-    refused(shared.http.post("/v1/models/site/fit", json={}), 415, "media-type")
+    refused(shared.http.post("/v1/models/new/fit", json={}), 415, "media-type")
     answer = shared.http.put("/v1/models/new", content=b"x", headers={"Content-Type": "text/plain"})
     refused(answer, 415, "media-type")
 
