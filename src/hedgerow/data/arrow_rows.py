@@ -183,7 +183,9 @@ class _Ipc:
 
     def __init__(self, pa: Any, path: Path | None, stream: Any) -> None:
         self._ipc = require("pyarrow.ipc", extra="data")
-        self._source = pa.PythonFile(getattr(stream, "buffer", stream), mode="r") if path is None else pa.OSFile(str(path))
+        self._source = (
+            pa.PythonFile(getattr(stream, "buffer", stream), mode="r") if path is None else pa.OSFile(str(path))
+        )
         self._whole = path is not None and self._source.read(6) == b"ARROW1"
         if path is not None:
             self._source.seek(0)

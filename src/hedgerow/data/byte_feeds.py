@@ -58,7 +58,9 @@ class FileFeed:
         except (OSError, EOFError, zlib.error) as error:
             if self._suffix is None:
                 raise InputError(f"cannot be read: {error}") from error
-            raise InputError(f"cut off or damaged, it cannot be unpacked ({error}); copy it or make it again") from error
+            raise InputError(
+                f"cut off or damaged, it cannot be unpacked ({error}); copy it or make it again"
+            ) from error
 
     def skip(self, count: int) -> None:
         """Go on after so many bytes from the beginning, before anything was read."""
