@@ -49,6 +49,7 @@ class FileFeed:
 
     @property
     def done(self) -> int:
+        """Bytes of the file that were read."""
         return self._raw.tell()
 
     def read(self, most: int = AT_ONCE) -> bytes:
@@ -58,7 +59,9 @@ class FileFeed:
         except (OSError, EOFError, zlib.error) as error:
             if self._suffix is None:
                 raise InputError(f"cannot be read: {error}") from error
-            raise InputError(f"cut off or damaged, it cannot be unpacked ({error}); copy it or make it again") from error
+            raise InputError(
+                f"cut off or damaged, it cannot be unpacked ({error}); copy it or make it again"
+            ) from error
 
     def skip(self, count: int) -> None:
         """Go on after so many bytes from the beginning, before anything was read."""
@@ -69,6 +72,7 @@ class FileFeed:
             count -= len(part)
 
     def close(self) -> None:
+        """Close the file."""
         self._unpacked.close()
         self._raw.close()
 
@@ -195,7 +199,7 @@ def _complete(text: bytes) -> int:
 
 
 def line_ends(data: bytes, final: bool = True) -> tuple[Array, bool]:
-    r"""The places after each complete line, and whether a carriage return alone ends one; the last is complete if final.
+    r"""The places after each complete line, and whether a carriage return alone ends one. Final: all are.
 
     >>> line_ends(b"a\nbc\r\nd")
     (array([2, 6, 7]), False)

@@ -61,9 +61,9 @@ class RowSource:
         self.total, self.identity = files.total, files.identity
         self._count = 0 if start is None else int(start["rows"])
         self._number = 0 if start is None else files.number_of(start["file"])
-        self._table = self._opened()
+        self._table: Table | None = self._opened()
         self.format = files.format
-        if start is not None:
+        if start is not None and self._table is not None:
             self._table.go_to(int(start["at"]), int(start["line"]))
 
     def continues(self, identity: str) -> bool:
