@@ -82,7 +82,8 @@ class PipeFeed:
 
     live = True
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: Any, own: bool = False) -> None:
+        self._own = own
         self._stream = getattr(stream, "buffer", stream)  # below the text of sys.stdin
         self.done = 0
 
@@ -99,7 +100,9 @@ class PipeFeed:
             self.done += len(part)
 
     def close(self) -> None:
-        """The stream is its owner's."""
+        """Close the stream, if it was opened for this feed."""
+        if self._own:
+            self._stream.close()
 
 
 class TextLines:

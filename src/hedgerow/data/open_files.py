@@ -21,8 +21,15 @@ Table = CsvRows | JsonRows | ArrowRows
 class Files:
     """Files of one format, or one pipe: `live`, without a size, and known as nothing but a pipe."""
 
-    def __init__(self, paths: tuple[Path, ...], format: str | None, pipe: Any = None, called: str = "") -> None:
-        self.paths, self.format, self._pipe, self._called = paths, format, pipe, called
+    def __init__(
+        self,
+        paths: tuple[Path, ...],
+        format: str | None,
+        pipe: Any = None,
+        called: str = "",
+        own: bool = False,
+    ) -> None:
+        self.paths, self.format, self._pipe, self._called, self._own = paths, format, pipe, called, own
         self.live = pipe is not None
         self._sizes = [path.stat().st_size for path in paths]
         self.total = None if self.live else sum(self._sizes)
@@ -38,7 +45,7 @@ class Files:
             return cls((), format, sys.stdin if descriptor is None else descriptor, called)
         found = files_of(input, format)
         if is_pipe(found.files[0]):
-            return cls((), found.format, found.files[0].open("rb"), input)
+            return cls((), found.format, found.files[0].open("rb"), input, own=True)
         return cls(found.files, found.format)
 
     def __len__(self) -> int:
@@ -81,11 +88,12 @@ class Files:
         path = None if self.live else self.paths[number]
         if self.format in ("parquet", "arrow"):
             return ArrowRows(path, self.format, self._pipe, keep_float32=keep_float32)
-        text = TextLines(PipeFeed(self._pipe) if path is None else FileFeed(path))
-        if self.format is None:
-            self.format = "jsonl" if text.first_letter() in ("{", "[") else "csv"
+        feed = PipeFeed(self._pipe, own=self._own) if path is None else FileFeed(path)
         try:
+            text = TextLines(feed)
+            if self.format is None:
+                self.format = "jsonl" if text.first_letter() in ("{", "[") else "csv"
             return JsonRows(text) if self.format == "jsonl" else CsvRows(text, self.format)
         except InputError:
-            text.feed.close()
+            feed.close()
             raise

@@ -64,7 +64,11 @@ class RowSource:
         self._table: Table | None = self._opened()
         self.format = files.format
         if start is not None and self._table is not None:
-            self._table.go_to(int(start["at"]), int(start["line"]))
+            try:
+                self._table.go_to(int(start["at"]), int(start["line"]))
+            except InputError as error:
+                self.close()
+                raise InputError(f"{files.prefix(self._number)}{error}") from error
 
     def continues(self, identity: str) -> bool:
         """Whether this is the stream of that identity, perhaps longer now."""

@@ -72,12 +72,12 @@ class Stretch:
         return Stretch(self.kinds[s], self.lines[s], self.ends[s], self.nexts[s], self.X[r], labels, ids, bad, late)
 
     def runs(self) -> list[Stretch]:
-        """The stretch in parts that have either rows or late labels."""
-        if not self.late:
-            return [self]
+        """The stretch in parts that have either rows or late labels; bad rows before the first stand for themselves."""
         told = np.flatnonzero(self.kinds != BAD)
+        if not len(told) or (told[0] == 0 and not self.late):
+            return [self]
         turns = told[1:][self.kinds[told[1:]] != self.kinds[told[:-1]]]
-        bounds = [0, *turns.tolist(), len(self)]
+        bounds = sorted({0, int(told[0]), *turns.tolist(), len(self)})
         return [self.part(a, b) for a, b in pairwise(bounds)]
 
 
