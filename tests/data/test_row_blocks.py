@@ -29,8 +29,8 @@ WANTED = Wanted(2, ["a", "b"], "y", [0, 1, 2], new_classes=False, id="id")
 def without_pyarrow():
     """Only the careful reader."""
     with (
-        mock.patch.object(csv_rows, "_plain_reader", return_value=None),
-        mock.patch.object(json_rows, "_plain_reader", return_value=None),
+        mock.patch.object(csv_rows, "plain_reader", return_value=None),
+        mock.patch.object(json_rows, "plain_reader", return_value=None),
     ):
         yield
 
@@ -59,6 +59,9 @@ NOTES = ["n", "", '"two\nlines"', '"open', "tab\there", "\r", "a\x0bb", "\u2028"
 ENDS = ["\n", "\n", "\n", "\r\n", "\r", "\n\n", "\n \n", ",extra\n"]
 
 
+QUOTED = ['"n"', '""', '"n, m"', '"a""b"', 'a"b', '"a"b', '"a" ', ' "a"', '"a\nb"', "n"]
+
+
 def messy_csv():
     good = st.builds(
         lambda a, b, y, i: f"{a},{b},{y},{i},n\n",
@@ -69,7 +72,14 @@ def messy_csv():
     )
     cells = map(st.sampled_from, (NUMBERS, NUMBERS, LABELS, IDS, NOTES))
     messy = st.builds(lambda row, end: ",".join(row) + end, st.tuples(*cells), st.sampled_from(ENDS))
-    plain_text = st.lists(good, max_size=12).map("".join)
+    quoted = st.builds(
+        lambda a, y, i, note: f'{a},"{a}","{y}","{i}",{note}\n',
+        st.integers(-5, 5),
+        st.integers(0, 2),
+        st.sampled_from(["u", " v ", "a,b", "", 'q""q', "w\u00e9"]),
+        st.sampled_from(QUOTED),
+    )
+    plain_text = st.lists(good, max_size=12).map("".join) | st.lists(quoted, max_size=5).map("".join)
     return st.lists(plain_text | messy | good, max_size=12).map("".join)
 
 
@@ -173,6 +183,8 @@ def test_a_pipe_says_what_the_file_says(tmp_path_factory, text, parts):
 def test_plain_text_is_read_the_fast_way(tmp_path):
     text = "".join(f"{i},{i / 7},{i % 3},r{i},n\n" for i in range(1000))
     (tmp_path / "t.csv").write_text("a,b,y,id,note\n" + text)
+    quoted = "".join(f'{i},"{i / 7}",{i % 3},"r{i}","n, m"\r\n' for i in range(1000))
+    (tmp_path / "quoted.csv").write_text("a,b,y,id,note\n" + quoted)
     rows = [json.dumps({"a": i, "b": i / 7, "y": i % 3, "id": f"r{i}"}) for i in range(1000)]
     (tmp_path / "t.jsonl").write_text("\n".join(rows))
     refuse = AssertionError("read with care")
@@ -180,8 +192,8 @@ def test_plain_text_is_read_the_fast_way(tmp_path):
         mock.patch.object(csv_rows.CsvRows, "_careful", side_effect=refuse),
         mock.patch.object(json_rows.JsonRows, "_careful", side_effect=refuse),
     ):
-        a, b = blocks(tmp_path / "t.csv"), blocks(tmp_path / "t.jsonl")
-    assert [block[2:5] for block in a] == [block[2:5] for block in b]
+        a, b, c = (blocks(tmp_path / name) for name in ("t.csv", "t.jsonl", "quoted.csv"))
+    assert [block[2:5] for block in a] == [block[2:5] for block in b] == [block[2:5] for block in c]
 
 
 def test_one_bad_row_does_not_make_the_others_slow(tmp_path):

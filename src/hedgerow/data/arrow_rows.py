@@ -13,8 +13,8 @@ import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError, require
+from hedgerow.data.arrow_columns import mapped
 from hedgerow.data.columns import BadNumber, id_text, number, shown
-from hedgerow.data.csv_rows import mapped
 from hedgerow.data.matching import Wanted, places_of
 from hedgerow.data.stretches import BAD, MOST_TEXT, ROW, Bad, Stretch
 

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from hedgerow.core.errors import InputError
+from hedgerow.data.arrow_columns import mapped, matrix_of
 from hedgerow.data.byte_feeds import TextLines
 from hedgerow.data.columns import id_text, number
-from hedgerow.data.csv_rows import mapped, matrix_of
 from hedgerow.data.matching import Wanted, these
 from hedgerow.data.stretches import BAD, LATE, MOST_TEXT, Bad, Gathered, Late, Stretch, all_rows
 
@@ -50,7 +50,7 @@ class JsonRows:
         """Keep what is wanted. Which columns are not shows only in the rows."""
         self._wanted, self._label_of = wanted, wanted.label_of()
         self._known = None if wanted.names is None else set(wanted.names)
-        self._plain = _plain_reader(wanted)
+        self._plain = plain_reader(wanted)
         return ()
 
     def go_to(self, at: int, line: int) -> None:
@@ -212,7 +212,8 @@ class _Plain:
         return X, labels, ids
 
 
-def _plain_reader(wanted: Wanted) -> _Plain | None:
+def plain_reader(wanted: Wanted) -> _Plain | None:
+    """The fast reader, where there is one."""
     if not wanted.names:
         return None
     try:
