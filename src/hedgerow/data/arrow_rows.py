@@ -68,8 +68,8 @@ class ArrowRows:
                 for value in batch.column(0).to_pylist():
                     row += 1
                     if value is not None:
-                        raise BadNumber(name, "text", f"{shown(value)} is not a number", value, row)
-        raise BadNumber(name, "text", f"a column of {kind}, not of numbers", None)
+                        raise BadNumber(name, "text", f"{shown(value)} is not a number", row)
+        raise BadNumber(name, "text", f"a column of {kind}, not of numbers")
 
     def go_to(self, at: int, line: int) -> None:
         """Go on after so many rows."""

@@ -15,7 +15,17 @@ import numpy as np
 from hedgerow.core.errors import InputError
 from hedgerow.data.byte_feeds import TextLines
 from hedgerow.data.columns import id_text, number
-from hedgerow.data.csv_records import BROKEN, DELIMITERS, MOST_LINES, BadRow, Incomplete, Record, Records, broken
+from hedgerow.data.csv_records import (
+    BROKEN,
+    DELIMITERS,
+    MOST_LINES,
+    BadRow,
+    Incomplete,
+    Record,
+    Records,
+    broken,
+    refuse_numbers_as_names,
+)
 from hedgerow.data.matching import Wanted, places_of
 from hedgerow.data.plain_csv import plain_reader
 from hedgerow.data.stretches import BAD, MOST_TEXT, Bad, Gathered, Stretch, all_rows
@@ -50,6 +60,8 @@ class CsvRows:
 
     def match(self, wanted: Wanted) -> tuple[str, ...]:
         """Look for what is wanted; the names of the columns that are not."""
+        if wanted.names is None or not {*wanted.names} <= {*self.names}:
+            refuse_numbers_as_names(self.names)
         self._places = places_of(wanted, self.names)
         self._wanted, self._label_of = wanted, wanted.label_of()
         self._plain = plain_reader(self._places, len(self.names), self._delimiter)

@@ -28,10 +28,10 @@ _MINUS_ZERO = re.compile(rb"-0[^.eE0-9]")  # a whole number, and so no negative 
 
 
 class JsonRows:
-    """One file or stream of JSON lines."""
+    """One file or stream of JSON lines; `exact`: a column that is not wanted is refused, not left out."""
 
-    def __init__(self, text: TextLines) -> None:
-        self._text = text
+    def __init__(self, text: TextLines, exact: bool = False) -> None:
+        self._text, self._exact = text, exact
         self.ignored: tuple[str, ...] = ()
 
     def first(self) -> Any:
@@ -159,10 +159,12 @@ class JsonRows:
         missing = [name for name in names if name not in found]
         if missing:
             raise InputError(f"{these('column', missing)} missing")
-        x = [number(found[name], name) for name in names]
         if not self.ignored and self._known is not None and len(found) > len(names):
-            self.ignored = tuple(name for name in found if name not in self._known)
-        return x
+            others = tuple(name for name in found if name not in self._known)
+            if self._exact:
+                raise InputError(f"{these('column', others)} not in the first line; every line must have the same")
+            self.ignored = others
+        return [number(found[name], name) for name in names]
 
 
 class _Plain:
