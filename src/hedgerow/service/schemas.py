@@ -27,21 +27,22 @@ class Exact(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class FieldError(BaseModel):
+    """What is wrong with one field."""
+
+    field: str = Field(examples=["instances[3].width"])
+    detail: str
+
+
 class Problem(BaseModel):
     """RFC 9457: what is wrong, and in which field."""
-
-    class Error(BaseModel):
-        """What is wrong with one field."""
-
-        field: str = Field(examples=["instances[3].width"])
-        detail: str
 
     type: str = Field(examples=["/problems/invalid"])
     title: str
     status: int
     detail: str
     instance: str
-    errors: list[Error] | None = None
+    errors: list[FieldError] | None = None
 
 
 class PredictRequest(Exact):
@@ -76,29 +77,31 @@ class Predictions(BaseModel):
     predictions: list[Prediction]
 
 
+class EventLabel(Exact):
+    """The label of one event."""
+
+    id: Id
+    label: Label
+
+
 class LabelRequest(Exact):
     """Labels of events that were predicted."""
 
-    class One(Exact):
-        """The label of one event."""
+    labels: list[EventLabel] = Field(min_length=1)
 
-        id: Id
-        label: Label
 
-    labels: list[One] = Field(min_length=1)
+class LabelResult(BaseModel):
+    """What became of one label."""
+
+    id: str
+    status: Literal["learned", "already", "unknown", "conflict", "given up", "refused"]
+    text: str
 
 
 class LabelResults(BaseModel):
     """In the order of the labels."""
 
-    class One(BaseModel):
-        """What became of one label."""
-
-        id: str
-        status: Literal["learned", "already", "unknown", "conflict", "given up", "refused"]
-        text: str
-
-    results: list[One]
+    results: list[LabelResult]
 
 
 class ModelSummary(BaseModel):
