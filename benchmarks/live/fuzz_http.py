@@ -33,9 +33,7 @@ expected-statuses = [400, 401, 403, 404, 415, 421, 422]
 """
 # a stream of events never ends by itself; models are deleted in a run of its own, after the others
 LEFT_OUT = [
-    word
-    for name in ("GET /v1/models/{name}/events", "DELETE /v1/models/{name}")
-    for word in ("--exclude-name", name)
+    word for name in ("GET /v1/models/{name}/events", "DELETE /v1/models/{name}") for word in ("--exclude-name", name)
 ]
 DELETING = ["--include-path", "/v1/models/{name}"]
 NUMBER = {"type": "number"}

@@ -52,7 +52,7 @@ def test_bodies(tight):
 def test_a_length_that_lies_is_found_out_while_reading(tight):
     address = urlsplit(tight.url)
     with socket.create_connection((address.hostname, address.port), timeout=10) as raw:
-        head = f"POST /v1/models/site/predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        head = "POST /v1/models/site/predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
         raw.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
         raw.sendall(b"1000\r\n" + b" " * 4096 + b"\r\n")
         assert raw.recv(4096).startswith(b"HTTP/1.1 413")

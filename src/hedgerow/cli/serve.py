@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from hedgerow.core.errors import InputError, require
@@ -15,7 +17,7 @@ EXTRA = "live"
 class Asked:
     """What was asked for on the command line; None is the service's own default."""
 
-    models: Path
+    models: Path | None
     demo: bool
     given: dict[str, Any]  # settings of the service
     live: dict[str, Any]  # settings of the models that it creates
@@ -30,8 +32,12 @@ def serve(asked: Asked) -> None:
     from hedgerow.service.server import serve as run
     from hedgerow.service.settings import ServiceSettings
 
-    if not asked.models.is_dir():
+    if asked.models is None and not asked.demo:
+        raise InputError("--models is missing: name a folder for the live models, or try --demo")
+    if asked.models is not None and not asked.models.is_dir():
         raise InputError(f"no folder at {asked.models}: make it first; each live model gets a folder in it")
     live = Settings(**{name: value for name, value in asked.live.items() if value is not None})
     given = {name: value for name, value in asked.given.items() if value is not None}
-    run(asked.models, ServiceSettings(live=live, **given), demo=asked.demo, tell=terminal.note)
+    settings = ServiceSettings(live=live, **given)
+    with TemporaryDirectory() if asked.models is None else nullcontext(asked.models) as folder:
+        run(Path(folder), settings, demo=asked.demo, tell=terminal.note)
