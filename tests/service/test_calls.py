@@ -104,6 +104,7 @@ def test_predict_then_learn(shared):
         ({"instances": [ROW], "ids": [""]}, "ids[0]"),
         ({"instances": [ROW], "ids": ["a\n"]}, "ids[0]"),
         ({"instances": [ROW], "ids": [7]}, "ids[0]"),
+        ({"instances": [ROW], "ids": ["#7"]}, "ids[0]"),
         ({"instances": [ROW, ROW], "ids": ["b", "b"]}, "ids[1]"),
         ({"instances": [ROW], "explain": 1}, "explain"),
         ({"instances": [ROW], "explian": True}, "explian"),

@@ -112,6 +112,30 @@ def with_client(app, work):
     return asyncio.run(run())
 
 
+def test_before_a_model_is_open_it_says_when_to_come_again(held, monkeypatch):
+    release = threading.Event()
+    opened = LiveModel.open
+    monkeypatch.setattr(LiveModel, "open", lambda folder: release.wait(30) and opened(folder))
+
+    async def run():
+        async with held.router.lifespan_context(held):
+            transport = httpx.ASGITransport(app=held)
+            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
+                found = [await http.get(path) for path in ("/readyz", "/v2/health/ready", "/v2/models/site/ready")]
+                found.append(await http.post("/v1/models/site/predict", json={"instances": [ROW]}))
+                assert (await http.get("/healthz")).status_code == 200
+                [model] = (await http.get("/v1/models")).json()["models"]
+                assert model == {"name": "site", "ready": False, "error": "the model is opening"}
+                release.set()
+                held.state.stop.set()
+                found.append(await http.get("/healthz"))
+                return found
+
+    for answer in asyncio.run(run()):
+        assert kind(answer) == (503, "not-ready")
+        assert answer.headers["retry-after"]
+
+
 def hold(live, release):
     """Keep the writer busy until `release` is set."""
     begun = threading.Event()

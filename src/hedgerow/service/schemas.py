@@ -13,6 +13,7 @@ Id = Annotated[
     StrictStr,
     Field(min_length=1, max_length=LONGEST_ID, description="Printable characters.", examples=["reading-17"]),
 ]
+NewId = Annotated[Id, Field(pattern="^[^#]", description="Printable characters, the first of them not '#'.")]
 Whole = Annotated[StrictInt, Field(gt=-(2**63), lt=2**63)]
 Label = Annotated[StrictStr, Field(max_length=LONGEST_LABEL)] | Whole | StrictFloat | StrictBool
 Instance = Annotated[
@@ -49,7 +50,7 @@ class PredictRequest(Exact):
     """Instances to predict. The same id again, with the same features, gives the stored answer."""
 
     instances: list[Instance] = Field(min_length=1)
-    ids: list[Id] | None = Field(default=None, description="One for each instance; made if there are none.")
+    ids: list[NewId] | None = Field(default=None, description="One for each instance; made if there are none.")
     explain: StrictBool = Field(default=False, description="Also probabilities, votes and weights.")
 
 
