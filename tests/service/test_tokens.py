@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import base64
 import os
-import subprocess
 
 import httpx
 import pytest
-from command import COMMAND, environment
 from serving import Service
 
+from hedgerow.cli.serve import Asked, serve
 from hedgerow.core.errors import InputError
 from hedgerow.live import LiveModel
 from hedgerow.service import ServiceSettings
@@ -141,7 +140,7 @@ def test_another_host_or_origin_is_refused_on_loopback(shared):
     for host in ("evil.example", "evil.example:80", "127.0.0.1.evil.example"):
         answer = shared.http.get("/v1/models", headers={"Host": host})
         assert (answer.status_code, answer.json()["type"]) == (421, "/problems/misdirected")
-    for origin in ("http://evil.example", "null", "http://127.0.0.1:1"):
+    for origin in ("http://evil.example", "null", "http://127.0.0.1:1", "http://["):
         answer = shared.http.post("/v1/models/site/predict", json={}, headers={"Origin": origin})
         assert (answer.status_code, answer.json()["type"]) == (403, "/problems/cross-origin")
     assert shared.http.get("/v1/models", headers={"Origin": shared.url}).status_code == 200
@@ -150,12 +149,11 @@ def test_another_host_or_origin_is_refused_on_loopback(shared):
 
 
 def test_other_machines_need_tokens(tmp_path):
-    command = [*COMMAND, "serve", "--models", str(tmp_path), "--host", "0.0.0.0"]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=60)
-    assert done.returncode == 2
-    assert "--token-file" in done.stderr
-    with pytest.raises(InputError, match="token file"):
-        ServiceSettings(host="::")
+    for host in ("0.0.0.0", "::", "10.0.0.1", "example.org"):
+        with pytest.raises(InputError, match="--token-file"):
+            serve(Asked(tmp_path, False, {"host": host}, {}))
+        with pytest.raises(InputError, match="token file"):
+            ServiceSettings(host=host)
 
 
 # -- the file ---------------------------------------------------------------------------------------------------

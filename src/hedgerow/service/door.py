@@ -110,7 +110,7 @@ class Door:
         if self._tokens is None and _name_of(host) not in self._hosts:
             raise Problem("misdirected", "the header Host names no address that is served here without tokens")
         origin = headers.get(b"origin")
-        if origin is not None and urlsplit(origin.decode("latin-1")).netloc != host:
+        if origin is not None and _site_of(origin.decode("latin-1")) != host:
             raise Problem("cross-origin", "the header Origin names another site")
         scope["hedgerow.caller"] = self._caller(scope, headers)
 
@@ -131,7 +131,7 @@ class Door:
     def _note(self, scope: Scope, status: int, seconds: float, request_id: str, trace: Any) -> None:
         template = scope.get("hedgerow.template") or getattr(scope.get("route"), "path", None) or "unmatched"
         self._requests.note(scope["method"], template, status, seconds)
-        model = scope.get("path_params", {}).get("name")
+        model = scope.get("path_params", {}).get("name", "")[:64] or None
         self._log.request(scope["method"], template, status, seconds, model, request_id, trace)
 
 
@@ -144,6 +144,18 @@ def _name_of(host: str) -> str:
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.partition(":")[0].lower()
+
+
+def _site_of(origin: str) -> str | None:
+    """Host and port of an Origin header, None for one that has none.
+
+    >>> _site_of("http://localhost:8080"), _site_of("null"), _site_of("http://[")
+    ('localhost:8080', None, None)
+    """
+    try:
+        return urlsplit(origin).netloc or None
+    except ValueError:
+        return None
 
 
 def _with_security(headers: Any, request_id: str) -> list[tuple[bytes, bytes]]:

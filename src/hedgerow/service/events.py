@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
+from hedgerow.core.errors import HedgerowError
 from hedgerow.live import LiveModel
 from hedgerow.service.json_text import finite
 from hedgerow.service.models import Entry
@@ -33,6 +34,7 @@ class Readers:
         """Events until the service or the model ends, or the reader goes."""
         self.count += 1
         if self._task is None or self._task.done():
+            self._number = 0  # what was told to earlier readers is old
             self._task = asyncio.create_task(self._ask())
         seen, spoke = 0, time.monotonic()
         try:
@@ -63,7 +65,10 @@ class Readers:
             live = self._entry.live
             if live is None:
                 break
-            found = await asyncio.to_thread(_event, live, marker)
+            try:
+                found = await asyncio.to_thread(_event, live, marker)
+            except HedgerowError:  # closed meanwhile: the readers are told by the end of their streams
+                break
             if found is not None:
                 marker, self._text = found
                 self._number += 1
