@@ -6,6 +6,8 @@ import gzip
 import io
 import json
 import os
+import subprocess
+import sys
 import threading
 import time
 from contextlib import contextmanager
@@ -459,6 +461,47 @@ def test_a_stream_is_known_again_when_it_has_grown(tmp_path):
         file.write("3,4,0,v\n")
     with open_rows(str(path), WANTED) as source:
         assert source.identity == longer
+
+
+def test_an_input_that_is_shorter_now_is_refused(tmp_path):
+    import pyarrow.feather  # noqa: F401
+
+    for path in write_all(tmp_path, as_table()):
+        end = blocks(path)[-1][-1]
+        write_all(tmp_path, as_table(20))
+        with pytest.raises(InputError, match="shorter than before") as caught:
+            blocks(path, start=end)
+        assert str(caught.value).startswith(f"{path}: ")
+        write_all(tmp_path, as_table())
+
+
+def test_text_is_read_without_pyarrow(tmp_path):
+    """In a process of its own, in which pyarrow cannot be imported."""
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"a,b,y,id\n1,2,0,u\n3,4,1,v\n"))
+    (tmp_path / "t.jsonl").write_text('{"a": 1, "b": 2, "y": 0, "id": "u"}\n{"a": 3, "b": 4, "y": 1, "id": "v"}\n')
+    script = """if True:
+        import sys
+        sys.modules["pyarrow"] = None
+        from hedgerow.data import read
+        from hedgerow.data.prediction_lines import prediction_lines
+        from hedgerow.data.row_blocks import Wanted, open_rows
+        wanted = Wanted(2, ["a", "b"], "y", [0, 1], id="id")
+        for name in ("t.csv.gz", "t.jsonl"):
+            [block] = open_rows(f"{sys.argv[1]}/{name}", wanted)
+            print(block.X.tolist(), block.labels, block.ids)
+        print(read(f"{sys.argv[1]}/t.jsonl", label="id").y.tolist())
+        print(prediction_lines([1], [2], [0], ["p"], [[1.0]]))
+        try:
+            open_rows(f"{sys.argv[1]}/t.parquet", wanted)
+        except ImportError as error:
+            print(error)
+    """
+    (tmp_path / "t.parquet").write_bytes(b"?")
+    done = subprocess.run([sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=True)
+    rows = "[[1.0, 2.0], [3.0, 4.0]] [0, 1] ['u', 'v']"
+    line = b'{"row": 1, "line": 2, "prediction": "p", "probability": 1.0}\n'
+    missing = "'pyarrow' is needed here and not installed: pip install 'hedgerow[data]'"
+    assert done.stdout.splitlines() == [rows, rows, "['u', 'v']", str(line), missing]
 
 
 # ---- pipes

@@ -14,6 +14,7 @@ import numpy as np
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError, require
 from hedgerow.data.arrow_columns import mapped
+from hedgerow.data.byte_feeds import shorter
 from hedgerow.data.columns import BadNumber, id_text, number, shown
 from hedgerow.data.matching import Wanted, places_of
 from hedgerow.data.stretches import BAD, MOST_TEXT, ROW, Bad, Stretch
@@ -73,6 +74,8 @@ class ArrowRows:
 
     def go_to(self, at: int, line: int) -> None:
         """Go on after so many rows."""
+        if self._table.rows and at > self._table.rows:
+            raise shorter(f"row {at}")
         self._at = at
 
     @property
@@ -194,10 +197,13 @@ class _Ipc:
         self.schema = self._reader.schema
 
     def batches(self, skip: int, columns: list[str]) -> Iterator[Any]:
+        left = skip
         for batch in self._all():
-            if skip < batch.num_rows:
-                yield batch.slice(skip).select(columns)
-            skip = max(skip - batch.num_rows, 0)
+            if left < batch.num_rows:
+                yield batch.slice(left).select(columns)
+            left = max(left - batch.num_rows, 0)
+        if left:
+            raise shorter(f"row {skip}")
 
     def _all(self) -> Iterator[Any]:
         if self._whole:
