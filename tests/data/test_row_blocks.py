@@ -95,7 +95,7 @@ def test_the_fast_way_and_the_careful_one_read_the_same_csv(tmp_path_factory, te
     path = tmp_path_factory.getbasetemp() / "messy.csv"
     whole = as_bytes(mark + "a,b,y,id,note\n" + text)
     path.write_bytes(whole if closed else whole.rstrip(b"\r\n"))
-    with mock.patch.object(csv_rows, "FEW", 2):  # so that parts are small enough to be plain
+    with mock.patch.multiple(csv_rows, FEW=2, SOME=1):  # so that parts are small enough to be plain
         fast = blocks(path, size=size)
     with without_pyarrow():
         careful = blocks(path, size=size)
@@ -140,7 +140,7 @@ def messy_json():
 def test_the_fast_way_and_the_careful_one_read_the_same_json(tmp_path_factory, text, size):
     path = tmp_path_factory.getbasetemp() / "messy.jsonl"
     path.write_bytes(as_bytes(text))
-    with mock.patch.object(json_rows, "FEW", 2):
+    with mock.patch.multiple(json_rows, FEW=2, SOME=1):
         fast = blocks(path, size=size)
     with without_pyarrow():
         careful = blocks(path, size=size)
@@ -188,7 +188,7 @@ def test_plain_text_is_read_the_fast_way(tmp_path):
     quoted = "".join(f'{i},"{i / 7}",{i % 3},"r{i}","n, m"\r\n' for i in range(1000))
     (tmp_path / "quoted.csv").write_text("a,b,y,id,note\n" + quoted)
     rows = [json.dumps({"a": i, "b": i / 7, "y": i % 3, "id": f"r{i}"}) for i in range(1000)]
-    (tmp_path / "t.jsonl").write_text("\n".join(rows))
+    (tmp_path / "t.jsonl").write_text("\n".join(rows) + "\n")
     refuse = AssertionError("read with care")
     with (
         mock.patch.object(csv_rows.CsvRows, "_careful", side_effect=refuse),
@@ -294,6 +294,14 @@ def test_bad_rows_of_a_typed_table_are_named_as_those_of_text(tmp_path, suffix):
         (5, "label 'seven' is not a number, as the model's classes are"),
     ]
     assert json.loads(block.bad[3].text) == {"a": 5, "b": 5.0, "y": "seven", "id": "y"}
+
+
+def test_a_typed_column_of_nothing_but_nulls(tmp_path):
+    names = {"a": [1, 2], "b": [True, False], "id": pa.array(["u", "v"]).dictionary_encode()}
+    for kind in (pa.null(), pa.int8(), pa.string()):
+        parquet.write_table(pa.table(names | {"y": pa.array([None, None], kind)}), tmp_path / "t.parquet")
+        [block] = open_rows(str(tmp_path / "t.parquet"), WANTED)
+        assert (block.X.tolist(), block.labels, block.ids) == ([[1, 1], [2, 0]], [None, None], ["u", "v"])
 
 
 def test_a_typed_table_with_the_wrong_columns_is_refused(tmp_path):
@@ -502,6 +510,22 @@ def test_text_is_read_without_pyarrow(tmp_path):
     line = b'{"row": 1, "line": 2, "prediction": "p", "probability": 1.0}\n'
     missing = "'pyarrow' is needed here and not installed: pip install 'hedgerow[data]'"
     assert done.stdout.splitlines() == [rows, rows, "['u', 'v']", str(line), missing]
+
+
+def test_reading_and_writing_does_not_import_pandas(tmp_path):
+    write_all(tmp_path, as_table())
+    script = """if True:
+        import sys
+        from hedgerow.data.prediction_lines import prediction_lines
+        from hedgerow.data.row_blocks import Wanted, open_rows
+        for name in ("t.csv", "t.jsonl", "t.parquet", "t.arrow"):
+            for block in open_rows(f"{sys.argv[1]}/{name}", Wanted(2, ["a", "b"], "y", [0, 1, 2], id="id")):
+                prediction_lines(block.rows, block.lines, block.rows * 0, ["p"], abs(block.X[:, :1] * 0 + .5),
+                                 labels=["p"] * len(block.rows), ids=block.ids, proba=True)
+        print("pyarrow" in sys.modules, "pandas" in sys.modules)
+    """
+    done = subprocess.run([sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=True)
+    assert done.stdout == "True False\n"
 
 
 # ---- pipes

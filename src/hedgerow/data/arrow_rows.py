@@ -13,7 +13,7 @@ import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError, require
-from hedgerow.data.arrow_columns import mapped
+from hedgerow.data.arrow_columns import mapped, nulls_of, numbers_of
 from hedgerow.data.byte_feeds import shorter
 from hedgerow.data.columns import BadNumber, id_text, number, shown
 from hedgerow.data.matching import Wanted, places_of
@@ -128,11 +128,10 @@ class ArrowRows:
         single = self._keep and width and all(column.type == self._pa.float32() for column in columns)
         X = np.empty((batch.num_rows, width), np.float32 if single else np.float64)
         for j, column in enumerate(columns):
-            if column.null_count and not self._pa.types.is_floating(column.type):
-                X[:, j] = column.fill_null(False if self._pa.types.is_boolean(column.type) else 0).to_numpy(False)
-                X[column.is_null().to_numpy(False), j] = np.nan
-            else:
-                X[:, j] = column.to_numpy(zero_copy_only=False)
+            plain = column.cast("uint8") if self._pa.types.is_boolean(column.type) else column
+            X[:, j] = numbers_of(plain)
+            if column.null_count:
+                X[nulls_of(column), j] = np.nan
         return X
 
     def _label_or_error(self, value: Any) -> Any:
