@@ -110,7 +110,9 @@ def data(
 
 @app.command()
 def fit(
-    source: Annotated[list[Path], typer.Option(help="A labelled source (.csv, .parquet, .npz, ..); once for each.")],
+    source: Annotated[
+        list[Path], typer.Option(help="A labelled source: a file, a folder or a 'pattern'; once for each.")
+    ],
     label: Annotated[str, typer.Option(help="The label column of the sources.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the model goes (.safetensors).")],
     unlabelled: Annotated[Path | None, typer.Option(help="Unlabelled rows of the target.")] = None,
