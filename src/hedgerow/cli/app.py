@@ -110,7 +110,9 @@ def data(
 
 @app.command()
 def fit(
-    source: Annotated[list[Path], typer.Option(help="A labelled source (.csv, .parquet, .npz, ..); once for each.")],
+    source: Annotated[
+        list[Path], typer.Option(help="A labelled source: a file, a folder or a 'pattern'; once for each.")
+    ],
     label: Annotated[str, typer.Option(help="The label column of the sources.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the model goes (.safetensors).")],
     unlabelled: Annotated[Path | None, typer.Option(help="Unlabelled rows of the target.")] = None,
@@ -250,6 +252,49 @@ def serve(
         "job_seconds": job_timeout,
     }  # fmt: skip
     run_serve(Asked(models, demo, given, {"max_pending": max_pending, "label_timeout": label_timeout}))
+
+
+@app.command()
+def inspect(
+    path: Annotated[Path, typer.Argument(help="A model file, or the folder of a live model.")],
+) -> None:
+    """What a model or a journal is: domains, classes, who is trusted, mistakes, sizes, what is waiting."""
+    from hedgerow.cli import terminal
+    from hedgerow.cli.inspect_path import inspected
+
+    terminal.print_table([str(path), ""], inspected(path))
+
+
+@app.command()
+def export(
+    journal: Annotated[Path, typer.Argument(help="The folder of a live model.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="A new .jsonl or .parquet file.")],
+) -> None:
+    """The events of a journal with features, predictions and labels."""
+    from hedgerow.live.export import export as run_export
+
+    print(f"{run_export(journal, output)} events written to {output}")
+
+
+@app.command()
+def replay(
+    journal: Annotated[Path, typer.Argument(help="The folder of a live model.")],
+    model: Annotated[list[Path] | None, typer.Option("--model", "-m", help="A fitted model; may be repeated.")] = None,
+    method: Annotated[list[str] | None, typer.Option(help="A method to fit on --source; may be repeated.")] = None,
+    source: Annotated[list[Path] | None, typer.Option(help="A labelled source for --method; once for each.")] = None,
+    label: Annotated[str | None, typer.Option(help="The label column of the sources.")] = None,
+    unlabelled: Annotated[Path | None, typer.Option(help="Unlabelled rows of the target.")] = None,
+    option: Annotated[list[str] | None, typer.Option(help="key=value for the classifiers of --method.")] = None,
+) -> None:
+    """What if another model had been there? The same questions and labels, in the same order, for other methods."""
+    from hedgerow.cli import terminal
+    from hedgerow.cli.replay_journal import replay as run_replay
+
+    with terminal.progress() as progress:
+        found = run_replay(journal, model or [], method or [], source or [], label, unlabelled, option or [], progress)
+    terminal.print_table(found.header, found.rows, numbers=True)
+    if found.note:
+        terminal.note(found.note)
 
 
 @app.command()

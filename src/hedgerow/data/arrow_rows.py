@@ -13,7 +13,8 @@ import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError, require
-from hedgerow.data.arrow_columns import mapped
+from hedgerow.data.arrow_columns import mapped, nulls_of, numbers_of
+from hedgerow.data.byte_feeds import shorter
 from hedgerow.data.columns import BadNumber, id_text, number, shown
 from hedgerow.data.matching import Wanted, places_of
 from hedgerow.data.stretches import BAD, MOST_TEXT, ROW, Bad, Stretch
@@ -73,6 +74,8 @@ class ArrowRows:
 
     def go_to(self, at: int, line: int) -> None:
         """Go on after so many rows."""
+        if self._table.rows and at > self._table.rows:
+            raise shorter(f"row {at}")
         self._at = at
 
     @property
@@ -125,11 +128,10 @@ class ArrowRows:
         single = self._keep and width and all(column.type == self._pa.float32() for column in columns)
         X = np.empty((batch.num_rows, width), np.float32 if single else np.float64)
         for j, column in enumerate(columns):
-            if column.null_count and not self._pa.types.is_floating(column.type):
-                X[:, j] = column.fill_null(False if self._pa.types.is_boolean(column.type) else 0).to_numpy(False)
-                X[column.is_null().to_numpy(False), j] = np.nan
-            else:
-                X[:, j] = column.to_numpy(zero_copy_only=False)
+            plain = column.cast("uint8") if self._pa.types.is_boolean(column.type) else column
+            X[:, j] = numbers_of(plain)
+            if column.null_count:
+                X[nulls_of(column), j] = np.nan
         return X
 
     def _label_or_error(self, value: Any) -> Any:
@@ -194,10 +196,13 @@ class _Ipc:
         self.schema = self._reader.schema
 
     def batches(self, skip: int, columns: list[str]) -> Iterator[Any]:
+        left = skip
         for batch in self._all():
-            if skip < batch.num_rows:
-                yield batch.slice(skip).select(columns)
-            skip = max(skip - batch.num_rows, 0)
+            if left < batch.num_rows:
+                yield batch.slice(left).select(columns)
+            left = max(left - batch.num_rows, 0)
+        if left:
+            raise shorter(f"row {skip}")
 
     def _all(self) -> Iterator[Any]:
         if self._whole:

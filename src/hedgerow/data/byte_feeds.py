@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import os
 import re
 import zlib
 from pathlib import Path
@@ -31,13 +30,20 @@ class FileFeed:
     live = False
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self._suffix = compression_of(path)
+        self._path, self._suffix = path, compression_of(path)
+        self._open()
+
+    def _open(self) -> None:
         try:
-            self._raw: BinaryIO = path.open("rb")
+            self._raw: BinaryIO = self._path.open("rb")
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror}") from error
         self._unpacked = self._opened()
+
+    def reopen(self) -> None:
+        """Go back to the beginning."""
+        self.close()  # an unpacking stream that is dropped would close the file that it reads
+        self._open()
 
     def _opened(self) -> Any:
         if self._suffix == ".gz":
@@ -120,7 +126,10 @@ class TextLines:
             self._begin()
         else:
             feed.skip(at - 1)  # where a last line had no line break, one may have been added since
-            self.data = self._after(feed.read())
+            text = feed.read()
+            if not text:
+                raise shorter(f"byte {at}")
+            self.data = self._after(text)
 
     def _begin(self) -> None:
         head = self.feed.read()
@@ -142,10 +151,12 @@ class TextLines:
     def moved(self, at: int, line: int) -> TextLines:
         """The lines from a place on: found by its byte in a plain file, by reading up to it in any other input."""
         if isinstance(self.feed, FileFeed):
-            self.feed.close()
-            return TextLines(FileFeed(self.feed.path), at, line)
+            self.feed.reopen()
+            return TextLines(self.feed, at, line)
         while self.at < at and (len(self.ends) or self.fill()):
             self.drop(int(np.searchsorted(self.ends, at - self.at, side="right")) or len(self.ends[:1]))
+        if self.at < at:
+            raise shorter(f"byte {at}")
         self.line = line
         return self
 
@@ -218,6 +229,11 @@ def line_ends(data: bytes, final: bool = True) -> tuple[Array, bool]:
     return ends, odd
 
 
+def shorter(place: str) -> InputError:
+    """The error for an input that ends before the place to go on."""
+    return InputError(f"shorter than before: it ends before {place}, the place to go on; was it cut or replaced?")
+
+
 def digest_of(path: Path, count: int) -> str:
     """A digest of the first bytes of a file, with their number: a file may have grown since."""
     import hashlib
@@ -225,8 +241,3 @@ def digest_of(path: Path, count: int) -> str:
     with path.open("rb") as file:
         head = file.read(count)
     return f"sha256:{len(head)}:{hashlib.sha256(head).hexdigest()[:32]}"
-
-
-def size_of(path: Path) -> int:
-    """Its bytes on disk."""
-    return os.stat(path).st_size

@@ -158,6 +158,21 @@ def number(value: Any, name: object) -> float:
     return result
 
 
+def numbers(values: Sequence[Any], names: Sequence[object]) -> list[float]:
+    """Cells or JSON values of these columns as finite numbers.
+
+    >>> numbers(["1", 2.5], ["a", "b"])
+    [1.0, 2.5]
+    """
+    try:
+        found = list(map(float, values))
+        if math.isfinite(sum(found)):
+            return found
+    except (ValueError, TypeError, OverflowError):
+        pass
+    return [number(value, name) for value, name in zip(values, names, strict=True)]
+
+
 def raw_label(value: Any) -> Any:
     """A label as it is written; only what can be none is refused."""
     if isinstance(value, list | dict):

@@ -14,7 +14,7 @@ import numpy as np
 
 from hedgerow.core.errors import InputError
 from hedgerow.data.byte_feeds import TextLines
-from hedgerow.data.columns import id_text, number
+from hedgerow.data.columns import id_text, numbers
 from hedgerow.data.csv_records import (
     BROKEN,
     DELIMITERS,
@@ -31,6 +31,7 @@ from hedgerow.data.plain_csv import plain_reader
 from hedgerow.data.stretches import BAD, MOST_TEXT, Bad, Gathered, Stretch, all_rows
 
 FEW = 256  # lines that are read with care together
+SOME = 16  # lines for which it is worth to ask pyarrow
 LONGEST = 100_000  # bytes of a line; the csv module refuses fields that are somewhat longer
 
 
@@ -107,7 +108,7 @@ class CsvRows:
 
     def _fast(self, first: int, last: int) -> Stretch | None:
         text = self._text
-        if self._plain is None or text.odd:
+        if self._plain is None or text.odd or last - first < SOME:
             return None
         start = 0 if first == 0 else int(text.ends[first - 1])
         ends = text.ends[first:last]
@@ -149,7 +150,7 @@ class CsvRows:
             reason = found.reason
         else:
             try:
-                return gathered.row(*self._values(found.cells))
+                return gathered.row(*self._values(found.cells, records.taken > found.line))
             except _Broken as error:
                 records.go_back()
                 reason = str(error)
@@ -160,12 +161,13 @@ class CsvRows:
         gathered.bad.append(Bad(self._text.line + begin, reason, shown, cause))
         return BAD
 
-    def _values(self, cells: list[str]) -> tuple[list[float], Any, str | None]:
+    def _values(self, cells: list[str], several_lines: bool) -> tuple[list[float], Any, str | None]:
         places = self._places
-        for i in (*places.features, places.label, places.id):
-            if i is not None and broken(cells[i]):
-                raise _Broken(f"column {self.names[i]!r}: {BROKEN}")
-        x = [number(cells[i], name) for i, name in zip(places.features, places.names, strict=True)]
+        if several_lines:
+            for i in (*places.features, places.label, places.id):
+                if i is not None and broken(cells[i]):
+                    raise _Broken(f"column {self.names[i]!r}: {BROKEN}")
+        x = numbers([cells[i] for i in places.features], places.names)
         label = None if places.label is None else self._label_of(cells[places.label])
         return x, label, None if places.id is None else id_text(cells[places.id], self.names[places.id])
 

@@ -139,7 +139,7 @@ def _one_format(input: str, files: list[Path]) -> str:
         if found != format:
             raise InputError(
                 f"{input}: files of different formats, {first} and {name}; "
-                f"choose one with a pattern, for instance '*{Path(first).suffix}'"
+                f"choose one with a pattern, for instance '*{_suffixes(Path(first))}'"
             )
     return str(format)
 
@@ -152,6 +152,10 @@ def no_such_file(path: Path, also: Iterable[str] = ()) -> InputError:
     others = sorted(other.name for other in path.parent.iterdir() if _last_suffix(other) in known)
     beside = f"; {str(path.parent)!r} holds {', '.join(others[:10])}" if others else ""
     return InputError(f"{path}: no such file{beside}")
+
+
+def _suffixes(path: Path) -> str:
+    return _last_suffix(path) + (compression_of(path) or "")
 
 
 def _last_suffix(path: Path) -> str:

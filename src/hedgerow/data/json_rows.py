@@ -18,11 +18,12 @@ import numpy as np
 from hedgerow.core.errors import InputError
 from hedgerow.data.arrow_columns import mapped, matrix_of
 from hedgerow.data.byte_feeds import TextLines
-from hedgerow.data.columns import id_text, number
+from hedgerow.data.columns import id_text, numbers
 from hedgerow.data.matching import Wanted, these
 from hedgerow.data.stretches import BAD, LATE, MOST_TEXT, Bad, Gathered, Late, Stretch, all_rows
 
 FEW = 256  # lines that are read one by one together
+SOME = 16  # lines for which it is worth to ask pyarrow
 PARSED = 1 << 20  # bytes that pyarrow gives to a thread
 _MINUS_ZERO = re.compile(rb"-0[^.eE0-9]")  # a whole number, and so no negative zero
 
@@ -89,7 +90,7 @@ class JsonRows:
 
     def _fast(self, first: int, last: int) -> Stretch | None:
         text = self._text
-        if self._plain is None or text.odd:
+        if self._plain is None or text.odd or last - first < SOME:
             return None
         start = 0 if first == 0 else int(text.ends[first - 1])
         ends = text.ends[first:last]
@@ -164,7 +165,7 @@ class JsonRows:
             if self._exact:
                 raise InputError(f"{these('column', others)} not in the first line; every line must have the same")
             self.ignored = others
-        return [number(found[name], name) for name in names]
+        return numbers([found[name] for name in names], names)
 
 
 class _Plain:

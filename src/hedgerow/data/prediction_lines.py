@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.core.arrays import Array
+from hedgerow.data.arrow_columns import column_of, texts_column
 
 DIGITS = 6
 _SCALE = 10.0**DIGITS
@@ -94,18 +95,20 @@ def _by_columns(
     ends = _ends(pa, codes, classes, labels)
     if ends is None:
         return None
-    columns: list[Any] = [] if ids is None else ['{"id": ', pa.array(list(map(encode_basestring, ids)), pa.string())]
-    columns += ['{"row": ' if ids is None else ', "row": ', pa.array(rows).cast(pa.string())]
-    columns += [', "line": ', pa.array(lines).cast(pa.string())]
-    said = pa.array([f', "prediction": {_json(label)}, "probability": ' for label in classes], pa.string())
-    columns += [said.take(pa.array(codes)), _rounded(pa, P[np.arange(len(codes)), codes])]
+    columns: list[Any] = [] if ids is None else ['{"id": ', texts_column(pa, list(map(encode_basestring, ids)))]
+    columns += ['{"row": ' if ids is None else ', "row": ', column_of(pa, rows).cast(pa.string())]
+    columns += [', "line": ', column_of(pa, lines).cast(pa.string())]
+    said = texts_column(pa, [f', "prediction": {_json(label)}, "probability": ' for label in classes])
+    columns += [said.take(column_of(pa, codes)), _rounded(pa, P[np.arange(len(codes)), codes])]
     if proba:
         for j, name in enumerate(names):
             columns += [(", " if j else ', "probabilities": {') + f"{_json(name)}: ", _rounded(pa, P[:, j])]
         columns.append("}")
     columns.append(ends)
-    texts = [pa.scalar(column) if isinstance(column, str) else column for column in columns]
-    whole = pc.binary_join_element_wise(*texts, "")
+    columns.append("")  # between them
+    whole = pc.binary_join_element_wise(
+        *(texts_column(pa, [column])[0] if isinstance(column, str) else column for column in columns)
+    )
     _, offsets, data = whole.buffers()
     bounds = np.frombuffer(offsets, np.int32)[whole.offset : whole.offset + len(whole) + 1]
     return bytes(memoryview(data)[int(bounds[0]) : int(bounds[-1])])
@@ -126,7 +129,7 @@ def _ends(pa: Any, codes: Array, classes: list[Any], labels: Sequence[Any] | Non
     for label in number:
         known = f', "label": {_json(label)}, "correct": '
         texts += ["}\n", "}\n"] if label is None else [f"{known}false}}\n", f"{known}true}}\n"]
-    return pa.array(texts, pa.string()).take(pa.array(2 * given + right))
+    return texts_column(pa, texts).take(column_of(pa, 2 * given + right))
 
 
 def _rounded(pa: Any, p: Array) -> Any:
@@ -136,12 +139,13 @@ def _rounded(pa: Any, p: Array) -> Any:
     # Half-way between two, the product may have been rounded to the wrong side.
     for i in np.flatnonzero(np.abs(scaled - np.floor(scaled) - 0.5) < 1e-9).tolist():
         whole[i] = round(round(float(p[i]), DIGITS) * _SCALE)
-    texts = pa.array(whole / _SCALE).cast(pa.string())
+    texts = column_of(pa, whole / _SCALE).cast(pa.string())
     other = (whole < 100) | (whole == _SCALE)
     if not other.any():
         return texts
-    instead = pa.array([_OTHERWISE[int(k)] for k in whole[other]], pa.string())
-    return importlib.import_module("pyarrow.compute").replace_with_mask(texts, pa.array(other), instead)
+    instead = texts_column(pa, [_OTHERWISE[int(k)] for k in whole[other]])
+    mask = column_of(pa, other.view(np.uint8)).cast("bool")
+    return importlib.import_module("pyarrow.compute").replace_with_mask(texts, mask, instead)
 
 
 def _json(value: Any) -> str:

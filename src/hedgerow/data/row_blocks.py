@@ -63,6 +63,7 @@ class RowSource:
         self._number = 0 if start is None else files.number_of(start["file"])
         self._table: Table | None = self._opened()
         self.format = files.format
+        self._all = self._every()
         if start is not None and self._table is not None:
             try:
                 self._table.go_to(int(start["at"]), int(start["line"]))
@@ -106,6 +107,9 @@ class RowSource:
         return table
 
     def __iter__(self) -> Iterator[RowBlock]:
+        return self._all  # one for all who ask: a second would miss what the first has read and not handed out
+
+    def _every(self) -> Iterator[RowBlock]:
         while self._table is not None:
             yield from self._blocks(self._table)
             self.close()

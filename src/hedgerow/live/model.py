@@ -16,6 +16,7 @@ from typing import Any, Self, TypeVar
 
 from hedgerow.core.errors import HedgerowError, InputError
 from hedgerow.core.interrupts import uninterrupted
+from hedgerow.core.label_json import labels_to_json
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.live import report, retention
 from hedgerow.live.aio import AsyncLiveModel
@@ -93,6 +94,10 @@ class LiveModel:
             journal.set_meta("settings", settings.to_json())
             start = {"seen": clf.seen_, "expert_mistakes": clf.learner_.state["expert_mistakes"].tolist()}
             journal.set_meta("start", start)
+            names = getattr(clf, "feature_names_in_", None)
+            about = {"width": clf.n_features_in_, "dtype": str(clf.learner_.dtype), "method": clf.method}
+            journal.set_meta("rows", {**about, "names": None if names is None else [str(name) for name in names]})
+            journal.set_meta("classes", labels_to_json(clf.classes_))
             journal.commit({"tallies": Tallies().to_json(), "seen": clf.seen_})
             journal.close()
             os.replace(aside / "head", path / "head")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hedgerow.live.snapshots import Snapshots
+from hedgerow.live.steps import SNAPSHOT
 from hedgerow.live.writer import Writer
 
 AT_ONCE = 2000  # events that go in one transaction: nobody waits long for it
@@ -40,6 +41,11 @@ def _delete(writer: Writer, floor: int, most: int, before: float | None) -> int:
     given = (floor, last, *(() if before is None else (before,)))
     for table in ("features", "event"):
         journal.delete(table, which, given)
+    steps = f"SELECT step FROM answer WHERE step <= ? AND number <= ? {age}"
+    done = f"number IN ({steps}) AND last <= ?"  # a block of which some events stay is still needed to tell them apart
+    journal.delete("step", done, (*given, last))
+    journal.delete(
+        "step", f"number < (SELECT max(step) FROM ({steps})) AND kind = ? AND number < ?", (*given, SNAPSHOT, floor)
+    )
     journal.delete("answer", f"step <= ? AND number <= ? {age}", given)
-    journal.delete("step", "number < ?", (floor,))
     return len(found)

@@ -10,6 +10,7 @@ import numpy as np
 
 from hedgerow.core.arrays import Array, Matrix
 from hedgerow.core.errors import InputError
+from hedgerow.core.label_json import labels_to_json
 from hedgerow.core.labels import plain
 from hedgerow.live import answers
 from hedgerow.live.answers import Answer, Labelled
@@ -52,6 +53,7 @@ class Writer:
     def __init__(self, journal: Journal, steps: Steps, tallies: Tallies, history: History, settings: Settings) -> None:
         self.journal, self.steps, self.tallies, self.history, self.settings = journal, steps, tallies, history, settings
         self.changed = False
+        self._classes = 0  # as many as the journal is known to know of
         self._snapshot: tuple[int, bytes] | None = None
         unanswered = "SELECT event.number, event.time FROM event LEFT JOIN answer USING (number) WHERE step IS NULL"
         self.waiting: dict[int, float] = dict(journal.rows(unanswered + " ORDER BY event.number"))
@@ -335,6 +337,10 @@ class Writer:
         return taken
 
     def _commit(self) -> None:
+        classes = self.steps.clf.classes_
+        if len(classes) != self._classes:  # for those who read the journal and not the model
+            self.journal.set_meta("classes", labels_to_json(classes))
+            self._classes = len(classes)
         self.journal.commit({"tallies": self.tallies.to_json(), "seen": self.steps.clf.seen_})
 
 

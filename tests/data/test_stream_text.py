@@ -2,16 +2,65 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
 
 from hedgerow.core.errors import InputError
 from hedgerow.data.columns import label_reader
-from hedgerow.data.csv_records import MOST_LINES, BadRow
-from hedgerow.data.stream_rows import Instance, Rows, Wanted
+from hedgerow.data.csv_records import MOST_LINES
+from hedgerow.data.row_blocks import Wanted, open_rows
 
 NAMED = Wanted(2, ["a", "b"], "y", np.array([0, 1]))
+
+
+@dataclass(frozen=True)
+class Instance:
+    row: int
+    line: int
+    x: np.ndarray
+    label: Any
+
+
+@dataclass(frozen=True)
+class BadRow:
+    line: int
+    reason: str
+
+
+class Lines:
+    """Lines as a pipe that gives one at a time."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._lines = iter(lines)
+
+    def read1(self, most: int) -> bytes:
+        line = next(self._lines, None)
+        if line is None:
+            return b""
+        return (line if line.endswith("\n") else line + "\n").encode("utf-8", "surrogateescape")
+
+
+class Rows:
+    """The rows of a pipe one by one, good and bad in their order."""
+
+    def __init__(self, lines: Iterable[str], wanted: Wanted, format: str | None = None) -> None:
+        self.source = open_rows("-", wanted, format=format, descriptor=Lines(lines))
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        return self.source.ignored
+
+    def __iter__(self) -> Iterator[Instance | BadRow]:
+        for block in self.source:
+            labels = block.labels or [None] * len(block.X)
+            parts = zip(block.rows, block.lines, block.X, labels, strict=True)
+            found: list[Instance | BadRow] = [Instance(int(row), int(line), x, label) for row, line, x, label in parts]
+            found += [BadRow(bad.line, bad.reason) for bad in block.bad]
+            yield from sorted(found, key=lambda item: item.line)
 
 
 @pytest.mark.parametrize(

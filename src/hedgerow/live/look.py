@@ -1,0 +1,141 @@
+"""A journal, looked at without touching it, also while another process writes to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hedgerow.core.arrays import Array, Matrix
+from hedgerow.core.errors import InputError
+from hedgerow.core.label_json import labels_from_json
+from hedgerow.core.labels import plain
+from hedgerow.live.errors import JournalError
+from hedgerow.live.journal import FILE, FORMAT, checksum
+from hedgerow.live.rows import label_of_json, row_of_bytes
+from hedgerow.live.snapshots import Snapshots
+from hedgerow.live.tallies import Tallies
+
+EVENTS = (
+    "SELECT event.number, id, event.time, code, shares, x, answer.label, correct, answer.time, answer.step "
+    "FROM event LEFT JOIN features USING (number) LEFT JOIN answer USING (number) ORDER BY event.number"
+)
+
+
+@dataclass(frozen=True)
+class Event:
+    """A prediction, its features if they are still there, its label if it came; `step`: when, among all numbers."""
+
+    number: int
+    id: str
+    time: float
+    prediction: Any
+    probability: float
+    x: Matrix | None
+    label: Any
+    correct: bool | None
+    labelled: float | None
+    step: int | None
+
+    @property
+    def status(self) -> str:
+        """waiting, learned or given up."""
+        return "waiting" if self.step is None else "given up" if self.label is None else "learned"
+
+
+class Look:
+    """An open journal, to read."""
+
+    def __init__(self, db: sqlite3.Connection, folder: Path) -> None:
+        self._db, self.folder = db, folder
+        if self._meta("format") != FORMAT:
+            raise JournalError(f"{folder}: its journal is not a {FORMAT!r}")
+        about = self._meta("rows")
+        self.method, self.width, self.names = about["method"], int(about["width"]), about["names"]
+        self._dtype = np.dtype(about["dtype"])
+        self.totals: dict[str, Any] = self._meta("totals")
+        self.tallies = Tallies.from_json(self.totals["tallies"])
+
+    @property
+    def classes(self) -> Array:
+        """All classes so far."""
+        return labels_from_json(self._meta("classes"))
+
+    def _meta(self, key: str) -> Any:
+        found = self._db.execute('SELECT value, "check" FROM meta WHERE key = ?', (key,)).fetchone()
+        if found is None or found[1] != checksum((key, found[0])):
+            raise JournalError(f"{self.folder / FILE} is damaged: its {key} are not what was written")
+        return json.loads(found[0])
+
+    def events(self) -> Iterator[Event]:
+        """Every event that is kept, oldest first."""
+        labels = [plain(label) for label in self.classes]
+        for number, id, time, code, shares, x, label, correct, labelled, step in self._db.execute(EVENTS):
+            yield Event(
+                number, f"#{number}" if id is None else id, time, labels[code], float(np.frombuffer(shares)[code]),
+                None if x is None else row_of_bytes(x, self.width, self._dtype),
+                None if label is None else label_of_json(label), None if correct is None else bool(correct),
+                labelled, step,
+            )  # fmt: skip
+
+    def steps(self) -> list[tuple[int, str, int, int]]:
+        """Number, kind, first and last event of every step that is kept."""
+        return self._db.execute("SELECT number, kind, first, last FROM step ORDER BY number").fetchall()
+
+    def newest_point(self) -> dict[str, Any] | None:
+        """The newest point of the curves."""
+        found = self._db.execute("SELECT point FROM history ORDER BY number DESC LIMIT 1").fetchone()
+        return None if found is None else dict(json.loads(found[0]))
+
+    def summary(self) -> dict[str, Any]:
+        """Counts, sizes and times."""
+        tallies, snapshots = self.tallies, Snapshots(self.folder)
+        files = [path for path in self.folder.rglob("*") if path.is_file()]
+        return {
+            "method": self.method,
+            "features": self.width,
+            "classes": [plain(label) for label in self.classes],
+            "events": tallies.events,
+            "labels": tallies.labels,
+            "mistakes": tallies.mistakes,
+            "window": {"labels": len(tallies.window), "mistakes": sum(tallies.window)},
+            "pending": self._pending(),
+            "given_up": tallies.given_up,
+            "last_event": tallies.last_event,
+            "last_label": tallies.last_label,
+            "kept": self.totals["tables"]["event"][0],
+            "snapshot": snapshots.newest_number,
+            "steps_since_snapshot": self._since(snapshots.newest_number),
+            "bytes": sum(path.stat().st_size for path in files),
+        }
+
+    def _pending(self) -> int:
+        tables = self.totals["tables"]
+        return int(tables["event"][0] - tables["answer"][0])
+
+    def _since(self, number: int) -> int:
+        return int(self._db.execute("SELECT count(*) FROM step WHERE number > ?", (number,)).fetchone()[0])
+
+
+@contextmanager
+def look(folder: str | os.PathLike[str]) -> Iterator[Look]:
+    """Open a journal to read it."""
+    path = Path(folder)
+    if not (path / FILE).is_file():
+        raise InputError(f"{path} has no {FILE}: it is not the folder of a live model")
+    try:
+        db = sqlite3.connect(f"{(path / FILE).resolve().as_uri()}?mode=ro", uri=True, timeout=5)
+        try:
+            db.execute("BEGIN")  # one moment, however long it is looked at
+            yield Look(db, path)
+        finally:
+            db.close()
+    except sqlite3.Error as error:
+        raise JournalError(f"{path / FILE}: {error}") from error
