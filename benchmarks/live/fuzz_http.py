@@ -87,14 +87,16 @@ def main() -> int:
         for name in ("site", "0"):
             LiveModel.create(Path(folder) / name, fitted()).close()
         service = Service(Path(folder)).ready()
-        document = fitting(httpx.get(f"{service.url}/openapi.json").json(), ["site", "0"], NAMES)
-        runs = [fuzz(service.url, asked.examples, asked.seed, each) for each in (None, document)]
-        runs.append(fuzz(service.url, asked.examples, asked.seed, document, DELETING))
-        print("\n".join(text for _, text in runs))
-        lines = service.log()
-        inside = [line for line in lines if line.get("status") == 500]
-        print(f"{sum('request' in line for line in lines)} requests, {len(inside)} answers of 500")
-        ended = service.stop()
+        try:
+            document = fitting(httpx.get(f"{service.url}/openapi.json").json(), ["site", "0"], NAMES)
+            runs = [fuzz(service.url, asked.examples, asked.seed, each) for each in (None, document)]
+            runs.append(fuzz(service.url, asked.examples, asked.seed, document, DELETING))
+            lines = service.log()
+        finally:
+            ended = service.stop()
+    inside = [line for line in lines if line.get("status") == 500]
+    print("\n".join(text for _, text in runs))
+    print(f"{sum('request' in line for line in lines)} requests, {len(inside)} answers of 500")
     return int(any(code for code, _ in runs) or bool(inside or ended))
 
 

@@ -11,12 +11,12 @@ from uuid import uuid4
 
 import numpy as np
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 import hedgerow
 from hedgerow.core.arrays import Array
 from hedgerow.live import Answer
+from hedgerow.service import tensors
 from hedgerow.service.api import Name
 from hedgerow.service.bodies import Body, an_id, kind_of, read_json
 from hedgerow.service.documents import named, problems
@@ -31,113 +31,41 @@ OUTPUTS = ("label", "probabilities", "id")
 BINARY = "inference-header-content-length"
 
 
-class Tensor(BaseModel):
-    """Numbers with their shape; `data` nested or flat, row after row."""
-
-    name: str = Field(min_length=1)
-    shape: list[int] = Field(min_length=1, max_length=2)
-    datatype: str = Field(examples=["FP64"])
-    parameters: dict[str, Any] | None = None
-    data: list[Any]
-
-
-class InferRequest(BaseModel):
-    """Instances as tensors."""
-
-    class Wanted(BaseModel):
-        """An output that is asked for."""
-
-        name: str
-        parameters: dict[str, Any] | None = None
-
-    id: str | None = Field(default=None, min_length=1, max_length=180)
-    parameters: dict[str, Any] | None = None
-    inputs: list[Tensor] = Field(min_length=1)
-    outputs: list[Wanted] | None = None
-
-
-class InferAnswer(BaseModel):
-    """Predictions as tensors."""
-
-    model_config = ConfigDict(protected_namespaces=())
-    model_name: str
-    id: str
-    outputs: list[Tensor]
-
-
-class Server(BaseModel):
-    """What answers here."""
-
-    name: str
-    version: str
-    extensions: list[str]
-
-
-class Alive(BaseModel):
-    """Whether the service lives."""
-
-    live: bool
-
-
-class Ready(BaseModel):
-    """Whether it can be asked."""
-
-    name: str | None = None
-    ready: bool
-
-
-class Metadata(BaseModel):
-    """What goes in and what comes out."""
-
-    class About(BaseModel):
-        """A tensor without its data."""
-
-        name: str
-        datatype: str
-        shape: list[int]
-
-    name: str
-    versions: list[str]
-    platform: str
-    inputs: list[About]
-    outputs: list[About]
-
-
 def router(models: Models) -> APIRouter:
     """The routes."""
     routes = APIRouter(prefix="/v2", tags=["Open Inference Protocol"])
     limits = models.settings
 
-    @routes.get("", response_model=Server)
+    @routes.get("", response_model=tensors.Server)
     async def server() -> Response:
         """What answers here."""
         return as_json({"name": "hedgerow", "version": hedgerow.__version__, "extensions": []})
 
-    @routes.get("/health/live", response_model=Alive)
+    @routes.get("/health/live", response_model=tensors.Alive)
     async def alive() -> Response:
         """Whether the process answers at all."""
         return as_json({"live": True})
 
-    @routes.get("/health/ready", response_model=Ready, response_model_exclude_none=True)
+    @routes.get("/health/ready", response_model=tensors.Ready, response_model_exclude_none=True)
     async def ready() -> Response:
         """Whether every model is open and warm, or known to be unusable."""
         if not models.opened:
             raise Problem("not-ready", "models are being opened")
         return as_json({"ready": True})
 
-    @routes.get("/models/{name}", response_model=Metadata, responses=problems(404, 422))
+    @routes.get("/models/{name}", response_model=tensors.Metadata, responses=problems(404, 422))
     async def metadata(name: Name, request: Request) -> Response:
         """Inputs and outputs of a model."""
         return as_json(_metadata(_checked(request, models)))
 
-    @routes.get("/models/{name}/ready", response_model=Ready, responses=problems(404, 422))
+    @routes.get("/models/{name}/ready", response_model=tensors.Ready, responses=problems(404, 422))
     async def model_ready(name: Name, request: Request) -> Response:
         """Whether a model can be asked."""
         entry = _checked(request, models)
         entry.model  # noqa: B018  # a problem if not
         return as_json({"name": entry.name, "ready": True})
 
-    @routes.post("/models/{name}/infer", **named(InferRequest, InferAnswer))
+    @routes.post("/models/{name}/infer", **named(tensors.InferRequest, tensors.InferAnswer))
     async def infer(request: Request) -> Response:
         """Predict; each row is an event that can be labelled by its id."""
         entry = _checked(request, models)
