@@ -25,7 +25,7 @@ export function showTrust(body, stats, all) {
   const shown = all ? order : order.slice(0, 8);
   fillRows(body, shown, () => row(["weight", null, null]), (tr, [name, weight]) => {
     const mistakes = stats.expert_mistakes[name];
-    const rate = ratio(mistakes, stats.labels);
+    const rate = ratio(mistakes, stats.seen);
     write(tr, name, [[weight, share(weight), weight], [mistakes, count(mistakes)], [rate, share(rate)]]);
   });
   return order.length;

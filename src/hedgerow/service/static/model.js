@@ -67,7 +67,7 @@ function render() {
   showAlarms(find("alarms"), alarms);
   if (waiting) showExample(find("example"), name, stats);
   panels ??= new HistoryPanels(find, stats);
-  panels.show(history.labelled, stats);
+  panels.show(history.until(stats), stats);
   speed.show(watched);
   calibration.show(stats.calibration);
   const experts = showTrust(find("trust-rows"), stats, find("all-experts").checked);
@@ -87,18 +87,18 @@ function draw() {
 }
 
 function take(data) {
-  shown = { ...data, latest: data.latest ?? shown?.latest ?? [], alarms: data.alarms ?? [] };
+  shown = data;
   watched.add(data.stats);
   history.add(data.point);
   draw();
 }
 
 async function begin() {
-  const [stats, points, rows, alarms] = await Promise.all(
+  const [stats, { points }, { events }, { alarms }] = await Promise.all(
     ["stats", "history", "latest?n=20", "alarms"].map((what) => get(`${path}/${what}`)),
   );
   history.replace(points);
-  take({ stats, latest: rows, alarms, point: null });
+  take({ stats, latest: events, alarms, point: null });
 }
 
 for (const id of ["all-experts", "all-classes"]) find(id).addEventListener("change", draw);

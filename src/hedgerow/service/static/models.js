@@ -17,7 +17,7 @@ async function detail(model) {
   const known = details.get(model.name);
   if (!model.ready || known?.moved === moved) return known;
   const read = async (what) => get(`${modelPath(model.name)}/${what}`);
-  const [stats, alarms] = await Promise.all([read("stats"), read("alarms")]);
+  const [stats, { alarms }] = await Promise.all([read("stats"), read("alarms")]);
   details.set(model.name, { moved, stats, alarms });
   return details.get(model.name);
 }
@@ -57,8 +57,7 @@ function fill(tr, model) {
 }
 
 async function refresh() {
-  const found = await get("/v1/models");
-  const models = Array.isArray(found) ? found : found.models;
+  const { models } = await get("/v1/models");
   await Promise.allSettled(models.map(detail));
   find("first").hidden = models.length > 0;
   find("models").hidden = models.length === 0;

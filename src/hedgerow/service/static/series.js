@@ -19,24 +19,50 @@ export class History {
     if (this.points.length > 1.5 * MOST) this.points = this.points.filter((_, i) => i % 2 === 1 || i === this.points.length - 1);
   }
 
-  /** Points that have labels: before the first one there is no rate. */
-  get labelled() { return this.points.filter((point) => point.labels > 0); }
+  /** All points that have labels, up to now: the service adds a point every few labels, what came since is in its stats. */
+  until(stats) {
+    const points = this.points.filter((point) => point.labels > 0);
+    const last = points.at(-1);
+    return stats.labels > (last?.labels ?? 0) ? [...points, present(stats)] : points;
+  }
+}
+
+/** The stats as a point of the history. */
+function present(stats) {
+  const { labels, mistakes, bound, seen, window } = stats;
+  return {
+    labels,
+    mistakes,
+    bound,
+    seen,
+    windowed: ratio(window.mistakes, window.labels),
+    weights: stats.experts.map((name) => stats.weights[name]),
+    expert_mistakes: stats.experts.map((name) => stats.expert_mistakes[name]),
+    discrepancy: stats.sources.map((name) => stats.discrepancy[name]),
+  };
 }
 
 const column = (points, read) => points.map((point) => read(point) ?? null);
 
-/** Mistakes so far by labels so far: the model's, the guarantee's, each expert's. */
+/** Mistakes so far by labels so far: the model's, the guarantee's, each expert's (whose counts may have begun earlier). */
 export const soFar = {
   model: (points) => column(points, (p) => ratio(p.mistakes, p.labels)),
-  bound: (points) => column(points, (p) => ratio(p.bound, p.labels)),
-  expert: (points, i) => column(points, (p) => ratio(p.expert_mistakes[i], p.labels)),
+  bound: (points) => column(points, (p) => ratio(p.bound, p.seen)),
+  expert: (points, i) => column(points, (p) => ratio(p.expert_mistakes[i], p.seen)),
 };
 
-/** The same over the newest labels. */
+/** The same over the newest labels; an expert's since the point that is a window ago, or the first one before that. */
 export const windowed = {
-  model: (points) => column(points, (p) => ratio(p.windowed, Math.min(p.labels, WINDOW))),
+  model: (points) => column(points, (p) => p.windowed),
   bound: null,
-  expert: (points, i) => column(points, (p) => ratio(p.expert_windowed[i], Math.min(p.labels, WINDOW))),
+  expert: (points, i) => {
+    let then = -1;
+    return column(points, (p) => {
+      while (points[then + 1].labels <= p.labels - WINDOW) then += 1;
+      if (then >= 0) return ratio(p.expert_mistakes[i] - points[then].expert_mistakes[i], p.labels - points[then].labels);
+      return p.seen === p.labels ? ratio(p.expert_mistakes[i], p.labels) : null; // else it began before the first point
+    });
+  },
 };
 
 export const labels = (points) => points.map((point) => point.labels);
