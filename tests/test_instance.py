@@ -108,6 +108,23 @@ def test_one_row_and_blocks_in_turn(method):
     assert_close_state(clf.learner_.arrays(), whole.learner_.arrays())
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_predictions_change_no_bit_of_what_is_learned(method):
+    """A model that is rebuilt from its labels alone must be the one that also answered questions."""
+    task = make_task(4, stream=90, K=4)
+    asked = fitted(task, method)
+    silent, rng = copy.deepcopy(asked), np.random.default_rng(0)
+    for x, label in zip(task.X, task.y, strict=True):
+        silent.learn_one(x, label)
+        for other in (*task.X[rng.integers(0, 90, rng.integers(0, 3))], x)[: rng.integers(0, 4)]:
+            asked.predict_one(other)
+        asked.predict(task.X[: rng.integers(1, 3)])
+        asked.learn_one(x, label)
+    expected = silent.learner_.stored()
+    for name, array in asked.learner_.stored().items():
+        np.testing.assert_array_equal(array, expected[name], err_msg=name)
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_rows_as_they_come(dtype):
     """Read-only, strided, of the other precision, whole numbers, lists, a buffer that is used again."""
@@ -220,3 +237,21 @@ def test_dense_rows_after_sparse_ones_find_the_means_in_their_order():
     assert clf.learner_.spaces.live(60).moving.basis.flags.c_contiguous
     other.predict_then_learn(X, task.y)
     assert_close_state(clf.learner_.arrays(), other.learner_.arrays())
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_block_explained_is_its_rows_explained(method):
+    task = make_task(5, stream=40, K=4)
+    block = fitted(task, method)
+    rows = copy.deepcopy(block)
+    found = block.explain_then_learn(task.X, task.y)
+    for i, (x, label) in enumerate(zip(task.X, task.y, strict=True)):
+        one = rows.explain_one(x)
+        assert found.labels[i] == one.label
+        known = len(one.probabilities)
+        np.testing.assert_allclose(found.probabilities[i, :known], list(one.probabilities.values()), atol=1e-9)
+        assert not found.probabilities[i, known:].any()
+        np.testing.assert_allclose(found.weights[i], list(one.weights.values()), atol=1e-9)
+        rows.learn_one(x, label)
+    assert found.probabilities.shape == (40, len(block.classes_))
+    assert block.explain_then_learn(task.X[:0], task.y[:0]).probabilities.shape == (0, len(block.classes_))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -20,6 +20,7 @@ from hedgerow.core.labels import MISSING, Codes, as_labels, classes_of, is_missi
 from hedgerow.estimator import input_rows as rows
 from hedgerow.estimator import inputs as door
 from hedgerow.estimator.composition import composition
+from hedgerow.estimator.explanations import Explanation, Explanations
 from hedgerow.estimator.files import Files
 from hedgerow.heads import Head
 from hedgerow.learners.base import Prediction, Trace
@@ -30,15 +31,6 @@ from hedgerow.mix import Mixer
 
 PREDICTED = 1024  # rows that are predicted before a signal is looked at
 AlignFit = Any  # (aligner, source, codes, warmup) -> Alignment
-
-
-class Explanation(NamedTuple):
-    """One prediction with its reasons: label, probabilities by label, and each expert's own label and weight."""
-
-    label: Any
-    probabilities: dict[Any, float]
-    votes: dict[str, Any]
-    weights: dict[str, float]
 
 
 class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
@@ -347,13 +339,18 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
 
         `sample_weight` as in `partial_fit`.
         """
+        return self.explain_then_learn(X, y, sample_weight).labels
+
+    def explain_then_learn(self, X: Matrix, y: Any, sample_weight: Any = None) -> Explanations:
+        """As `predict_then_learn`, with the probabilities, votes and weights of every prediction."""
         with self._fitted:
             X = self._matrix(X, reset=False)
             labels, weight = door.weighted_labels(y, sample_weight, X.shape[0])
             self._need_a_class()
-            return self._learn(X, labels, weight)
+            traces = self._learn(X, labels, weight)  # which may bring classes
+            return Explanations(self.classes_, traces, self.learner_)
 
-    def _learn(self, X: Matrix, labels: Array, weight: Array | None) -> Array:
+    def _learn(self, X: Matrix, labels: Array, weight: Array | None) -> list[Trace]:
         """Rows in order, in blocks; a class met for the first time gets a block of its own, predicted without it."""
         table, codes = self._codes, self._codes.of(labels)
         if (codes == Codes.NEW).any():
@@ -365,20 +362,18 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
             table = table.grow(new)
             codes = table.of(labels)
         if not len(table.classes):  # no label yet, and none here
-            return codes
+            return []
         first = sorted(int(np.flatnonzero(codes == k)[0]) for k in range(len(self._codes.classes), len(table.classes)))
-        predictions = np.empty(X.shape[0], dtype=np.int64)
-        known = self.learner_.n_classes
+        traces, known = [], self.learner_.n_classes
         edges = sorted({0, X.shape[0], *first, *(i + 1 for i in first)})
         for a, b in itertools.pairwise(edges):
             part, block = None if weight is None else weight[a:b], rows_from(X, a, b)
             if a in first:
-                trace = self._learn_new_class(Codes(table.classes[: known + 1]), block, codes[a:b], part)
+                traces.append(self._learn_new_class(Codes(table.classes[: known + 1]), block, codes[a:b], part))
             else:
-                trace = self.learner_.run(block, codes[a:b], None, part)
-            predictions[a:b] = trace.predictions
+                traces.append(self.learner_.run(block, codes[a:b], None, part))
             known = self.learner_.n_classes
-        return np.asarray(table.classes[predictions])
+        return traces
 
     def _learn_new_class(self, codes: Codes, X: Matrix, y: Array, weight: Array | None) -> Trace:
         """The first row of a class, predicted without it, and room for the class: both or neither."""

@@ -12,21 +12,20 @@ import asyncio
 import heapq
 import itertools
 from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.domains import Domain
+from hedgerow.core.errors import HedgerowError
 from hedgerow.core.labels import plain
 from hedgerow.data import load, split
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.live import LiveModel, Settings
-
-if TYPE_CHECKING:
-    from hedgerow.service.models import Entry, Models
-    from hedgerow.service.state import Stop
+from hedgerow.live import Settings
+from hedgerow.service.models import Entry, Models
+from hedgerow.service.problems import Problem
+from hedgerow.service.state import Stop
 
 NAME = "digits"
 TARGET, DRIFT = "shifted", "thin"  # where the stream comes from, and where it drifts to; the other domains are sources
@@ -101,32 +100,52 @@ def _orders(domain: Domain, rng: np.random.Generator) -> Iterator[int]:
         yield from rng.permutation(len(domain)).tolist()
 
 
-def prepare(models: Path) -> None:
-    """Make the live model in the folder of models, unless it is there: then the demonstration goes on with it."""
-    if not (models / NAME).exists():
-        LiveModel.create(models / NAME, model(), Settings(label_timeout=PATIENCE)).close()
+class Demo:
+    """The stream into a model of its own, for as long as the service runs."""
 
+    def __init__(self, models: Models, stop: Stop, seconds: float = SECONDS) -> None:
+        self._models, self._stop, self._seconds = models, stop, seconds
+        self._due: list[tuple[int, str, Any]] = []  # labels on their way: at which row they come, of which event
+        self._task: asyncio.Task[None] | None = None
 
-async def stream(models: Models, stop: Stop, seconds: float = SECONDS) -> None:
-    """Send the stream to the model, until the service ends. `prepare` comes first, before the models are opened."""
-    entry = models[NAME]
-    while entry.state == "opening":
-        if await stop.within(0.1):
+    def start(self) -> None:
+        """Begin; the service answers meanwhile, and the model is fitted first if it is not there yet."""
+        self._task = asyncio.create_task(self._run())
+
+    async def close(self) -> None:
+        """Wait for the row in hand; the service has said that it is ending."""
+        if self._task is not None:
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        await self._ready()
+        entry = self._models[NAME]
+        while entry.state == "opening":
+            if await self._stop.within(self._seconds):
+                return
+        at = entry.model.stats()["events"]  # a demonstration that goes on does not begin with the same rows again
+        source = rows(seed=at)
+        while not await self._stop.within(self._seconds):
+            try:
+                await self._step(entry, at, next(source))
+            except (HedgerowError, Problem):  # too much to do at this moment: the next row comes anyway
+                continue
+            at += 1
+
+    async def _ready(self) -> None:
+        if NAME in [entry.name for entry in self._models]:
             return
-    begun = entry.model.stats()["events"]
-    due: list[tuple[int, str, Any]] = []  # labels on their way: at which row they come, of which event
-    source = rows(seed=begun)
-    at = begun
-    while not await stop.within(seconds):
-        row = await asyncio.to_thread(next, source)
-        answer = await models.call(entry, lambda live, x=row.x: live.aio.predict(x))
+        entry = self._models.reserve(NAME)
+        file = self._models.work.path / f"{NAME}.safetensors"
+        await asyncio.to_thread(lambda: model().save(file))
+        await self._models.install(entry, file, Settings(label_timeout=PATIENCE))
+
+    async def _step(self, entry: Entry, at: int, row: Row) -> None:
+        """One row is predicted, and the labels that are due are given."""
+        answer = await self._models.call(entry, lambda live: live.aio.predict(row.x))
         if row.delay is not None:
-            heapq.heappush(due, (at + row.delay, answer.id, row.y))
-        while due and due[0][0] <= at:
-            _, id, y = heapq.heappop(due)
-            await _label(models, entry, id, y)
-        at += 1
-
-
-async def _label(models: Models, entry: Entry, id: str, y: Any) -> None:
-    await models.call(entry, lambda live: live.aio.label(id, y))
+            heapq.heappush(self._due, (at + row.delay, answer.id, row.y))
+        while self._due and self._due[0][0] <= at:
+            _, id, y = self._due[0]
+            await self._models.call(entry, lambda live, id=id, y=y: live.aio.label(id, y))
+            heapq.heappop(self._due)

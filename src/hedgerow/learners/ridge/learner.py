@@ -147,8 +147,9 @@ class RidgeLearner(OnlineLearner):
 
     def _heads(self, X: Matrix) -> Predicted:
         rows = dense(self.pre.apply(X))
-        if not self.pre.steps:
-            rows = rows.copy()  # the caller may write into the array it gave
+        return self._said(rows if self.pre.steps else rows.copy())  # the caller may write into the array it gave
+
+    def _said(self, rows: Array) -> Predicted:
         Z, Q = self._maps(rows)
         fits = [space.regression.fit(z) for space, z in zip(self.spaces, Z, strict=True)]
         said = None if self.near is None else self.near.say(Q, self.n_classes)
@@ -199,7 +200,10 @@ class RidgeLearner(OnlineLearner):
     def _run_heads(self, rows: Array, y: Array, noise: Array, weight: Array) -> Array:
         """The scores of all heads before each label, which they learn."""
         last, self._last = self._last, None
-        if last is not None and last.after == self._rows and np.array_equal(last.rows, rows):
+        if last is None or last.after != self._rows or not np.array_equal(last.rows, rows):
+            # one row is always computed as a prediction is: whether it was asked for must not change the last digit
+            last = self._said(rows) if len(rows) == 1 else None
+        if last is not None:
             for i, space in enumerate(self.spaces):
                 space.run(last.Z[i], y, noise, self._turns(i, y), last.fits[i])
             if self.near is not None:
