@@ -182,7 +182,9 @@ def run(
 
 @app.command()
 def serve(
-    models: Annotated[Path, typer.Option(help="Folder of the live models, one folder each.")],
+    models: Annotated[
+        Path | None, typer.Option(help="Folder of the live models, one folder each; --demo can do without.")
+    ] = None,
     host: Annotated[str, typer.Option(help="Address to listen at; any but this machine's own needs tokens.")] = (
         "127.0.0.1"
     ),

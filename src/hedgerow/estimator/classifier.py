@@ -402,6 +402,20 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
 
     # -- checking what users give -------------------------------------------------------------------------------
 
+    def as_row(self, x: Any) -> Matrix:
+        """One instance as the model reads it: a 1-d array, or a sparse 1 x m matrix; refused if it cannot be used."""
+        with self._fitted:
+            return self._row(x)
+
+    def as_matrix(self, X: Matrix) -> Matrix:
+        """Rows as the model reads them; refused if they cannot be used."""
+        with self._fitted:
+            return self._matrix(X, reset=False)
+
+    def code_of(self, label: Any) -> int:
+        """The place of a label in `classes_`; below 0 if it is missing or not there."""
+        return self._codes.code(label)
+
     def _matrix(self, X: Matrix, reset: bool) -> Matrix:
         # NaN are looked for by a product, whose threads would still be busy in the step after it
         with uninterrupted(), one_blas_thread:

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hedgerow.core.arrays import Array
-from hedgerow.core.domains import Domain
+from hedgerow.core.domains import Domain, split
 from hedgerow.core.errors import HedgerowError
 from hedgerow.core.labels import plain
-from hedgerow.data import load, split
+from hedgerow.data import load
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.live import Settings
 from hedgerow.service.models import Entry, Models
