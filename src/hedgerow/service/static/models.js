@@ -41,8 +41,8 @@ function fill(tr, model) {
   link.href = `/models/${encodeURIComponent(model.name)}`;
   tr.dataset.name = model.name;
   const [, state, method, events, labels, wrong, recent, alarms] = tr.cells;
-  setText(state, model.error ? `error: ${model.error}` : model.ready ? "ready" : "not ready");
-  state.dataset.state = model.error ? "error" : model.ready ? "ready" : "waiting";
+  setText(state, model.ready ? "ready" : `not ready: ${model.error}`);
+  state.dataset.state = model.ready ? "ready" : "waiting";
   setText(method, model.method ?? NONE);
   setDatum(events.firstChild, model.events, count(model.events));
   setDatum(labels.firstChild, model.labels, count(model.labels));

@@ -1,4 +1,5 @@
 // What is said about the connection, and the summary for screen readers.
+import { ApiError } from "./api.js";
 import { setText } from "./dom.js";
 import { count, plural, ratio, share } from "./format.js";
 
@@ -9,10 +10,12 @@ const WORDS = {
   refused: "no access",
 };
 
+/** An answer of the service is told in its words; where there was none, the connection is lost. */
 export function connection(node, state, error) {
   node.dataset.state = state;
-  const missing = error?.status === 404;
-  setText(node, state === "refused" && missing ? `not found: ${error.message}` : WORDS[state]);
+  const told = error instanceof ApiError && !error.needsToken ? error.message : null;
+  if (told === null) setText(node, WORDS[state]);
+  else setText(node, state === "lost" ? `${told}, trying again` : told);
 }
 
 const EVERY = 30_000; // ms between two summaries: often enough to follow, seldom enough to work beside it
