@@ -124,7 +124,7 @@ def router(models: Models, stop: Stop) -> APIRouter:
 
     @routes.get(
         "/{name}/export", response_model=None, responses={
-            200: {"content": {kind: BYTES for kind in EXPORTS.values()}, "description": "The journal"},
+            200: {"content": dict.fromkeys(EXPORTS.values(), BYTES), "description": "The journal"},
             **problems(404, 422),
         },
     )  # fmt: skip
@@ -142,7 +142,7 @@ def router(models: Models, stop: Stop) -> APIRouter:
         """The newest state as a model file."""
         live = checked(request, models, "read").model
         file = models.work.path / f"export-{uuid4().hex}.safetensors"
-        return await _file(live.classifier.save, file, f"{name}.safetensors", TYPE)
+        return await _file(lambda path: path.write_bytes(live.to_bytes()), file, f"{name}.safetensors", TYPE)
 
     return routes
 

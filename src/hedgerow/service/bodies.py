@@ -56,7 +56,9 @@ async def chunks(request: Request, limit: int, seconds: float) -> AsyncIterator[
                 if part:
                     yield part
     except TimeoutError:
-        raise Problem("slow", f"the body was not complete after {seconds:g} s", headers={"Connection": "close"}) from None
+        raise Problem(
+            "slow", f"the body was not complete after {seconds:g} s", headers={"Connection": "close"}
+        ) from None
 
 
 def _too_large(limit: int) -> Problem:
@@ -120,9 +122,11 @@ def the_ids(body: Body, count: int) -> list[str] | None:
 def a_label(value: Any, field: str) -> Any:
     """A label: text, a number or a boolean."""
     kind = type(value)
-    if kind is str and len(value) <= LONGEST_LABEL or kind in (bool, float) or (kind is int and abs(value) < 2**63):
+    if (kind is str and len(value) <= LONGEST_LABEL) or kind in (bool, float) or (kind is int and abs(value) < 2**63):
         return value
-    raise invalid(field, f"must be text of up to {LONGEST_LABEL} characters, a number or a boolean, not {kind_of(value)}")
+    raise invalid(
+        field, f"must be text of up to {LONGEST_LABEL} characters, a number or a boolean, not {kind_of(value)}"
+    )
 
 
 def kind_of(value: Any) -> str:

@@ -20,7 +20,8 @@ NAME = {
     "schema": {"type": "string", "pattern": PATTERN},
 }  # fmt: skip
 REFERENCE = "#/components/schemas/{model}"
-ALWAYS = (401, 403, 421, 503)  # from the door, whatever the call
+OPEN_TOO = (403, 421, 503)  # from the door, whatever the call
+ALWAYS = (401, *OPEN_TOO)
 WITH_NAME = (404,)
 WITH_MODEL = (408, 413, 415, 422, 429, 504, 400)
 OPEN = ("/healthz", "/readyz", "/v2", "/v2/health/live", "/v2/health/ready", "/openapi.json", "/problems/{kind}")
@@ -86,10 +87,8 @@ def _limit_batches(schemas_: dict[str, Any], rows: int) -> None:
 
 def _answers(responses: dict[str, Any], is_open: bool) -> None:
     """Every error is a problem document, and every call has those that the door can give."""
-    for status in () if is_open else ALWAYS:
-        responses.setdefault(str(status), {})
-    for status in (421, 503):
-        responses.setdefault(str(status), {})
+    for always in OPEN_TOO if is_open else ALWAYS:
+        responses.setdefault(str(always), {})
     for status in _errors(responses):
         responses[status]["content"] = {MEDIA_TYPE: {"schema": {"$ref": REFERENCE.format(model="Problem")}}}
         responses[status].setdefault("description", "A problem document")

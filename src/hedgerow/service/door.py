@@ -1,4 +1,4 @@
-"""Every request passes here: is it for us, who sends it; headers on the way out, one line in the log, no error unsaid."""
+"""Every request passes here: is it for us, who sends it; headers on the way out, a line in the log, no error unsaid."""
 
 from __future__ import annotations
 
@@ -136,5 +136,3 @@ def _without_values(error: BaseException) -> dict[str, Any]:
     """Where an error happened; its text is left out, since it may have features or labels in it."""
     frames = traceback.extract_tb(error.__traceback__)
     return {"error": type(error).__name__, "at": [f"{f.filename}:{f.lineno} {f.name}" for f in frames]}
-
-

@@ -129,9 +129,7 @@ async def _form(request: Request, models: Models) -> FormData:
         raise Problem("media-type", f"Content-Type is {kind or 'missing'}; send multipart/form-data")
     settings = models.settings
     parts = chunks(request, settings.upload_bytes, settings.upload_seconds)
-    parser = MultiPartParser(
-        request.headers, parts, max_files=FILES, max_fields=FIELDS, max_part_size=FIELD_BYTES
-    )  # type: ignore[arg-type,unused-ignore]
+    parser = MultiPartParser(request.headers, parts, max_files=FILES, max_fields=FIELDS, max_part_size=FIELD_BYTES)  # type: ignore[arg-type,unused-ignore]
     try:
         return await parser.parse()
     except (MultiPartException, KeyError) as error:

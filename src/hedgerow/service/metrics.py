@@ -89,7 +89,5 @@ def _age(snapshot: dict[str, Any]) -> float:
 def exposition(requests: Requests, entries: list[Entry]) -> bytes:
     """The text that Prometheus reads, of these models only."""
     models = CollectorRegistry()
-    models.register(_OfModels(entries))  # type: ignore[arg-type]
+    models.register(_OfModels(entries))
     return generate_latest(requests.registry) + generate_latest(models)
-
-

@@ -23,7 +23,9 @@ def is_name(name: str) -> bool:
 def folder_of(models: Path, name: str) -> Path:
     """Where a model of this name is; a link is refused, since it could lead anywhere."""
     if not is_name(name):
-        raise invalid("name", "a name has up to 64 letters, digits, '.', '_' and '-', and begins with a letter or digit")
+        raise invalid(
+            "name", "a name has up to 64 letters, digits, '.', '_' and '-', and begins with a letter or digit"
+        )
     folder = models / name
     if folder.is_symlink():
         raise Problem("taken", f"{name!r} is a link in the models folder; links are not followed")

@@ -1,4 +1,4 @@
-"""The Open Inference Protocol (v2, REST, JSON): what clients of KServe and MLServer speak. It predicts; labels go to /v1.
+"""The Open Inference Protocol (v2, REST, JSON): what clients of KServe and MLServer speak. Labels go to /v1.
 
 Inputs are one tensor of shape [n, features], or one tensor of shape [n] or [n, 1] for each named feature. Outputs are
 `label`, `probabilities` and `id`: the id of each event, `<id of the request>/0` and so on, by which it can be labelled.
@@ -236,10 +236,10 @@ def _tensor(tensor: dict[str, Any], field: str, most: int) -> list[list[Any]]:
     if n > most:
         raise Problem("too-large", f"{field}.shape: {n} rows; at most {most} in one request")
     nested = all(isinstance(row, list) for row in data)
-    rows = data if nested else [data[i : i + width] for i in range(0, len(data), width)]
+    rows: list[list[Any]] = data if nested else [data[i : i + width] for i in range(0, len(data), width)]
     if len(rows) != n or any(len(row) != width for row in rows):
         raise invalid(f"{field}.data", f"has not the {' x '.join(map(str, shape))} values that the shape says")
-    return rows  # type: ignore[no-any-return]
+    return rows
 
 
 def _label_type(labels: list[Any]) -> str:
@@ -262,5 +262,3 @@ def _output(name: str, answers: list[Answer]) -> dict[str, Any]:
     kind = _label_type(list(answers[0].probabilities))
     data = [str(label) for label in labels] if kind == "BYTES" else labels
     return {"name": name, "datatype": kind, "shape": [n], "data": data}
-
-

@@ -46,9 +46,7 @@ def _number(value: float) -> float:
         return np.inf
 
 
-def _row(
-    instance: Any, features: int, names: Sequence[str] | None, field: str, errors: list[FieldError]
-) -> list[Any]:
+def _row(instance: Any, features: int, names: Sequence[str] | None, field: str, errors: list[FieldError]) -> list[Any]:
     """One instance's values, or what is wrong with it."""
     if isinstance(instance, dict):
         if names is None:

@@ -17,7 +17,7 @@ Whole = Annotated[StrictInt, Field(gt=-(2**63), lt=2**63)]
 Label = Annotated[StrictStr, Field(max_length=LONGEST_LABEL)] | Whole | StrictFloat | StrictBool
 Instance = Annotated[
     list[Number] | dict[str, Any],
-    Field(description="A number for each feature: a list in the model's order, or an object by name (it may have more)."),
+    Field(description="Numbers: a list in the model's order, or an object by name, which may have more."),
 ]
 
 
@@ -49,7 +49,7 @@ class PredictRequest(Exact):
 
     instances: list[Instance] = Field(min_length=1)
     ids: list[Id] | None = Field(default=None, description="One for each instance; made if there are none.")
-    explain: StrictBool = Field(default=False, description="Also the probabilities, and the experts' votes and weights.")
+    explain: StrictBool = Field(default=False, description="Also probabilities, votes and weights.")
 
 
 class LabelledInstances(PredictRequest):

@@ -3,7 +3,7 @@
     python -m hedgerow.service.worker check LIMITS FILE
     python -m hedgerow.service.worker fit LIMITS FOLDER
 
-It says how far it is in JSON lines on stdout, and ends as soon as its stdin does: with the service, whatever ended that.
+It says how far it is in JSON lines on stdout, and ends when its stdin does: with the service, whatever ended that.
 """
 
 from __future__ import annotations
@@ -143,7 +143,8 @@ def _limit(limits: dict[str, float]) -> None:
 
 
 def _end_with_parent() -> None:
-    sys.stdin.buffer.read()
+    while os.read(0, 1024):  # not sys.stdin: its lock would be held when the interpreter ends
+        pass
     os._exit(3)
 
 
