@@ -124,8 +124,10 @@ class Demo:
             if await self._stop.within(self._seconds):
                 return
         at = entry.model.stats()["events"]  # a demonstration that goes on does not begin with the same rows again
-        source = rows(seed=at)
-        while not await self._stop.within(self._seconds):
+        source, clock = rows(seed=at), asyncio.get_running_loop().time
+        due = clock()
+        while not await self._stop.within(max(0.0, due - clock())):
+            due = max(due + self._seconds, clock())  # what was missed is not made up for
             try:
                 await self._step(entry, at, next(source))
             except (HedgerowError, Problem):  # too much to do at this moment: the next row comes anyway
@@ -147,5 +149,8 @@ class Demo:
             heapq.heappush(self._due, (at + row.delay, answer.id, row.y))
         while self._due and self._due[0][0] <= at:
             _, id, y = self._due[0]
-            await self._models.call(entry, lambda live, id=id, y=y: live.aio.label(id, y))
+            await self._label(entry, id, y)
             heapq.heappop(self._due)
+
+    async def _label(self, entry: Entry, id: str, y: Any) -> None:
+        await self._models.call(entry, lambda live: live.aio.label(id, y))

@@ -1,8 +1,8 @@
 """The pages people look at: a list of models, and one model live. Files only; all numbers come from the API.
 
 The pages hold no data, so they are served without a token; what they read from the API needs one where the service has
-tokens, and the page asks for it. Everything is read once, at import: a name that is not in the table does not exist, so no
-path can leave the folder, and a page goes on working while the package is being replaced.
+tokens, and the page asks for it. Everything is read once, at import: a name that is not in the table does not exist, so
+no path can leave the folder, and a page goes on working while the package is being replaced.
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ from typing import NamedTuple
 from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse, Response
 
-POLICY = (
-    "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
+POLICY = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -53,6 +51,7 @@ def _pages(folder: Traversable, prefix: str = "") -> dict[str, Page]:
 
 
 PAGES = _pages(files("hedgerow.service") / "static")
+READ = ["GET", "HEAD"]
 router = APIRouter(include_in_schema=False)
 
 
@@ -66,19 +65,19 @@ def _answer(name: str, request: Request) -> Response:
     return Response(page.content, media_type=page.media, headers=headers)
 
 
-@router.get("/")
+@router.api_route("/", methods=READ)
 def models(request: Request) -> Response:
     """The list of models."""
     return _answer("index.html", request)
 
 
-@router.get("/models/{name}")
+@router.api_route("/models/{name}", methods=READ)
 def model(name: str, request: Request) -> Response:
     """One model, live; the page itself says so if there is none of that name."""
     return _answer("model.html", request)
 
 
-@router.get("/static/{name:path}")
+@router.api_route("/static/{name:path}", methods=READ)
 def static(name: str, request: Request) -> Response:
     """Scripts, styles and the drawing library, with its licence."""
     return _answer(name, request)

@@ -1,7 +1,7 @@
 // Talks to the service: JSON by GET, and server-sent events read by fetch, since EventSource cannot send a token.
 const KEY = "hedgerow-token";
 const SILENCE = 25_000; // the service sends a comment every 10 s; after this long without a byte the line is dead
-const WAITS = [500, 1000, 2000, 4000, 8000]; // between attempts, in ms; the last one again and again
+const WAITS = [500, 1000, 1500, 2000, 3000, 5000]; // between attempts, in ms; the last one again and again
 
 export class ApiError extends Error {
   constructor(status, text) {
