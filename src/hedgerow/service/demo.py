@@ -30,7 +30,7 @@ from hedgerow.service.state import Stop
 NAME = "digits"
 TARGET, DRIFT = "shifted", "thin"  # where the stream comes from, and where it drifts to; the other domains are sources
 SECONDS = 0.05  # between two rows
-DELAYS = (4, 40)  # rows until a label comes: between these
+DELAYS = (2, 20)  # rows until a label comes: between these
 NEVER = 0.03  # share of labels that never come
 SIDE = 8  # pixels
 NOISE = 1.0  # added to every pixel (of 0 to 16), so that a digit that comes again is not the very same row

@@ -22,6 +22,8 @@ function item(alarm) {
     "li", { class: "alarm", "data-rule": alarm.rule },
     element("strong", {}, alarm.title),
     element("p", {}, alarm.text),
-    element("p", { class: "note" }, "rule ", element("code", {}, alarm.rule), `, since number ${count(alarm.since)} of the journal`),
+    element("p", { class: "note" }, "rule ", element("code", {}, alarm.rule), since(alarm)),
   );
 }
+
+const since = (alarm) => `, since number ${count(alarm.since)} of the journal`;

@@ -60,6 +60,7 @@ export function showLatency(body, latency) {
   const rows = Object.entries(CALLS).filter(([kind]) => latency[kind]?.count > 0);
   fillRows(body, rows, () => row([null, null, null, null]), (tr, [kind, name]) => {
     const { p50, p99, max, count: calls } = latency[kind];
-    write(tr, name, [[p50, milliseconds(p50)], [p99, milliseconds(p99)], [max, milliseconds(max)], [calls, count(calls)]]);
+    const times = [p50, p99, max].map((seconds) => [seconds, milliseconds(seconds)]);
+    write(tr, name, [...times, [calls, count(calls)]]);
   });
 }

@@ -34,9 +34,13 @@ function series(style) {
 /**
  * One chart inside `root`.
  *
- * options: what (one sentence, for those who do not see it), x {label, format, tick, range, time, incrs}, y {format, tick,
- * range, space}, height, lines: [{style, name, legend, first}]: a name may change later, a legend of "name" has no value, the first stands first,
- * `table` false for a chart whose table stands elsewhere. `tick` writes the numbers of an axis, else `format` does.
+ * options:
+ *   what    one sentence, for those who do not see the chart
+ *   x       {label, format, tick, range, time, incrs}
+ *   y       {format, tick, range, space}; `tick` writes the numbers of an axis, else `format` does
+ *   lines   [{style, name, legend, first}]: a name may change later; a legend is true, "name" (without a value) or
+ *           nothing; the first stands first in the legend, though it is drawn last
+ *   table   false for a chart whose table stands elsewhere
  */
 export class Chart {
   constructor(root, { what, x, y, lines, height = HEIGHT, table = true }) {
@@ -66,6 +70,7 @@ export class Chart {
 
   #make(width) {
     const { label, format, tick: ticked = format, range, time = false, incrs } = this.x;
+    const { space = 36, tick = this.y.format } = this.y;
     this.uplot = new uPlot({
       width,
       height: this.height,
@@ -74,7 +79,7 @@ export class Chart {
       scales: { x: { time, range: range ?? spread }, y: { range: this.y.range ?? fromZero } },
       axes: [
         axis({ label, labelSize: 20, labelGap: 0, size: 26, space: 55, incrs, values: (_, ticks) => ticks.map(ticked) }),
-        axis({ size: AXIS_WIDTH, space: this.y.space ?? 36, values: (_, ticks) => ticks.map(this.y.tick ?? this.y.format) }),
+        axis({ size: AXIS_WIDTH, space, values: (_, ticks) => ticks.map(tick) }),
       ],
       series: [{}, ...this.lines.map((line) => series(line.style))],
       hooks: { setCursor: [() => this.#values()] },
@@ -112,7 +117,8 @@ export class Chart {
   }
 
   asTable() {
-    const shown = this.lines.map((line, i) => [line, this.data[i + 1]]).filter(([line]) => line.legend === true && line.name);
+    const all = this.lines.map((line, i) => [line, this.data[i + 1]]);
+    const shown = all.filter(([line]) => line.legend === true && line.name);
     const head = [this.x.label, ...shown.map(([line]) => line.name)];
     const rows = this.data[0].map((at, i) => [
       this.x.format(at), ...shown.map(([, column]) => (column[i] == null ? null : this.y.format(column[i]))),
@@ -121,7 +127,7 @@ export class Chart {
   }
 }
 
-/** The whole of x, and a little room where there is only one point (for which uPlot would take a day, or twice the number). */
+/** The whole of x, and a little room where there is only one point. */
 function spread({ data: [at] }) {
   if (!at.length) return [0, 1];
   return at.length === 1 ? [at[0] - 0.5, at[0] + 0.5] : [at[0], at.at(-1)];

@@ -2,7 +2,7 @@
 import { follow, get, modelPath } from "./api.js";
 import { showBalance, showCalibration, showLatency, showTrust } from "./bars.js";
 import { setDatum, setText } from "./dom.js";
-import { count, number, plural, ratio, share } from "./format.js";
+import { NONE, count, number, plural, ratio, share } from "./format.js";
 import { showAlarms } from "./alarms.js";
 import { Summary, connection } from "./status.js";
 import { Calibration, HistoryPanels, SpeedPanels } from "./panels.js";
@@ -29,11 +29,10 @@ setText(find("name"), name);
 setText(find("crumb"), name);
 showExample(find("example"), name, null);
 
-function facts(stats) {
-  const known = (n, one) => plural(n, one);
+function facts({ method, reading, features, classes, sources, experts }) {
   setText(find("facts"), [
-    `method ${stats.method}`, `reading ${stats.reading}`, known(stats.features, "feature"),
-    plural(stats.classes.length, "class", "classes"), known(stats.sources.length, "source"), known(stats.experts.length, "expert"),
+    `method ${method}`, `reading ${reading}`, plural(features, "feature"), plural(classes.length, "class", "classes"),
+    plural(sources.length, "source"), plural(experts.length, "expert"),
   ].join(" · "));
 }
 
@@ -51,9 +50,10 @@ function tiles(stats) {
   put("rate-window", ratio(recent.mistakes, recent.labels), share(ratio(recent.mistakes, recent.labels)));
   put("bound", bound, number(bound));
   setText(find("guarantee"), stats.guarantee);
-  const [best, mistakesOfBest] = Object.entries(stats.expert_mistakes).reduce((a, b) => (b[1] < a[1] ? b : a), ["", Infinity]);
-  setText(find("best"), labels ? best : "–");
-  put("best-mistakes", labels ? mistakesOfBest : null, labels ? count(mistakesOfBest) : "–");
+  const experts = Object.entries(stats.expert_mistakes);
+  const [best, least] = labels ? experts.reduce((a, b) => (b[1] < a[1] ? b : a)) : [NONE, null];
+  setText(find("best"), best);
+  put("best-mistakes", least, count(least));
 }
 
 function render() {

@@ -1,15 +1,19 @@
 // How lines look. Hues after Okabe and Ito, darkened or lightened to at least 3:1 against the page; each line also has
-// dashes of its own and its name in the legend, so that no colour is needed to tell them apart. The colours themselves are in style.css.
+// dashes of its own and its name in the legend, so that no colour is needed to tell them apart. The colours themselves
+// are in style.css.
 export const MODEL = { color: "model", width: 2.5, dash: null };
 export const BOUND = { color: "bound", width: 1.5, dash: [12, 4] };
 export const OTHER = { color: "other", width: 1, dash: null };
 export const LINES = [
   { color: "1", width: 1.75, dash: null },
-  { color: "2", width: 1.75, dash: [7, 4] },
+  { color: "2", width: 1.75, dash: [8, 4] },
   { color: "3", width: 1.75, dash: [2, 3] },
-  { color: "4", width: 1.75, dash: [9, 3, 2, 3] },
-  { color: "5", width: 1.75, dash: [4, 2] },
+  { color: "4", width: 1.75, dash: [10, 3, 2, 3] },
+  { color: "5", width: 2.25, dash: [3, 5] },
 ];
+
+/** The look of one of many: the first few have colours, further ones the same dashes in grey. */
+export const lineOf = (i) => ({ ...LINES[i % LINES.length], ...(i < LINES.length ? {} : { color: "bound" }) });
 
 const probe = document.createElement("span");
 probe.hidden = true;

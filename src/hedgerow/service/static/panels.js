@@ -1,7 +1,7 @@
 // The charts of one model: which lines each has, and what is written beside them.
 import { Chart } from "./charts.js";
 import { count, milliseconds, moment, number, plural, share, tick } from "./format.js";
-import { BOUND, LINES, MODEL, OTHER, Places } from "./palette.js";
+import { BOUND, LINES, MODEL, OTHER, Places, lineOf } from "./palette.js";
 import { discrepancy, labels, ranked, soFar, weight, windowed } from "./series.js";
 
 const NAMED = LINES.length; // experts with a line and a name of their own
@@ -31,7 +31,8 @@ class Rates {
 
   show(points, experts, places, guarantee) {
     const greys = Array.from({ length: this.grey }, (_, i) => this.read.expert(points, i));
-    const named = places.map((name) => (name === null ? points.map(() => null) : this.read.expert(points, experts.indexOf(name))));
+    const empty = points.map(() => null);
+    const named = places.map((name) => (name === null ? empty : this.read.expert(points, experts.indexOf(name))));
     const bound = this.read.bound ? [this.read.bound(points)] : [];
     const model = this.read.model(points);
     const columns = [...named, ...bound, model];
@@ -41,13 +42,13 @@ class Rates {
       ...greys.map(() => ""), ...places.map((name) => name ?? ""), ...(bound.length ? [guarantee] : []), "this model",
       others ? plural(others, "other expert") : "",
     ];
-    const empty = points.map(() => null);
     this.chart.show([labels(points), ...greys, ...columns, empty], names, this.#above(greys, bound[0]?.at(-1)));
   }
 
   #above(greys, bound) {
     const over = greys.filter((column) => column.at(-1) > this.top).length;
-    const what = [over ? plural(over, "expert") : "", bound > this.top ? `the guarantee (${share(bound)})` : ""].filter(Boolean);
+    const above = bound > this.top ? `the guarantee (${share(bound)})` : "";
+    const what = [over ? plural(over, "expert") : "", above].filter(Boolean);
     return what.length ? `Above the end of the axis: ${what.join(" and ")}.` : "";
   }
 }
@@ -68,8 +69,9 @@ export class HistoryPanels {
     this.sources = stats.sources;
     this.places = new Places(NAMED);
     const n = this.experts.length;
-    this.soFar = new Rates(find("so-far"), "Mistakes so far, in percent of the labels so far, of this model, its experts and its guarantee", soFar, n);
-    this.windowed = new Rates(find("windowed"), "Mistakes among the newest 200 labels, in percent, of this model and its experts", windowed, n);
+    const who = "of this model and its experts";
+    this.soFar = new Rates(find("so-far"), `Mistakes so far ${who}, and the guarantee, in percent`, soFar, n);
+    this.windowed = new Rates(find("windowed"), `Mistakes among the newest 200 labels ${who}, in percent`, windowed, n);
     this.weights = new Chart(find("weights"), {
       what: "Weight of the most trusted experts along the stream, in percent",
       x: BY_LABELS,
@@ -80,7 +82,7 @@ export class HistoryPanels {
       what: "Discrepancy between the stream and each source",
       x: BY_LABELS,
       y: { format: number },
-      lines: this.sources.map((name, i) => ({ style: LINES[i] ?? OTHER, legend: true, name })),
+      lines: this.sources.map((name, i) => ({ style: lineOf(i), legend: true, name })),
     });
   }
 
@@ -100,7 +102,8 @@ export class HistoryPanels {
     const named = places.map((name) => (name === null ? none : weight(points, this.experts.indexOf(name))));
     const rest = this.experts.map((name, i) => [name, i]).filter(([name]) => !places.includes(name)).map(([, i]) => i);
     const others = points.map((p) => rest.reduce((sum, i) => sum + p.weights[i], 0));
-    const names = [...places.map((name) => name ?? ""), rest.length ? `${plural(rest.length, "other expert")} together` : ""];
+    const together = rest.length ? `${plural(rest.length, "other expert")} together` : "";
+    const names = [...places.map((name) => name ?? ""), together];
     this.weights.show([labels(points), ...named, rest.length ? others : none], names);
   }
 }
@@ -120,7 +123,9 @@ export class SpeedPanels {
       what: "Events and labels a second, mean over the last minute",
       x,
       y: { format: number },
-      lines: [{ style: first, legend: true, name: "events a second" }, { style: second, legend: true, name: "labels a second" }],
+      lines: [
+        { style: first, legend: true, name: "events a second" }, { style: second, legend: true, name: "labels a second" },
+      ],
       height: 170,
     });
     this.latency = new Chart(find("latency"), {
@@ -139,7 +144,8 @@ export class SpeedPanels {
     const times = watched.times;
     const read = (kind, name) => watched.column((row) => row.latency?.[kind]?.[name]);
     this.rate.show([times, watched.column((row) => row.rate?.events), watched.column((row) => row.rate?.labels)]);
-    this.latency.show([times, read("predict", "p50"), read("predict", "p99"), read("label", "p50"), read("label", "p99")]);
+    const kinds = [["predict", "p50"], ["predict", "p99"], ["label", "p50"], ["label", "p99"]];
+    this.latency.show([times, ...kinds.map(([kind, name]) => read(kind, name))]);
   }
 }
 
@@ -155,7 +161,7 @@ export class Calibration {
         { style: { ...BOUND, spanGaps: true }, legend: "name", name: "perfectly calibrated" },
         { style: { ...LINES[0], points: true, spanGaps: true }, legend: "name", name: "share that was right" },
       ],
-      height: 300,
+      height: 345,
       table: false,
     });
     this.counts = new Chart(root, {

@@ -16,10 +16,11 @@ export class History {
     if (last && point.number < last.number) return;
     if (last && (point.number === last.number || point.labels === last.labels)) this.points.pop();
     this.points.push(point);
-    if (this.points.length > 1.5 * MOST) this.points = this.points.filter((_, i) => i % 2 === 1 || i === this.points.length - 1);
+    const size = this.points.length;
+    if (size > 1.5 * MOST) this.points = this.points.filter((_, i) => i % 2 === 0 || i === size - 1);
   }
 
-  /** All points that have labels, up to now: the service adds a point every few labels, what came since is in its stats. */
+  /** All points that have labels, up to now: the service adds one every few labels, what came since is in its stats. */
   until(stats) {
     const points = this.points.filter((point) => point.labels > 0);
     const last = points.at(-1);
@@ -44,7 +45,7 @@ function present(stats) {
 
 const column = (points, read) => points.map((point) => read(point) ?? null);
 
-/** Mistakes so far by labels so far: the model's, the guarantee's, each expert's (whose counts may have begun earlier). */
+/** Mistakes so far by labels so far: the model's, the guarantee's, each expert's (whose counts may be older). */
 export const soFar = {
   model: (points) => column(points, (p) => ratio(p.mistakes, p.labels)),
   bound: (points) => column(points, (p) => ratio(p.bound, p.seen)),

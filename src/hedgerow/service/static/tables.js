@@ -70,8 +70,9 @@ export class Latest {
 
   show(rows) {
     fillRows(this.body, rows, () => {
-      const cells = ["prediction", "probability", "label", "outcome", "time", "id"].map((name) => element("td", { class: name }));
-      return element("tr", {}, element("th", { class: "number", scope: "row" }), ...cells);
+      const cells = ["prediction", "probability", "label", "outcome", "time", "id"];
+      const first = element("th", { class: "number", scope: "row" });
+      return element("tr", {}, first, ...cells.map((name) => element("td", { class: name })));
     }, (tr, row) => this.#fill(tr, row));
     this.before = new Map(rows.map((row) => [row.number, row.status]));
   }

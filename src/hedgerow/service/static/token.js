@@ -5,8 +5,9 @@ import { element } from "./dom.js";
 /** Shows the form above everything else of the page; a token given loads the page again with it. */
 export function askForToken(error) {
   if (document.getElementById("token-form")) return;
-  const input = element("input", { id: "token", type: "password", autocomplete: "off", spellcheck: "false", required: true });
-  const why = token.get() ? `The token was not accepted: ${error.message}` : "This service asks for a token that may read.";
+  const input = element("input", { id: "token", type: "password", autocomplete: "off", required: true });
+  const asked = "This service asks for a token that may read.";
+  const why = token.get() ? `The token was not accepted: ${error.message}` : asked;
   const form = element(
     "form", { id: "token-form", class: "card", "aria-labelledby": "token-title" },
     element("h2", { id: "token-title" }, "A token, please"),
