@@ -118,7 +118,7 @@ def test_a_named_pipe_that_nobody_reads_can_be_given_up(files: Path, model: Path
 
 SAVING = """
 import sys, time
-from hedgerow.cli.interrupts import Interrupts
+from hedgerow.run.interrupts import Interrupts
 with Interrupts() as interrupts:
     print("ready", flush=True)
     while not interrupts.signal:
@@ -154,7 +154,7 @@ def test_saving_goes_on_and_says_so() -> None:
 
 WAITING = """
 import os, sys
-from hedgerow.cli.interrupts import Interrupted, Interrupts
+from hedgerow.run.interrupts import Interrupted, Interrupts
 with Interrupts() as interrupts:
     text = interrupts.reading(0)
     os.kill(os.getpid(), 2)  # before the waiting begins: it must not begin

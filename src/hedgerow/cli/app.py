@@ -168,8 +168,8 @@ def run(
 ) -> None:
     """Predict each row of a stream before learning its label."""
     from hedgerow.cli import terminal
-    from hedgerow.cli.run_job import Job
-    from hedgerow.cli.run_stream import run as run_job
+    from hedgerow.run.job import Job
+    from hedgerow.run.loop import run as run_job
 
     job = Job(
         model=model, input=input, output=output, label=label, save=save, on_error=on_error, format=format, proba=proba,

@@ -127,6 +127,14 @@ def _whole(text: str) -> int:
 _READ_AS: dict[type, Callable[[str], Any]] = {int: _whole, float: _finite, str: str}
 
 
+class BadNumber(InputError):
+    """A cell that is no number: `problem` is "missing", "text", "nan" or "infinite"."""
+
+    def __init__(self, column: object, problem: str, words: str, value: Any = None, row: int = 0) -> None:
+        super().__init__((f"row {row}, " if row else "") + f"column {column!r}: {words}")
+        self.column, self.problem, self.value = column, problem, value
+
+
 def number(value: Any, name: object) -> float:
     """A cell or JSON value of the column `name` as a finite number.
 
@@ -134,18 +142,41 @@ def number(value: Any, name: object) -> float:
     2.5
     """
     if value is None or (isinstance(value, str) and not value.strip()):
-        raise InputError(f"column {name!r}: missing value")
+        raise BadNumber(name, "missing", "missing value")
     if isinstance(value, list | dict):
-        raise InputError(f"column {name!r}: {_container(value)} is not a number")
+        raise BadNumber(name, "text", f"{_container(value)} is not a number", type(value)())
     try:
         result = float(value)
     except OverflowError:  # a whole number of JSON beyond all floats
         result = math.inf
     except ValueError:
-        raise InputError(f"column {name!r}: {shown(utf8(value, f'column {name!r}'))} is not a number") from None
+        words = f"{shown(utf8(value, f'column {name!r}'))} is not a number"
+        raise BadNumber(name, "text", words, value) from None
     if not math.isfinite(result):
-        raise InputError(f"column {name!r}: {shown(value)} is not a finite number")
+        problem = "nan" if math.isnan(result) else "infinite"
+        raise BadNumber(name, problem, f"{shown(value)} is not a finite number", value)
     return result
+
+
+def raw_label(value: Any) -> Any:
+    """A label as it is written; only what can be none is refused."""
+    if isinstance(value, list | dict):
+        raise InputError(f"the label is {_container(value)}; it must be text or a number")
+    return utf8(value, "the label") if isinstance(value, str) else value
+
+
+def id_text(value: Any, name: str) -> str:
+    """A cell or JSON value of the id column as text.
+
+    >>> id_text(" a7 ", "id"), id_text(7, "id")
+    ('a7', '7')
+    """
+    if value is None or (isinstance(value, str) and not value.strip()):
+        raise InputError(f"column {name!r}: missing value; every row needs an id")
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        what = _container(value) if isinstance(value, list | dict) else shown(value)
+        raise InputError(f"column {name!r}: {what} is no id; an id is text or a whole number")
+    return utf8(str(value).strip(), f"column {name!r}")
 
 
 def is_number(cell: str) -> bool:

@@ -36,8 +36,15 @@ class BadRow(NamedTuple):
     reason: str
 
 
+class Incomplete(Exception):
+    """More lines are needed to know the header."""
+
+
 class Records:
     """The header of a table at once, as `names`; then its records and bad rows, one at a time.
+
+    With `names` given there is no header among the lines. Without `final` the lines are only those known so far: a
+    record that is not complete at their end is not handed out, nor counted in `taken`.
 
     >>> table = Records(["a,b", "1,2", '3,"4', "", "5", "6,7"])
     >>> table.names
@@ -49,16 +56,29 @@ class Records:
     Record(line=6, cells=['6', '7'])
     """
 
-    def __init__(self, lines: Iterable[str], delimiter: str = ",") -> None:
+    def __init__(
+        self,
+        lines: Iterable[str],
+        delimiter: str = ",",
+        *,
+        names: list[str] | None = None,
+        final: bool = True,
+    ) -> None:
         self._lines = _Lines(lines)
         self._reader = csv.reader(self._lines, delimiter=delimiter, strict=True)
-        self._width: int | None = None
-        self.names = self._header()
+        self._final = final
+        self._width = None if names is None else len(names)
+        self.names = self._header() if names is None else names
         self._width = len(self.names)
 
     def __iter__(self) -> Iterator[Record | BadRow]:
         while (found := self._next()) is not None:
             yield found
+
+    @property
+    def taken(self) -> int:
+        """How many lines were used so far, among the records handed out and the blank lines before them."""
+        return self._lines.number
 
     def go_back(self) -> None:
         """Go on at the line after the first of the record handed out last, which is not one record after all."""
@@ -74,6 +94,10 @@ class Records:
             except StopIteration:
                 return None
             except csv.Error as error:
+                if lines.ended and not self._final:
+                    lines.go_back()
+                    lines.number -= 1
+                    return None  # a quote that may yet be closed
                 further = f", {lines.number - line} lines further on" if lines.number > line else ""
                 reason = lines.unclosed or f"not CSV ({error}{further})"
                 lines.go_back()
@@ -88,6 +112,8 @@ class Records:
     def _header(self) -> list[str]:
         found = self._next()
         if found is None:
+            if not self._final:
+                raise Incomplete
             raise InputError("no header: the input is empty; its first line must name the columns")
         if isinstance(found, BadRow):
             raise InputError(f"line {found.line}: not a header, {found.reason}; the first line must name the columns")
@@ -132,10 +158,12 @@ class _Lines:
         self._again: deque[str] = deque()
         self._taken: list[str] = []  # since `begin`
         self.number = 0
+        self.ended = False
         self.unclosed = ""  # why a quote that was opened since `begin` will not be closed
 
     def begin(self) -> None:
         self._taken.clear()
+        self.ended = False
         self.unclosed = ""
 
     def __iter__(self) -> _Lines:
@@ -149,6 +177,7 @@ class _Lines:
         try:
             line = self._again.popleft() if self._again else next(self._source)
         except StopIteration:
+            self.ended = True
             self.unclosed = "a quote is opened and not closed by the end of the input"
             raise
         self._taken.append(line)

@@ -235,10 +235,8 @@ class LiveModel:
             return report.alarms(self._writer)
 
     def to_bytes(self) -> bytes:
-        """The model as it is now, as the content of a model file."""
-        with self._queue.lock:
-            self._check_open()
-            return self.clf.to_bytes()
+        """The model as it is now, as the content of a model file: that of a snapshot, which is taken."""
+        return self._do("snapshot", self._writer.snapshot)
 
     # -- the end ------------------------------------------------------------------------------------------------
 

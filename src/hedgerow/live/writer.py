@@ -269,13 +269,14 @@ class Writer:
         self.journal.set_meta("settings", settings.to_json())
         self.settings = settings
 
-    def snapshot(self) -> None:
+    def snapshot(self) -> bytes:
         """A snapshot is a step of its own: the model goes on as what can be read from it."""
         self.journal.begin()
         self.changed = True
         number = self.journal.next()
         self._snapshot = (number, self.steps.snapshot())
         self.journal.add("step", (number, SNAPSHOT, 0, 0, self.now()))
+        return self._snapshot[1]
 
     def snapshot_if_due(self) -> None:
         """After so many labels, counted, not timed: a model that was recovered takes them at the same places."""

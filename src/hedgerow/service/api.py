@@ -120,7 +120,7 @@ def router(models: Models, stop: Stop) -> APIRouter:
     async def snapshot(name: Name, request: Request) -> Response:
         """Write the state to disk now."""
         entry = checked(request, models, "admin")
-        return as_json(await models.call(entry, lambda live: live.aio.snapshot()))
+        return as_json(await models.call(entry, lambda live, _: live.aio.snapshot()))
 
     @routes.get(
         "/{name}/export", response_model=None, responses={

@@ -6,13 +6,12 @@ import importlib.util
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.routing import Match
+from starlette.routing import Route
 
 import hedgerow
 from hedgerow.service import api, documents, fits, health, hot, oip
@@ -61,14 +60,14 @@ def create_app(models: Path, settings: ServiceSettings | None = None, *, demo: b
         redoc_url=None, redirect_slashes=False,
     )  # fmt: skip
     app.state.stop, app.state.models, app.state.log = stop, held, log
-    for router in (
-        health.router(held, requests), hot.router(held), api.router(held, stop), fits.router(held, jobs),
-        oip.router(held),
-    ):  # fmt: skip
-        app.include_router(router)
+    events, shortcuts = hot.router(held)
+    routers = [health.router(held, requests), events, api.router(held, stop), fits.router(held, jobs), oip.router(held)]
     if importlib.util.find_spec("hedgerow.service.pages") is not None:
-        app.include_router(importlib.import_module("hedgerow.service.pages").router)
-    app.add_middleware(Door, tokens=tokens, host=settings.host, log=log, requests=requests, stop=stop)
+        routers.append(importlib.import_module("hedgerow.service.pages").router)
+    for router in routers:
+        app.include_router(router)
+    app.state.routes = [route for router in routers for route in router.routes]
+    app.add_middleware(Door, tokens=tokens, host=settings.host, log=log, requests=requests, stop=stop, hot=shortcuts)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(RequestValidationError, _validation)
     documents.install(app, settings)
@@ -99,10 +98,7 @@ async def _validation(request: Request, error: Exception) -> Response:
 
 def _methods(request: Request) -> set[str]:
     """Every method that some route has for this path."""
-    found: set[str] = set()
-    routes: list[Any] = request.app.routes
-    for route in routes:
-        match, _ = route.matches(request.scope)
-        if match is not Match.NONE:
-            found |= set(getattr(route, "methods", None) or ())
-    return found
+    routes = [route for route in request.app.state.routes if isinstance(route, Route)]
+    return {
+        method for route in routes if route.path_regex.match(request.scope["path"]) for method in route.methods or ()
+    }

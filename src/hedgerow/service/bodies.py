@@ -116,7 +116,12 @@ def the_ids(body: Body, count: int) -> list[str] | None:
     if type(given) is not list or len(given) != count:
         size = f"{len(given)} of them" if isinstance(given, list) else kind_of(given)
         raise invalid("ids", f"must be a list with one id for each of the {count} instances, not {size}")
-    return [an_id(value, f"ids[{i}]") for i, value in enumerate(given)]
+    for i, value in enumerate(given):
+        an_id(value, f"ids[{i}]")
+    if len(set(given)) < count:
+        twice = next(i for i, value in enumerate(given) if value in given[:i])
+        raise invalid(f"ids[{twice}]", "stands there twice; give every instance an id of its own")
+    return given
 
 
 def a_label(value: Any, field: str) -> Any:

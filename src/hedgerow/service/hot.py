@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -12,6 +13,7 @@ from hedgerow.live import Answer, LiveModel
 from hedgerow.service import schemas
 from hedgerow.service.bodies import a_flag, a_label, a_list, an_id, check_keys, read_json, the_ids
 from hedgerow.service.documents import named
+from hedgerow.service.door import Handler
 from hedgerow.service.models import Entry, Models
 from hedgerow.service.problems import Problem, invalid
 from hedgerow.service.rows import matrix
@@ -38,8 +40,8 @@ def checked(request: Request, models: Models, right: str) -> Entry:
     return models[name]
 
 
-def router(models: Models) -> APIRouter:
-    """The three routes."""
+def router(models: Models) -> tuple[APIRouter, dict[str, Handler]]:
+    """The three routes, and their handlers by the last part of the path."""
     routes = APIRouter(prefix="/v1/models/{name}", tags=["events"])
     limits = models.settings
 
@@ -51,10 +53,13 @@ def router(models: Models) -> APIRouter:
         body = await read_json(request, limits.body_bytes, limits.body_seconds)
         check_keys(body, PREDICT, ("instances",))
         X, ids, explain = _instances(body, entry, limits.batch_rows)
-        if len(X) == 1:
-            one = await models.call(entry, lambda live: live.aio.predict(X[0], None if ids is None else ids[0]))
+        if len(X) == 1 and not explain:
+            one = await models.call(entry, lambda _, group: group.predict(X[0], None if ids is None else ids[0]))
             return answered({"predictions": [_prediction(one, explain)]})
-        answers = await models.call(entry, lambda live: live.aio.predict_many(X, ids))
+        if explain:
+            answers = await models.call(entry, lambda live, _: live.aio.look(lambda live: _explained(live, X, ids)))
+        else:
+            answers = await models.call(entry, lambda live, _: live.aio.predict_many(X, ids))
         return answered({"predictions": [_prediction(answer, explain) for answer in answers]})
 
     @routes.post("/label", **named(schemas.LabelRequest, schemas.LabelResults))
@@ -66,9 +71,9 @@ def router(models: Models) -> APIRouter:
         check_keys(body, LABEL, ("labels",))
         pairs = [_pair(pair, i) for i, pair in enumerate(a_list(body, "labels", limits.batch_rows))]
         if len(pairs) == 1:
-            results = [await models.call(entry, lambda live: live.aio.label(*pairs[0]))]
+            results = [await models.call(entry, lambda _, group: group.label(*pairs[0]))]
         else:
-            results = await models.call(entry, lambda live: live.aio.label_many(pairs))
+            results = await models.call(entry, lambda live, _: live.aio.label_many(pairs))
         return answered({"results": [{"id": r.id, "status": r.status, "text": r.text} for r in results]})
 
     @routes.post("/predict-then-learn", **named(schemas.LabelledInstances, schemas.Predictions))
@@ -84,18 +89,31 @@ def router(models: Models) -> APIRouter:
             raise invalid("labels", f"{len(given)} labels for {len(X)} instances; give one for each")
         y = [a_label(value, f"labels[{i}]") for i, value in enumerate(given)]
 
-        def learn(live: LiveModel) -> Any:
+        def learn(live: LiveModel, _: Any) -> Any:
             return live.aio.predict_then_learn(X, y, ids)
 
         return answered({"predictions": [_prediction(answer, explain) for answer in await models.call(entry, learn)]})
 
-    return routes
+    return routes, {"predict": predict, "label": label, "predict-then-learn": predict_then_learn}
 
 
 def _instances(body: dict[str, Any], entry: Entry, rows: int) -> tuple[Any, list[str] | None, bool]:
     instances = a_list(body, "instances", rows)
     X = matrix(instances, entry.features, entry.feature_names)
     return X, the_ids(body, len(instances)), a_flag(body, "explain")
+
+
+def _explained(live: LiveModel, X: Any, ids: list[str] | None) -> list[Answer]:
+    """A batch with votes and weights, which the model gives for one row at a time: all by the same state."""
+
+    def work(writer: Any) -> list[Answer]:
+        found = []
+        for x, answer in zip(X, writer.predict_many(X, ids), strict=True):
+            said = None if answer.repeated else live.clf.explain_one(x)
+            found.append(answer if said is None else replace(answer, votes=said.votes, weights=said.weights))
+        return found
+
+    return live.do_together(work)
 
 
 def _pair(pair: Any, i: int) -> tuple[str, Any]:

@@ -21,6 +21,7 @@ from hedgerow.live.errors import Busy, Closed, JournalError, Owned
 from hedgerow.service.names import folder_of, model_folders
 from hedgerow.service.problems import Problem
 from hedgerow.service.settings import ServiceSettings
+from hedgerow.service.together import Together
 from hedgerow.service.work import WorkFolder
 
 T = TypeVar("T")
@@ -37,6 +38,7 @@ class Entry:
     error: str | None = None
     owned: bool = False
     live: LiveModel | None = None
+    together: Together | None = None
     features: int = 0
     feature_names: list[str] | None = None
     waiting: int = 0
@@ -46,6 +48,7 @@ class Entry:
         """Take over an open, warm model."""
         found = live.stats()
         self.live, self.features, self.feature_names = live, found["features"], found["feature_names"]
+        self.together = Together(live)
         self.state, self.error, self.owned = "ready", None, False
 
     @property
@@ -111,15 +114,16 @@ class Models:
         """Whether every model is open and warm, or known to be unusable."""
         return all(entry.state != "opening" for entry in self._entries.values())
 
-    async def call(self, entry: Entry, action: Callable[[LiveModel], Awaitable[T]]) -> T:
+    async def call(self, entry: Entry, action: Callable[[LiveModel, Together], Awaitable[T]]) -> T:
         """Wait for the model's one writer, unless too many do already; errors become problems."""
-        live = entry.model
+        live, together = entry.model, entry.together
+        assert together is not None
         if entry.waiting >= self.settings.waiting:
             raise Problem("busy", f"{entry.waiting} requests wait for {entry.name!r}")
         entry.waiting += 1
         try:
             async with asyncio.timeout(self.settings.request_seconds):
-                return await action(live)
+                return await action(live, together)
         except TimeoutError:
             raise Problem("timed-out", f"no answer within {self.settings.request_seconds:g} s") from None
         except HedgerowError as error:

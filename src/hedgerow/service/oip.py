@@ -150,7 +150,7 @@ def router(models: Models) -> APIRouter:
         given = body.get("id")
         stem = uuid4().hex if given is None else an_id(given, "id")[:180]
         ids = [f"{stem}/{i}" for i in range(len(X))]
-        answers = await models.call(entry, lambda live: live.aio.predict_many(X, ids))
+        answers = await models.call(entry, lambda live, _: live.aio.predict_many(X, ids))
         outputs = [_output(name, answers) for name in wanted]
         return as_json({"model_name": entry.name, "id": stem, "outputs": outputs})
 

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hedgerow.cli.interrupts import Interrupted, Interrupts
-from hedgerow.cli.run_files import Write, opened, sink
-from hedgerow.cli.run_job import Job, called, check
 from hedgerow.core.errors import InputError
 from hedgerow.data.columns import listed, shown
 from hedgerow.data.csv_records import BadRow
 from hedgerow.data.stream_rows import SUFFIXES, Instance, Rows, Wanted
 from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.run.files import Write, opened, sink
+from hedgerow.run.interrupts import Interrupted, Interrupts
+from hedgerow.run.job import Job, called, check
 
 SHOWN = 20  # bad rows, and new classes, that are named one by one; the rest are counted
 

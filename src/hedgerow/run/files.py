@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from hedgerow.cli.interrupts import Interrupts
-from hedgerow.cli.run_job import Job
 from hedgerow.core.errors import InputError
+from hedgerow.run.interrupts import Interrupts
+from hedgerow.run.job import Job
 
 FLUSH_EVERY = 1.0  # seconds, for files; a pipe gets every line at once
 

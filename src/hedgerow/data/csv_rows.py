@@ -1,0 +1,248 @@
+"""Rows of a CSV or TSV: whole parts at a time where the text is plain, with care where it is not.
+
+A part without quotes, in which every row has the right number of fields, every feature is a finite number and every
+label and id can be used, is read by pyarrow if that is installed. Anything else is read record by record, as in
+`csv_records`, with the same result; so the fast way decides nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from hedgerow.core.arrays import Array
+from hedgerow.core.errors import InputError
+from hedgerow.data.byte_feeds import TextLines
+from hedgerow.data.columns import id_text, number
+from hedgerow.data.csv_records import BROKEN, DELIMITERS, MOST_LINES, BadRow, Incomplete, Record, Records, broken
+from hedgerow.data.matching import Places, Wanted, places_of
+from hedgerow.data.stretches import BAD, MOST_TEXT, Bad, Gathered, Stretch, all_rows
+
+FEW = 256  # lines that are read with care together
+LONGEST = 100_000  # bytes of a line; the csv module refuses fields that are somewhat longer
+PARSED = 1 << 19  # bytes that pyarrow gives to a thread
+
+
+class CsvRows:
+    """One table. The header is read, and checked, at once."""
+
+    def __init__(self, text: TextLines, format: str) -> None:
+        self._delimiter = DELIMITERS[format]
+        self._text = text
+        self.names = self._header()
+
+    def _header(self) -> list[str]:
+        text, most = self._text, 2 * MOST_LINES
+        while True:
+            known = min(most, len(text.ends))
+            try:
+                lines = text.texts(0, known) if known else []
+                records = Records(lines, self._delimiter, final=text.final and known == len(text.ends))
+            except Incomplete:
+                if known < len(text.ends):
+                    most *= 2
+                else:
+                    text.fill()
+                continue
+            text.drop(records.taken)
+            return records.names
+
+    def match(self, wanted: Wanted) -> tuple[str, ...]:
+        """Look for what is wanted; the names of the columns that are not."""
+        self._places = places_of(wanted, self.names)
+        self._wanted, self._label_of = wanted, wanted.label_of()
+        self._plain = _plain_reader(self._places, len(self.names), self._delimiter, wanted)
+        return self._places.ignored
+
+    def go_to(self, at: int, line: int) -> None:
+        """Go on at a place in the file."""
+        self._text = self._text.moved(at, line)
+
+    @property
+    def done(self) -> int:
+        """Bytes of the input that were read."""
+        return self._text.feed.done
+
+    def close(self) -> None:
+        """Close the file."""
+        self._text.feed.close()
+
+    def stretches(self) -> Iterator[Stretch]:
+        """All records that are left; from a pipe, those that are there."""
+        text = self._text
+        while True:
+            first, step = 0, max(len(text.ends), FEW)
+            while first < len(text.ends):
+                last = min(first + step, len(text.ends))
+                found, taken = self._fast(first, last), last - first
+                if found is None and step > FEW:
+                    step = max(step // 8, FEW)
+                    continue
+                if found is None:
+                    found, taken = self._careful(first, last)
+                    if not taken:
+                        break
+                if len(found):
+                    yield found
+                first += taken
+                step *= 4
+            text.drop(first)
+            if not text.fill():
+                return
+
+    # -- the fast way -------------------------------------------------------------------------------------------
+
+    def _fast(self, first: int, last: int) -> Stretch | None:
+        text = self._text
+        if self._plain is None or text.odd:
+            return None
+        start = 0 if first == 0 else int(text.ends[first - 1])
+        ends = text.ends[first:last]
+        stop = int(ends[-1])
+        if text.data.find(b'"', start, stop) >= 0:
+            return None
+        # pyarrow takes "+-1" for a number; to look for one sign is ten times as fast as to look for both
+        if text.data.find(b"+", start, stop) >= 0 and text.data.find(b"+-", start, stop) >= 0:
+            return None
+        if np.diff(ends, prepend=start).max() > LONGEST:
+            return None
+        found = self._plain.read(memoryview(text.data)[start:stop], last - first, self._label_of)
+        if found is None:
+            return None
+        lines = np.arange(text.line + first, text.line + last)
+        return all_rows(lines, ends + text.at, *found)
+
+    # -- with care ----------------------------------------------------------------------------------------------
+
+    def _careful(self, first: int, last: int) -> tuple[Stretch, int]:
+        """Records that begin within these lines, and how many lines they take; none if more have to be known."""
+        text, places = self._text, self._places
+        beyond = min(last + MOST_LINES, len(text.ends))
+        final = text.final or beyond < len(text.ends)
+        records = Records(text.texts(first, beyond), self._delimiter, names=self.names, final=final)
+        gathered = Gathered(len(places.features), places.label is not None, places.id is not None)
+        taken = 0
+        for found in records:
+            kind = self._taken(found, records, gathered, first)
+            taken = records.taken
+            after = first + taken
+            gathered.records.append((kind, text.line + first + found.line - 1, text.at + int(text.ends[after - 1]),
+                                     text.line + after))  # fmt: skip
+            if after >= last:
+                break
+        return gathered.stretch(), max(taken, min(records.taken, last - first))
+
+    def _taken(self, found: Record | BadRow, records: Records, gathered: Gathered, first: int) -> int:
+        cause = None
+        if isinstance(found, BadRow):
+            reason = found.reason
+        else:
+            try:
+                return gathered.row(*self._values(found.cells))
+            except _Broken as error:
+                records.go_back()
+                reason = str(error)
+            except InputError as error:
+                cause, reason = error, str(error)
+        begin = first + found.line - 1
+        shown = self._text.shown(begin, first + records.taken, MOST_TEXT)
+        gathered.bad.append(Bad(self._text.line + begin, reason, shown, cause))
+        return BAD
+
+    def _values(self, cells: list[str]) -> tuple[list[float], Any, str | None]:
+        places = self._places
+        for i in (*places.features, places.label, places.id):
+            if i is not None and broken(cells[i]):
+                raise _Broken(f"column {self.names[i]!r}: {BROKEN}")
+        x = [number(cells[i], name) for i, name in zip(places.features, places.names, strict=True)]
+        label = None if places.label is None else self._label_of(cells[places.label])
+        return x, label, None if places.id is None else id_text(cells[places.id], self.names[places.id])
+
+
+class _Broken(InputError):
+    """A record that is not one."""
+
+
+class _Plain:
+    """Reads plain text by pyarrow; None for what is not plain or not right."""
+
+    def __init__(self, pa: Any, csv: Any, places: Places, width: int, delimiter: str) -> None:
+        self._pa, self._csv, self._places = pa, csv, places
+        names = [str(i) for i in range(width)]
+        types = {str(i): pa.float64() for i in places.features}
+        texts = [str(i) for i in (places.label, places.id) if i is not None]
+        types |= dict.fromkeys(texts, pa.string())
+        self._read = csv.ReadOptions(column_names=names, block_size=PARSED)
+        self._parse = csv.ParseOptions(
+            delimiter=delimiter, quote_char=False, double_quote=False, escape_char=False, newlines_in_values=False
+        )
+        self._convert = csv.ConvertOptions(
+            column_types=types, null_values=[], strings_can_be_null=False, include_columns=list(types)
+        )
+
+    def read(self, piece: memoryview, rows: int, label_of: Any) -> tuple[Array, Any, Any] | None:
+        """Features, labels and ids of so many rows."""
+        try:
+            table = self._csv.read_csv(self._pa.BufferReader(piece), self._read, self._parse, self._convert)
+        except self._pa.ArrowInvalid:
+            return None
+        if table.num_rows != rows:
+            return None
+        X = matrix_of(table, len(self._places.features))
+        if not np.isfinite(X).all():
+            return None
+        try:
+            return X, self._labels(table, label_of), self._ids(table)
+        except InputError:
+            return None
+
+    def _labels(self, table: Any, label_of: Any) -> list[Any] | None:
+        place = self._places.label
+        return None if place is None else mapped(table.column(str(place)), label_of)
+
+    def _ids(self, table: Any) -> list[str] | None:
+        place = self._places.id
+        if place is None:
+            return None
+        ids = [text.strip() for text in table.column(str(place)).to_pylist()]
+        if "" in ids:
+            raise InputError("an id is missing")
+        return ids
+
+
+def matrix_of(table: Any, width: int) -> Array:
+    """The first columns of a pyarrow table, numbers without nulls, as the columns of an array."""
+    X = np.empty((table.num_rows, width))
+    first = 0
+    for batch in table.to_batches():
+        last = first + batch.num_rows
+        for j in range(width):
+            X[first:last, j] = batch.column(j).to_numpy()
+        first = last
+    return X
+
+
+def mapped(column: Any, of: Any) -> list[Any]:
+    """A pyarrow column through a function that is called once for each distinct value."""
+    whole = column.combine_chunks() if hasattr(column, "combine_chunks") else column
+    encoded = whole.dictionary_encode()
+    values = [of(value) for value in encoded.dictionary.to_pylist()]
+    if encoded.null_count:
+        values.append(of(None))
+        codes = encoded.indices.fill_null(len(values) - 1)
+    else:
+        codes = encoded.indices
+    return list(map(values.__getitem__, codes.to_numpy().tolist()))
+
+
+def _plain_reader(places: Places, width: int, delimiter: str, wanted: Wanted) -> _Plain | None:
+    if not places.features and places.label is None and places.id is None:
+        return None
+    try:
+        pa, csv = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.csv")
+    except ImportError:
+        return None
+    return _Plain(pa, csv, places, width, delimiter)

@@ -1,0 +1,222 @@
+"""Rows of JSON lines: objects of column names and values or, for a model without names, lists.
+
+A part in which every line is one flat object, with numbers for all features, is read by pyarrow if that is installed;
+anything else line by line, with the same result. An object that has an id and a label and no feature at all is a label
+that comes later than its row.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from hedgerow.core.errors import InputError
+from hedgerow.data.byte_feeds import TextLines
+from hedgerow.data.columns import id_text, number
+from hedgerow.data.csv_rows import mapped, matrix_of
+from hedgerow.data.matching import Wanted, these
+from hedgerow.data.stretches import BAD, LATE, MOST_TEXT, Bad, Gathered, Late, Stretch, all_rows
+
+FEW = 256  # lines that are read one by one together
+PARSED = 1 << 20  # bytes that pyarrow gives to a thread
+_MINUS_ZERO = re.compile(rb"-0[^.eE0-9]")  # a whole number, and so no negative zero
+
+
+class JsonRows:
+    """One file or stream of JSON lines."""
+
+    def __init__(self, text: TextLines) -> None:
+        self._text = text
+        self.ignored: tuple[str, ...] = ()
+
+    def first(self) -> Any:
+        """The value of the first line that is not blank; None if there is none or it is not JSON."""
+        text = self._text
+        text.first_letter()
+        for i in range(len(text.ends)):
+            if line := text.texts(i, i + 1)[0].strip("\ufeff \t\r\n"):
+                try:
+                    return json.loads(line)
+                except (ValueError, RecursionError):
+                    return None
+        return None
+
+    def match(self, wanted: Wanted) -> tuple[str, ...]:
+        """Keep what is wanted. Which columns are not shows only in the rows."""
+        self._wanted, self._label_of = wanted, wanted.label_of()
+        self._known = None if wanted.names is None else set(wanted.names)
+        self._plain = _plain_reader(wanted)
+        return ()
+
+    def go_to(self, at: int, line: int) -> None:
+        """Go on at a place in the file."""
+        self._text = self._text.moved(at, line)
+
+    @property
+    def done(self) -> int:
+        """Bytes of the input that were read."""
+        return self._text.feed.done
+
+    def close(self) -> None:
+        """Close the file."""
+        self._text.feed.close()
+
+    def stretches(self) -> Iterator[Stretch]:
+        """All records that are left; from a pipe, those that are there."""
+        text = self._text
+        while True:
+            first, step = 0, max(len(text.ends), FEW)
+            while first < len(text.ends):
+                last = min(first + step, len(text.ends))
+                found = self._fast(first, last)
+                if found is None and step > FEW:
+                    step = max(step // 8, FEW)
+                    continue
+                found = self._careful(first, last) if found is None else found
+                if len(found):
+                    yield found
+                first, step = last, 4 * step
+            text.drop(first)
+            if not text.fill():
+                return
+
+    # -- the fast way -------------------------------------------------------------------------------------------
+
+    def _fast(self, first: int, last: int) -> Stretch | None:
+        text = self._text
+        if self._plain is None or text.odd:
+            return None
+        start = 0 if first == 0 else int(text.ends[first - 1])
+        ends = text.ends[first:last]
+        piece = text.data[start : int(ends[-1])]
+        starts = np.append(0, ends[:-1] - start)
+        # One flat object a line: no other can be mistaken for it, and none can be nested too deeply.
+        flat = piece.count(b"{") == len(ends) and b"[" not in piece
+        if not flat or (np.frombuffer(piece, np.uint8)[starts] != ord("{")).any() or _MINUS_ZERO.search(piece):
+            return None
+        found = self._plain.read(piece, len(ends), bool(self.ignored), self._label_of)
+        if found is None:
+            return None
+        lines = np.arange(text.line + first, text.line + last)
+        return all_rows(lines, ends + text.at, *found)
+
+    # -- line by line -------------------------------------------------------------------------------------------
+
+    def _careful(self, first: int, last: int) -> Stretch:
+        text, wanted = self._text, self._wanted
+        gathered = Gathered(wanted.width, wanted.label is not None, wanted.id is not None)
+        for i, line in enumerate(text.texts(first, last), start=first):
+            if not line.strip():
+                continue
+            number = text.line + i
+            try:
+                kind = self._taken(line, number, gathered)
+            except InputError as error:
+                gathered.bad.append(Bad(number, str(error), text.shown(i, i + 1, MOST_TEXT), error))
+                kind = BAD
+            gathered.records.append((kind, number, text.at + int(text.ends[i]), number + 1))
+        return gathered.stretch()
+
+    def _taken(self, line: str, number: int, gathered: Gathered) -> int:
+        found, wanted = self._object(line), self._wanted
+        has_label = wanted.label is not None and wanted.label in found
+        label = None if wanted.label is None else self._label_of(found.pop(wanted.label, None))
+        has_id = wanted.id is not None and wanted.id in found
+        id = None if wanted.id is None else id_text(found.pop(wanted.id, None), wanted.id)
+        if has_label and has_id and wanted.width and not self._features_in(found):
+            if label is None:
+                raise InputError("an id without features and without a label")
+            gathered.late.append(Late(number, str(id), label))
+            return LATE
+        return gathered.row(self._values(found), label, id)
+
+    def _object(self, line: str) -> dict[Any, Any]:
+        try:
+            found = json.loads(line.lstrip("\ufeff"))
+        except ValueError as error:
+            raise InputError(f"not JSON ({error})") from error
+        except RecursionError:
+            raise InputError("JSON that is nested too deeply to be read") from None
+        if isinstance(found, list) and self._wanted.names is None:
+            found = dict(enumerate(found))
+        if not isinstance(found, dict):
+            raise InputError("not a JSON object of column names and values")
+        return found
+
+    def _features_in(self, found: dict[Any, Any]) -> bool:
+        return bool(found) if self._known is None else not self._known.isdisjoint(found)
+
+    def _values(self, found: dict[Any, Any]) -> list[float]:
+        wanted = self._wanted
+        names: Sequence[Any] = wanted.names if wanted.names is not None else list(found)
+        if len(names) != wanted.width:
+            raise InputError(f"{len(names)} features, but the model was fitted on {wanted.width} (without names)")
+        missing = [name for name in names if name not in found]
+        if missing:
+            raise InputError(f"{these('column', missing)} missing")
+        x = [number(found[name], name) for name in names]
+        if not self.ignored and self._known is not None and len(found) > len(names):
+            self.ignored = tuple(name for name in found if name not in self._known)
+        return x
+
+
+class _Plain:
+    """Reads flat objects by pyarrow; None for what is not plain or not right."""
+
+    def __init__(self, pa: Any, reader: Any, wanted: Wanted, names: Sequence[str]) -> None:
+        self._pa, self._json, self._wanted, self._names = pa, reader, wanted, names
+        self._read = reader.ReadOptions(block_size=PARSED)
+        self._types = [pa.string(), pa.int64()]  # of labels, the one that was right last time first
+
+    def read(self, piece: bytes, rows: int, ignore: bool, label_of: Any) -> tuple[Any, Any, Any] | None:
+        """Features, labels and ids of so many rows; without `ignore` there must be no other column."""
+        for kind in tuple(self._types) if self._wanted.label is not None else (None,):
+            table = self._table(piece, kind, ignore)
+            if table is None:
+                continue
+            if kind is not None and self._types[0] is not kind:
+                self._types.reverse()
+            return self._values(table, rows, label_of)
+        return None
+
+    def _table(self, piece: bytes, label: Any, ignore: bool) -> Any:
+        pa, wanted = self._pa, self._wanted
+        fields = [(name, pa.float64()) for name in self._names]
+        fields += [(name, kind) for name, kind in ((wanted.label, label), (wanted.id, pa.string())) if name is not None]
+        options = self._json.ParseOptions(
+            explicit_schema=pa.schema(fields), unexpected_field_behavior="ignore" if ignore else "error"
+        )
+        try:
+            return self._json.read_json(pa.BufferReader(piece), self._read, options)
+        except (pa.ArrowInvalid, UnicodeDecodeError):
+            return None
+
+    def _values(self, table: Any, rows: int, label_of: Any) -> tuple[Any, Any, Any] | None:
+        wanted, width = self._wanted, len(self._names)
+        if table.num_rows != rows or any(table.column(j).null_count for j in range(width)):
+            return None
+        X = matrix_of(table, width)
+        if not np.isfinite(X).all():
+            return None
+        try:
+            labels = None if wanted.label is None else mapped(table.column(width), label_of)
+            texts = None if wanted.id is None else table.column(table.num_columns - 1).to_pylist()
+            ids = None if texts is None or wanted.id is None else [id_text(text, wanted.id) for text in texts]
+        except (InputError, UnicodeDecodeError):
+            return None
+        return X, labels, ids
+
+
+def _plain_reader(wanted: Wanted) -> _Plain | None:
+    if not wanted.names:
+        return None
+    try:
+        pa, reader = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.json")
+    except ImportError:
+        return None
+    return _Plain(pa, reader, wanted, wanted.names)
