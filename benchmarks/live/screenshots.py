@@ -55,13 +55,16 @@ def take(url: str, out: Path, events: int) -> None:
             pages[name].goto(f"{url}/models/digits")
         for page in pages.values():
             page.wait_for_function(SHOWN, arg=events, timeout=1000 * LONGEST)
-        for name, page in pages.items():
-            write(out / f"page-{name}.png", page.screenshot(full_page=name == "light"))
+        taken = {name: page.screenshot(full_page=name == "light") for name, page in pages.items()}
         browser.close()
+    for name, png in taken.items():  # afterwards, since it takes longer than the alarm lasts
+        write(out / f"page-{name}.png", png)
 
 
 def write(path: Path, png: bytes) -> None:
-    Image.open(io.BytesIO(png)).convert("RGB").quantize(256, kmeans=2, dither=Image.Dither.NONE).save(path, optimize=True)
+    Image.open(io.BytesIO(png)).convert("RGB").quantize(256, kmeans=2, dither=Image.Dither.NONE).save(
+        path, optimize=True
+    )
     size = path.stat().st_size
     print(f"{path}: {size / 1000:.0f} kB")
     assert size < LARGEST, "too large for the docs: take a smaller part"

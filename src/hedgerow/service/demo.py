@@ -111,6 +111,7 @@ class Demo:
     def start(self) -> None:
         """Begin; the service answers meanwhile, and the model is fitted first if it is not there yet."""
         self._task = asyncio.create_task(self._run())
+        self._task.add_done_callback(_told)
 
     async def close(self) -> None:
         """Wait for the row in hand; the service has said that it is ending."""
@@ -144,13 +145,19 @@ class Demo:
 
     async def _step(self, entry: Entry, at: int, row: Row) -> None:
         """One row is predicted, and the labels that are due are given."""
-        answer = await self._models.call(entry, lambda live: live.aio.predict(row.x))
+        live = entry.model.aio
+        answer = await live.predict(row.x)
         if row.delay is not None:
             heapq.heappush(self._due, (at + row.delay, answer.id, row.y))
         while self._due and self._due[0][0] <= at:
             _, id, y = self._due[0]
-            await self._label(entry, id, y)
+            await live.label(id, y)
             heapq.heappop(self._due)
 
-    async def _label(self, entry: Entry, id: str, y: Any) -> None:
-        await self._models.call(entry, lambda live: live.aio.label(id, y))
+
+def _told(task: asyncio.Task[None]) -> None:
+    """An end that nobody asked for is not kept quiet."""
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        told = {"message": "the demonstration has ended", "exception": error}
+        asyncio.get_running_loop().call_exception_handler(told)
