@@ -26,7 +26,7 @@ class Service:
     def __init__(self, models: Path, *options: str) -> None:
         command = [*COMMAND, "serve", "--models", str(models), "--port", "0", *options]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment())
-        self.lines: list[str] = []
+        self.models, self.lines = models, list[str]()
         first = self._line()
         found = re.search(r"at (http://\S+)", first)
         assert found, first + (self.process.stderr.read() if self.process.stderr else "")

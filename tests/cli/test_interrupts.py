@@ -15,6 +15,7 @@ import pytest
 from command import COMMAND, environment
 
 from hedgerow import OnlineTransferClassifier
+from hedgerow.run.feeds import SIZE
 
 PIPES = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 
@@ -42,7 +43,7 @@ def test_a_second_signal_loses_nothing(files: Path, model: Path, tmp_path: Path,
     time.sleep(gap)
     os.kill(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
+    assert process.returncode == 0, err
     assert "Traceback" not in err
     assert "interrupted after line 6" in err
     assert "model saved" in err
@@ -58,7 +59,7 @@ def test_a_hail_of_signals_until_the_end_loses_nothing(files: Path, model: Path,
         sent += 1
         time.sleep(0.0005)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
+    assert process.returncode == 0, err
     assert sent > 2
     assert "Traceback" not in err
     assert OnlineTransferClassifier.load(saved).seen_ == 5
@@ -76,7 +77,7 @@ def test_signals_in_the_middle_of_rows_leave_whole_lines(files: Path, model: Pat
         os.kill(process.pid, signal.SIGINT)
         time.sleep(0.001)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
+    assert process.returncode == 0, err
     text = out.read_text(encoding="utf-8")
     assert text.endswith("}\n")
     assert OnlineTransferClassifier.load(saved).seen_ == len([json.loads(line) for line in text.splitlines()])
@@ -95,11 +96,12 @@ def test_a_reader_that_takes_nothing_does_not_keep_the_run_from_saving(
     assert json.loads(first)["row"] == 1
     time.sleep(1.5)  # by then the pipe is full, and nobody reads on
     os.kill(process.pid, signal.SIGTERM)
-    assert process.wait(timeout=60) == 143
+    assert process.wait(timeout=60) == 0
     out, err = process.communicate(timeout=60)
     assert "model saved" in err
     answered = (first + out).count("}\n")
-    assert answered <= OnlineTransferClassifier.load(saved).seen_ <= answered + 1 < 60 * 300
+    # the block in hand was learned, and could not be written
+    assert answered <= OnlineTransferClassifier.load(saved).seen_ <= answered + SIZE < 60 * 300
 
 
 def test_a_named_pipe_that_nobody_reads_can_be_given_up(files: Path, model: Path, tmp_path: Path) -> None:
@@ -112,7 +114,7 @@ def test_a_named_pipe_that_nobody_reads_can_be_given_up(files: Path, model: Path
     time.sleep(0.5)
     os.kill(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
+    assert process.returncode == 0, err
     assert "Traceback" not in err
 
 

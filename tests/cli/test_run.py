@@ -27,11 +27,8 @@ def test_predictions_are_those_made_before_each_label(files: Path, model: Path, 
     found = lines(out.read_text(encoding="utf-8"))
     stream = read(files / "stream.csv", label="kind")
     clf = OnlineTransferClassifier.load(model)
-    expected = []
-    for x, y in zip(stream.X, stream.y, strict=True):
-        expected.append(clf.predict_one(x))
-        clf.learn_one(x, y)
-    assert [row["prediction"] for row in found] == expected
+    expected = clf.predict_then_learn(stream.X, stream.y)
+    assert [row["prediction"] for row in found] == expected.tolist()
     assert [row["line"] for row in found] == list(range(2, 62))
     assert sum(not row["correct"] for row in found) == clf.mistakes_
     assert f"{clf.mistakes_} mistakes in 60 labelled" in done.stderr
@@ -131,9 +128,9 @@ def test_bytes_that_are_not_utf8_are_a_bad_row(files: Path, model: Path, tmp_pat
     assert len(done.stdout.splitlines()) == 2
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_live_pipe_answers_each_row_and_an_interrupt_saves(
-    files: Path, model: Path, tmp_path: Path, number: signal.Signals, code: int
+    files: Path, model: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
     header, *rows = (files / "stream.csv").read_text(encoding="utf-8").splitlines()
     saved = tmp_path / "after.safetensors"
@@ -150,7 +147,7 @@ def test_live_pipe_answers_each_row_and_an_interrupt_saves(
         assert json.loads(process.stdout.readline())["row"] == k  # answered before the next row is sent
     process.send_signal(number)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == code, err
+    assert process.returncode == 0, err
     assert out == ""
     assert "interrupted after line 6" in err
     assert "model saved" in err
@@ -169,7 +166,7 @@ def test_interrupt_in_the_middle_of_a_file_leaves_whole_lines(files: Path, model
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
+    assert process.returncode == 0, err
     text = out.read_text(encoding="utf-8")
     assert text.endswith("}\n")
     assert OnlineTransferClassifier.load(saved).seen_ == len(lines(text))

@@ -1,3 +1,5 @@
+import gzip
+import json
 import time
 
 import h5py
@@ -149,9 +151,9 @@ def test_parquet_keeps_float32_and_whole_labels(tmp_path):
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"a": [1, 2], "b": [None, "red"]}, r"row 1, column 'b': 'red' is not a number"),
-        ({"a": [1, None]}, r"row 1, column 'a': missing value"),
-        ({"a": [1.0, float("nan")]}, r"row 1, column 'a': missing value \(NaN\)"),
+        ({"a": [1, 2], "b": [None, "red"]}, r"row 2, column 'b': 'red' is not a number"),
+        ({"a": [1, None]}, r"row 2, column 'a': missing value"),
+        ({"a": [1.0, float("nan")]}, r"row 2, column 'a': missing value \(NaN\)"),
         ({"a": pa.array([], pa.float64())}, r"no rows"),
     ],
 )
@@ -161,6 +163,118 @@ def test_bad_parquet(tmp_path, columns, message):
         read(tmp_path / "t.parquet")
     with pytest.raises(InputError, match=r"did you mean 'a'\?"):
         read(tmp_path / "t.parquet", label="aa")
+
+
+def test_a_typed_table_may_have_numbers_for_names(tmp_path):
+    parquet.write_table(pa.table({"0": [1.5], "1": [2.5]}), tmp_path / "t.parquet")
+    assert read(tmp_path / "t.parquet").feature_names == ("0", "1")
+
+
+# ---- every format of streams, folders, patterns
+
+
+def table_in(folder, suffix, table):
+    """A table as a file of that suffix."""
+    path = folder / f"t{suffix}"
+    inner = suffix.removesuffix(".gz").removesuffix(".zst")
+    if inner == ".parquet":
+        parquet.write_table(table, path)
+    elif inner in (".arrow", ".ipc", ".feather"):
+        with (pa.ipc.new_stream if inner == ".ipc" else pa.ipc.new_file)(str(path), table.schema) as out:
+            out.write_table(table)
+    else:
+        rows = [table.column_names, *([str(v) for v in row.values()] for row in table.to_pylist())]
+        mark = "\t" if inner == ".tsv" else ","
+        text = "".join(mark.join(row) + "\n" for row in rows)
+        if inner == ".jsonl":
+            text = "".join(json.dumps(row) + "\n" for row in table.to_pylist())
+        if suffix.endswith(".zst"):
+            with pa.CompressedOutputStream(str(path), "zstd") as out:
+                out.write(text.encode())
+        else:
+            path.write_bytes(gzip.compress(text.encode()) if suffix.endswith(".gz") else text.encode())
+    return path
+
+
+TEXTS = [inner + packed for inner in (".csv", ".tsv", ".jsonl") for packed in ("", ".gz", ".zst")]
+
+
+@pytest.mark.parametrize("suffix", [*TEXTS, ".parquet", ".arrow", ".feather", ".ipc"])
+def test_a_table_is_the_same_domain_in_every_format(tmp_path, suffix):
+    table = pa.table({"a": [1.5, -2.0, 3.25], "kind": [3, 1, 3], "b": [1, 2, 3]})
+    domain = read(table_in(tmp_path, suffix, table), label="kind")
+    assert (domain.name, domain.feature_names) == ("t", ("a", "b"))
+    assert domain.X.tolist() == [[1.5, 1], [-2, 2], [3.25, 3]]
+    assert domain.y.tolist() == [3, 1, 3]
+    assert domain.y.dtype == np.int64
+
+
+def test_a_folder_and_a_pattern_are_one_domain(write, tmp_path):
+    (tmp_path / "site").mkdir()
+    write("site/day-1.csv", "a,b,kind\n1,2,1\n3,4,\n")
+    write("site/day-2.csv", "kind,b,a\n2,6,5\n")
+    for place in ("site", "site/", "site/*.csv", "site/day-?.csv"):
+        domain = read(f"{tmp_path}/{place}", label="kind")
+        assert domain.X.tolist() == [[1, 2], [3, 4], [5, 6]]
+        assert domain.y.tolist() == [1, None, 2]
+        assert domain.name == ("day" if "day" in place else "site")
+    write("site/day-3.csv", "kind,b,c\n2,6,5\n")
+    with pytest.raises(InputError, match=r"day-3.csv has no column 'a' and also column 'c', unlike .*day-1.csv"):
+        read(tmp_path / "site", label="kind")
+    write("site/day-3.csv", "b,a\n6,5\n")
+    with pytest.raises(InputError, match=r"unknown label column of day-3.csv 'kind'"):
+        read(tmp_path / "site", label="kind")
+    write("site/day-3.csv", "b,a,kind\n6,5,1\nx,1,1\n")
+    with pytest.raises(InputError, match=r"day-3.csv: line 3, column 'b': 'x' is not a number.*label='b'"):
+        read(tmp_path / "site", label="kind")
+    write("site/day-3.csv", "")
+    with pytest.raises(InputError, match=r"day-3.csv: the file is empty"):
+        read(tmp_path / "site", label="kind")
+
+
+def test_a_name_with_marks_of_a_pattern_is_a_name(write):
+    assert read(write("day[1].csv", "a\n1\n")).name == "day[1]"
+
+
+BAD_JSON = {
+    "gap": ('{"a": 1, "b": 2}\n{"a": 1, "b": null}\n', r"line 2, column 'b': missing value; drop the row"),
+    "absent": ('{"a": 1, "b": 2}\n{"a": 1}\n', r"line 2, column 'b' is missing"),
+    "more": ('{"a": 1, "b": 2}\n{"a": 1, "b": 2, "c": 3}\n', r"line 2, column 'c' is not in the first line"),
+    "text": ('{"a": "red", "b": 2}\n', r"line 1, column 'a': 'red' is not a number; drop the column"),
+    "list": ('{"a": [1], "b": 2}\n', r"line 1, column 'a': a list is not a number"),
+    "no JSON": ('{"a": 1, "b": 2}\n{"a": 1\n', r"line 2: not JSON"),
+    "no object": ("[1, 2]\n", r"the first line is not a JSON object"),
+    "blank": ("\n\n", r"the first line is not a JSON object"),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), BAD_JSON.values(), ids=BAD_JSON.keys())
+def test_bad_json_is_named_by_line_and_column(write, text, message):
+    path = write("bad.jsonl", text)
+    with pytest.raises(InputError, match=message) as caught:
+        read(path)
+    assert str(caught.value).count(str(path)) == 1
+
+
+def test_labels_of_json_are_as_they_are_written(write):
+    assert read(write("t.jsonl", '{"a": 1, "y": "1"}\n{"a": 1, "y": "x"}\n'), label="y").y.tolist() == ["1", "x"]
+    assert read(write("t.jsonl", '{"a": 1, "y": 2}\n{"a": 1, "y": null}\n{"a": 1}\n'), label="y").y.tolist() == [
+        2,
+        None,
+        None,
+    ]
+    with pytest.raises(InputError, match="line 1: the label is a list"):
+        read(write("t.jsonl", '{"a": 1, "y": []}\n'), label="y")
+
+
+@pytest.mark.parametrize("suffix", [".csv.gz", ".csv.zst", ".parquet", ".arrow", ".ipc"])
+def test_a_damaged_file_is_named_with_what_to_do(tmp_path, suffix):
+    table = pa.table({"a": np.random.default_rng(0).normal(size=5000)})
+    path = table_in(tmp_path, suffix, table)
+    path.write_bytes(path.read_bytes()[:-3000])
+    with pytest.raises(InputError, match="make it again") as caught:
+        read(path)
+    assert str(caught.value).count(str(path)) == 1
 
 
 # ---- npz, svmlight, MATLAB
@@ -252,5 +366,5 @@ def test_missing_empty_unknown(write, tmp_path):
     with pytest.raises(InputError, match=r"unknown suffix '.xlsx'; files can be .csv, .tsv"):
         read(write("t.xlsx", "?"))
     (tmp_path / "d.csv").mkdir()
-    with pytest.raises(InputError, match="a folder, not a file"):
+    with pytest.raises(InputError, match=r"d.csv: no file of a known format in this folder .*it is empty"):
         read(tmp_path / "d.csv")

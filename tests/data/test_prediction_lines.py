@@ -14,7 +14,14 @@ from hedgerow.data import prediction_lines as module
 from hedgerow.data.prediction_lines import prediction_lines
 
 CLASSES = st.sampled_from(
-    [[0, 1], ["mug", "pan", 'a "q"\\\n', "\u00e9\u2603"], [0.5, 1e-7, 3.0], [True, False], [("a", 1), ("b", 2)], ["1", 1]]
+    [
+        [0, 1],
+        ["mug", "pan", 'a "q"\\\n', "\u00e9\u2603"],
+        [0.5, 1e-7, 3.0],
+        [True, False],
+        [("a", 1), ("b", 2)],
+        ["1", 1],
+    ]
 )
 
 
@@ -22,7 +29,11 @@ CLASSES = st.sampled_from(
 def blocks(draw):
     classes = draw(CLASSES)
     n = draw(st.integers(1, 8))
-    part = st.floats(0, 1) | st.integers(0, 10**6).map(lambda k: k / 1e6) | st.integers(0, 10**6).map(lambda k: k / 1e6 + 5e-7)
+    part = (
+        st.floats(0, 1)
+        | st.integers(0, 10**6).map(lambda k: k / 1e6)
+        | st.integers(0, 10**6).map(lambda k: k / 1e6 + 5e-7)
+    )
     P = np.array([[min(draw(part), 1.0) for _ in classes] for _ in range(n)])
     labels = draw(st.none() | st.lists(st.sampled_from([*classes, None, classes[0]]), min_size=n, max_size=n))
     ids = draw(st.none() | st.lists(st.text(st.characters(codec="utf-8"), min_size=1), min_size=n, max_size=n))
@@ -57,10 +68,11 @@ def test_every_probability_that_can_be_written():
     P = np.arange(0, 1_000_001)[:, None] / 1e6
     n = len(P)
     text = prediction_lines(np.ones(n), np.ones(n), np.zeros(n, int), ["a"], P).decode()
-    assert [line[:-1].rpartition(" ")[2] for line in text.splitlines()] == [repr(p) for p in P[:, 0].tolist()]
+    found = (line[:-1].rpartition(" ")[2] for line in text.splitlines())
+    assert [(a, b) for a, b in zip(found, map(repr, P[:, 0].tolist()), strict=True) if a != b] == []
 
 
-@pytest.mark.parametrize("value", [float("nan"), -0.5, 1.5])
+@pytest.mark.parametrize("value", [float("nan"), -0.5, 1.5, -0.0])
 def test_what_is_no_probability_is_still_written(value):
     text = prediction_lines([1], [2], [0], ["a"], np.array([[value]]))
     assert json.loads(text)["probability"] == value or value != value

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from hedgerow.live.settings import Settings
 from hedgerow.paper.options import PARTS, PaperOptions
 from hedgerow.study.options import TARGETS, StudyOptions
 
@@ -137,33 +138,67 @@ def fit(
 def run(
     model: Annotated[Path, typer.Option("--model", "-m", help="A model made by `hedgerow fit` or `save`.")],
     input: Annotated[
-        str, typer.Option("--input", "-i", help="Rows: a .csv, .tsv or .jsonl file, or - for standard input.")
+        str,
+        typer.Option(
+            "--input",
+            "-i",
+            help="Rows: a file, folder or pattern (csv, tsv, jsonl, parquet, arrow; .gz, .zst), - for standard input, "
+            "redis://HOST/STREAM or kafka://HOST/TOPIC.",
+        ),
     ],
     output: Annotated[
-        str, typer.Option("--output", "-o", help="Predictions as JSON lines: a file, or - for standard output.")
+        str,
+        typer.Option(
+            "--output", "-o", help="Predictions as JSON lines: a file, - for standard output, redis://HOST/STREAM."
+        ),
     ],
     label: Annotated[
-        str | None, typer.Option(help="The label column, to learn from; empty cells are only predicted.")
+        str | None, typer.Option(help="The label column, to learn from; of rows with an empty cell what can be.")
+    ] = None,
+    id: Annotated[
+        str | None, typer.Option(help="The column that names a row; it is echoed, and labels may come by it.")
+    ] = None,
+    labels: Annotated[
+        Path | None, typer.Option(help="Labels by id, in a file of their own (.csv, .tsv, .jsonl) that may grow.")
+    ] = None,
+    journal: Annotated[
+        Path | None,
+        typer.Option(help="Folder in which everything is kept: after a crash the same command goes on where it was."),
     ] = None,
     save: Annotated[
         Path | None,
-        typer.Option(
-            help="Where the model goes at the end, also after Ctrl-C; without it what was learned is not kept."
-        ),
+        typer.Option(help="Where the model goes at the end, also after Ctrl-C."),
     ] = None,
     append: Annotated[bool, typer.Option("--append", help="Add to an output file that has content already.")] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace an output file that has content already.")
     ] = False,
     on_error: Annotated[str, typer.Option(help="What to do with a bad row: skip or stop.")] = "skip",
+    dead_letter: Annotated[
+        Path | None, typer.Option(help="Where bad rows go, with the reason; else OUTPUT.bad.jsonl, if there are any.")
+    ] = None,
     new_classes: Annotated[
         str, typer.Option(help="What to do with a label unknown to the model: learn it, or refuse it as a bad row.")
     ] = "learn",
     format: Annotated[
-        str | None, typer.Option(help="csv, tsv or jsonl; else by the suffix, else by the first line.")
+        str | None, typer.Option(help="csv, tsv, jsonl, parquet or arrow; else by the suffix, else by the first line.")
     ] = None,
     proba: Annotated[
         bool, typer.Option("--proba", help="The probability of every class, not only of the prediction.")
+    ] = False,
+    label_timeout: Annotated[
+        float | None, typer.Option(help="Seconds after which a label is no longer awaited (journal).")
+    ] = None,
+    max_pending: Annotated[int, typer.Option(help="Rows that may wait for their labels.")] = Settings.max_pending,
+    snapshot_every: Annotated[
+        int, typer.Option(help="Labels between two snapshots of the journal.")
+    ] = Settings.snapshot_every,
+    keep_events: Annotated[
+        int, typer.Option(help="Rows with their labels that stay in the journal.")
+    ] = Settings.keep_events,
+    group: Annotated[str, typer.Option(help="Consumer group at a broker.")] = "hedgerow",
+    accept_loss: Annotated[
+        bool, typer.Option("--accept-loss", help="Go on with a journal whose newest events are missing.")
     ] = False,
 ) -> None:
     """Predict each row of a stream before learning its label."""
@@ -171,9 +206,11 @@ def run(
     from hedgerow.run.job import Job
     from hedgerow.run.loop import run as run_job
 
+    settings = Settings(label_timeout, max_pending, snapshot_every, keep_events)
     job = Job(
         model=model, input=input, output=output, label=label, save=save, on_error=on_error, format=format, proba=proba,
-        new_classes=new_classes, append=append, overwrite=overwrite,
+        new_classes=new_classes, append=append, overwrite=overwrite, id=id, labels=labels, journal=journal,
+        dead_letter=dead_letter, settings=settings, accept_loss=accept_loss, group=group,
     )  # fmt: skip
     with terminal.status(live=output != "-" or not sys.stdout.isatty()) as tell:
         code = run_job(job, terminal.note, tell)

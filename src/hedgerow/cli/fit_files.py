@@ -15,6 +15,7 @@ from hedgerow.core.domains import Domain, same_columns
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.core.files import check_writable, same_file
 from hedgerow.data import read
+from hedgerow.data.inputs import files_of, stem
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.evaluate.separation import Separation, separations
 from hedgerow.learners.readings import Reading, reading_of
@@ -36,14 +37,22 @@ class Fitted:
 
 def check_output(output: Path, inputs: Sequence[Path]) -> None:
     """Refuse a place for the model that cannot be written, or is one of the files to read, before any work is done."""
-    for path in inputs:
+    for path in (file for input in inputs for file in _files(input)):
         if same_file(output, path):
             raise InputError(f"--output {output} would overwrite {path}, which is to be read; choose another name")
     check_writable(output)
 
 
+def _files(input: Path) -> Sequence[Path]:
+    """The files that an input means; itself if it means none, which is for the reader to say."""
+    try:
+        return files_of(str(input)).files
+    except InputError:
+        return [input]
+
+
 def fit_files(sources: Sequence[Path], label: str, unlabelled: Path | None, options: Mapping[str, Any]) -> Fitted:
-    """Fit a classifier on source files and, perhaps, a file of unlabelled target rows."""
+    """Fit a classifier on sources and, perhaps, unlabelled target rows: files, folders or patterns."""
     clf = OnlineTransferClassifier(**options)
     domains = [read(path, label=label, name=name) for path, name in zip(sources, unique_names(sources), strict=True)]
     target = None if unlabelled is None else _read_unlabelled(unlabelled, label)
@@ -55,24 +64,26 @@ def fit_files(sources: Sequence[Path], label: str, unlabelled: Path | None, opti
 
 
 def unique_names(paths: Sequence[Path]) -> list[str]:
-    """File names without suffix; with their folder, then their number, where two are alike.
+    """Names of files without suffix, of folders or patterns; with their folder, then their number, where two are alike.
 
     >>> unique_names([Path("a/x.csv"), Path("b/x.csv"), Path("y.csv")])
     ['a/x', 'b/x', 'y']
     """
-    stems = [path.stem for path in paths]
-    names = [f"{path.parent.name}/{path.stem}" if stems.count(path.stem) > 1 else path.stem for path in paths]
+    stems = [stem(str(path)) for path in paths]
+    names = [
+        f"{path.parent.name}/{name}" if stems.count(name) > 1 else name for path, name in zip(paths, stems, strict=True)
+    ]
     return [f"{name}#{i}" if names.count(name) > 1 else name for i, name in enumerate(names, start=1)]
 
 
 def _read_unlabelled(path: Path, label: str) -> Domain:
     """Unlabelled rows; a label column that happens to be there is not looked at."""
     try:
-        return read(path, label=label, name=path.stem).unlabelled()
+        return read(path, label=label, name=stem(str(path))).unlabelled()
     except InputError as error:
         if not str(error).startswith("unknown "):  # anything but "there is no such column"
             raise
-    return read(path, name=path.stem).unlabelled()
+    return read(path, name=stem(str(path))).unlabelled()
 
 
 def matched(sources: Sequence[Domain], target: Domain | None) -> tuple[list[Domain], Domain | None]:

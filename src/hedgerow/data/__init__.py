@@ -4,7 +4,7 @@
     load("office-caltech")              amazon, caltech, dslr, webcam: 800 SURF counts, 10 kinds of things
     load("pie")                         PIE1 .. PIE5: 1024 pixels, 68 faces, five poses
     load("amazon-reviews")              books, dvd, elec, kitchen: 400 words, good or bad
-    read("mine.csv", label="kind")      one domain from CSV, TSV, Parquet, npz, svmlight or MATLAB
+    read("mine.csv", label="kind")      one domain from CSV, TSV, JSON lines, Parquet, Arrow, npz, svmlight or MATLAB
 
 Values are raw: no scaling, rows in the order of the file. Scaling is `hedgerow.core.preprocess`, a separate decision.
 """

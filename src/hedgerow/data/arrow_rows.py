@@ -13,8 +13,8 @@ import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError, require
+from hedgerow.data.arrow_columns import mapped
 from hedgerow.data.columns import BadNumber, id_text, number, shown
-from hedgerow.data.csv_rows import mapped
 from hedgerow.data.matching import Wanted, places_of
 from hedgerow.data.stretches import BAD, MOST_TEXT, ROW, Bad, Stretch
 
@@ -56,9 +56,9 @@ class ArrowRows:
             kind = self._table.schema.field(name).type
             if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
                 self._refuse(name, kind)
-        for name, what in ((wanted.label, "label"), (wanted.id, "id")):
-            if name is not None and types.is_nested(kind := self._table.schema.field(name).type):
-                raise InputError(f"the {what} column {name!r} holds {kind}; it must be text or numbers")
+        for what, named in (("label", wanted.label), ("id", wanted.id)):
+            if named is not None and types.is_nested(kind := self._table.schema.field(named).type):
+                raise InputError(f"the {what} column {named!r} holds {kind}; it must be text or numbers")
         return places.ignored
 
     def _refuse(self, name: str, kind: Any) -> None:
@@ -68,8 +68,8 @@ class ArrowRows:
                 for value in batch.column(0).to_pylist():
                     row += 1
                     if value is not None:
-                        raise BadNumber(name, "text", f"{shown(value)} is not a number", value, row)
-        raise BadNumber(name, "text", f"a column of {kind}, not of numbers", None)
+                        raise BadNumber(name, "text", f"{shown(value)} is not a number", row)
+        raise BadNumber(name, "text", f"a column of {kind}, not of numbers")
 
     def go_to(self, at: int, line: int) -> None:
         """Go on after so many rows."""
@@ -183,7 +183,9 @@ class _Ipc:
 
     def __init__(self, pa: Any, path: Path | None, stream: Any) -> None:
         self._ipc = require("pyarrow.ipc", extra="data")
-        self._source = pa.PythonFile(getattr(stream, "buffer", stream), mode="r") if path is None else pa.OSFile(str(path))
+        self._source = (
+            pa.PythonFile(getattr(stream, "buffer", stream), mode="r") if path is None else pa.OSFile(str(path))
+        )
         self._whole = path is not None and self._source.read(6) == b"ARROW1"
         if path is not None:
             self._source.seek(0)

@@ -49,6 +49,7 @@ class FileFeed:
 
     @property
     def done(self) -> int:
+        """Bytes of the file that were read."""
         return self._raw.tell()
 
     def read(self, most: int = AT_ONCE) -> bytes:
@@ -58,7 +59,9 @@ class FileFeed:
         except (OSError, EOFError, zlib.error) as error:
             if self._suffix is None:
                 raise InputError(f"cannot be read: {error}") from error
-            raise InputError(f"cut off or damaged, it cannot be unpacked ({error}); copy it or make it again") from error
+            raise InputError(
+                f"cut off or damaged, it cannot be unpacked ({error}); copy it or make it again"
+            ) from error
 
     def skip(self, count: int) -> None:
         """Go on after so many bytes from the beginning, before anything was read."""
@@ -69,6 +72,7 @@ class FileFeed:
             count -= len(part)
 
     def close(self) -> None:
+        """Close the file."""
         self._unpacked.close()
         self._raw.close()
 
@@ -78,7 +82,8 @@ class PipeFeed:
 
     live = True
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: Any, own: bool = False) -> None:
+        self._own = own
         self._stream = getattr(stream, "buffer", stream)  # below the text of sys.stdin
         self.done = 0
 
@@ -95,7 +100,9 @@ class PipeFeed:
             self.done += len(part)
 
     def close(self) -> None:
-        """The stream is its owner's."""
+        """Close the stream, if it was opened for this feed."""
+        if self._own:
+            self._stream.close()
 
 
 class TextLines:
@@ -195,7 +202,7 @@ def _complete(text: bytes) -> int:
 
 
 def line_ends(data: bytes, final: bool = True) -> tuple[Array, bool]:
-    r"""The places after each complete line, and whether a carriage return alone ends one; the last is complete if final.
+    r"""The places after each complete line, and whether a carriage return alone ends one. Final: all are.
 
     >>> line_ends(b"a\nbc\r\nd")
     (array([2, 6, 7]), False)

@@ -130,9 +130,9 @@ _READ_AS: dict[type, Callable[[str], Any]] = {int: _whole, float: _finite, str: 
 class BadNumber(InputError):
     """A cell that is no number: `problem` is "missing", "text", "nan" or "infinite"."""
 
-    def __init__(self, column: object, problem: str, words: str, value: Any = None, row: int = 0) -> None:
+    def __init__(self, column: object, problem: str, words: str, row: int = 0) -> None:
         super().__init__((f"row {row}, " if row else "") + f"column {column!r}: {words}")
-        self.column, self.problem, self.value = column, problem, value
+        self.column, self.problem, self.words = column, problem, words
 
 
 def number(value: Any, name: object) -> float:
@@ -144,17 +144,17 @@ def number(value: Any, name: object) -> float:
     if value is None or (isinstance(value, str) and not value.strip()):
         raise BadNumber(name, "missing", "missing value")
     if isinstance(value, list | dict):
-        raise BadNumber(name, "text", f"{_container(value)} is not a number", type(value)())
+        raise BadNumber(name, "text", f"{_container(value)} is not a number")
     try:
         result = float(value)
     except OverflowError:  # a whole number of JSON beyond all floats
         result = math.inf
     except ValueError:
         words = f"{shown(utf8(value, f'column {name!r}'))} is not a number"
-        raise BadNumber(name, "text", words, value) from None
+        raise BadNumber(name, "text", words) from None
     if not math.isfinite(result):
         problem = "nan" if math.isnan(result) else "infinite"
-        raise BadNumber(name, problem, f"{shown(value)} is not a finite number", value)
+        raise BadNumber(name, problem, f"{shown(value)} is not a finite number")
     return result
 
 

@@ -1,29 +1,37 @@
 """Rows of a CSV or TSV: whole parts at a time where the text is plain, with care where it is not.
 
-A part without quotes, in which every row has the right number of fields, every feature is a finite number and every
-label and id can be used, is read by pyarrow if that is installed. Anything else is read record by record, as in
-`csv_records`, with the same result; so the fast way decides nothing.
+A part in which no quote holds a quote or a line break, every row has the right number of fields, every feature is a
+finite number and every label and id can be used, is read by pyarrow if that is installed (`plain_csv`). Anything else
+is read record by record, as in `csv_records`, with the same result; so the fast way decides nothing.
 """
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError
 from hedgerow.data.byte_feeds import TextLines
 from hedgerow.data.columns import id_text, number
-from hedgerow.data.csv_records import BROKEN, DELIMITERS, MOST_LINES, BadRow, Incomplete, Record, Records, broken
-from hedgerow.data.matching import Places, Wanted, places_of
+from hedgerow.data.csv_records import (
+    BROKEN,
+    DELIMITERS,
+    MOST_LINES,
+    BadRow,
+    Incomplete,
+    Record,
+    Records,
+    broken,
+    refuse_numbers_as_names,
+)
+from hedgerow.data.matching import Wanted, places_of
+from hedgerow.data.plain_csv import plain_reader
 from hedgerow.data.stretches import BAD, MOST_TEXT, Bad, Gathered, Stretch, all_rows
 
 FEW = 256  # lines that are read with care together
 LONGEST = 100_000  # bytes of a line; the csv module refuses fields that are somewhat longer
-PARSED = 1 << 19  # bytes that pyarrow gives to a thread
 
 
 class CsvRows:
@@ -52,9 +60,11 @@ class CsvRows:
 
     def match(self, wanted: Wanted) -> tuple[str, ...]:
         """Look for what is wanted; the names of the columns that are not."""
+        if wanted.names is None or not {*wanted.names} <= {*self.names}:
+            refuse_numbers_as_names(self.names)
         self._places = places_of(wanted, self.names)
         self._wanted, self._label_of = wanted, wanted.label_of()
-        self._plain = _plain_reader(self._places, len(self.names), self._delimiter, wanted)
+        self._plain = plain_reader(self._places, len(self.names), self._delimiter)
         return self._places.ignored
 
     def go_to(self, at: int, line: int) -> None:
@@ -102,14 +112,12 @@ class CsvRows:
         start = 0 if first == 0 else int(text.ends[first - 1])
         ends = text.ends[first:last]
         stop = int(ends[-1])
-        if text.data.find(b'"', start, stop) >= 0:
-            return None
         # pyarrow takes "+-1" for a number; to look for one sign is ten times as fast as to look for both
         if text.data.find(b"+", start, stop) >= 0 and text.data.find(b"+-", start, stop) >= 0:
             return None
         if np.diff(ends, prepend=start).max() > LONGEST:
             return None
-        found = self._plain.read(memoryview(text.data)[start:stop], last - first, self._label_of)
+        found = self._plain.read(memoryview(text.data)[start:stop], ends - start, self._label_of)
         if found is None:
             return None
         lines = np.arange(text.line + first, text.line + last)
@@ -164,85 +172,3 @@ class CsvRows:
 
 class _Broken(InputError):
     """A record that is not one."""
-
-
-class _Plain:
-    """Reads plain text by pyarrow; None for what is not plain or not right."""
-
-    def __init__(self, pa: Any, csv: Any, places: Places, width: int, delimiter: str) -> None:
-        self._pa, self._csv, self._places = pa, csv, places
-        names = [str(i) for i in range(width)]
-        types = {str(i): pa.float64() for i in places.features}
-        texts = [str(i) for i in (places.label, places.id) if i is not None]
-        types |= dict.fromkeys(texts, pa.string())
-        self._read = csv.ReadOptions(column_names=names, block_size=PARSED)
-        self._parse = csv.ParseOptions(
-            delimiter=delimiter, quote_char=False, double_quote=False, escape_char=False, newlines_in_values=False
-        )
-        self._convert = csv.ConvertOptions(
-            column_types=types, null_values=[], strings_can_be_null=False, include_columns=list(types)
-        )
-
-    def read(self, piece: memoryview, rows: int, label_of: Any) -> tuple[Array, Any, Any] | None:
-        """Features, labels and ids of so many rows."""
-        try:
-            table = self._csv.read_csv(self._pa.BufferReader(piece), self._read, self._parse, self._convert)
-        except self._pa.ArrowInvalid:
-            return None
-        if table.num_rows != rows:
-            return None
-        X = matrix_of(table, len(self._places.features))
-        if not np.isfinite(X).all():
-            return None
-        try:
-            return X, self._labels(table, label_of), self._ids(table)
-        except InputError:
-            return None
-
-    def _labels(self, table: Any, label_of: Any) -> list[Any] | None:
-        place = self._places.label
-        return None if place is None else mapped(table.column(str(place)), label_of)
-
-    def _ids(self, table: Any) -> list[str] | None:
-        place = self._places.id
-        if place is None:
-            return None
-        ids = [text.strip() for text in table.column(str(place)).to_pylist()]
-        if "" in ids:
-            raise InputError("an id is missing")
-        return ids
-
-
-def matrix_of(table: Any, width: int) -> Array:
-    """The first columns of a pyarrow table, numbers without nulls, as the columns of an array."""
-    X = np.empty((table.num_rows, width))
-    first = 0
-    for batch in table.to_batches():
-        last = first + batch.num_rows
-        for j in range(width):
-            X[first:last, j] = batch.column(j).to_numpy()
-        first = last
-    return X
-
-
-def mapped(column: Any, of: Any) -> list[Any]:
-    """A pyarrow column through a function that is called once for each distinct value."""
-    whole = column.combine_chunks() if hasattr(column, "combine_chunks") else column
-    encoded = whole.dictionary_encode()
-    values = [of(value) for value in encoded.dictionary.to_pylist()]
-    if encoded.null_count:
-        values.append(of(None))
-        codes = encoded.indices.fill_null(len(values) - 1)
-    else:
-        codes = encoded.indices
-    return list(map(values.__getitem__, codes.to_numpy().tolist()))
-
-
-def _plain_reader(places: Places, width: int, delimiter: str, wanted: Wanted) -> _Plain | None:
-    if not places.features and places.label is None and places.id is None:
-        return None
-    try:
-        pa, csv = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.csv")
-    except ImportError:
-        return None
-    return _Plain(pa, csv, places, width, delimiter)

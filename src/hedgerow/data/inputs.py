@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import glob
 import stat
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,23 +57,24 @@ def files_of(input: str, format: str | None = None) -> Inputs:
     path = Path(input).expanduser()
     if path.is_dir():
         return _of_folder(input, path, format)
-    if not path.exists() and is_pattern(input):
+    if is_pattern(input):
         found = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
         files = [name for name in found if name.is_file()]
         if not files:
             raise InputError(f"{input}: no file matches this pattern" + (" (folders do)" if found else ""))
         return Inputs(tuple(files), format or _one_format(input, files))
-    _check_file(path)
+    if not path.exists():
+        raise no_such_file(path)
     return Inputs((path,), format or format_of(path))
 
 
 def is_pattern(input: str) -> bool:
-    """Whether the text has a mark that stands for other names.
+    """Whether the text has a mark that stands for other names, and is no name itself.
 
     >>> is_pattern("day-*.csv"), is_pattern("day.csv")
     (True, False)
     """
-    return glob.has_magic(input)
+    return glob.has_magic(input) and not Path(input).expanduser().exists()
 
 
 def format_of(path: Path) -> str | None:
@@ -109,7 +111,7 @@ def stem(input: str) -> str:
     if not is_pattern(input):
         return name if not path.is_dir() else path.name
     plain = name.split("*")[0].split("?")[0].split("[")[0].rstrip("-_. ")
-    return plain or next((part for part in reversed(path.parts[:-1]) if not is_pattern(part)), "pattern")
+    return plain or next((part for part in reversed(path.parts[:-1]) if not glob.has_magic(part)), path.name)
 
 
 def is_pipe(path: Path) -> bool:
@@ -142,18 +144,16 @@ def _one_format(input: str, files: list[Path]) -> str:
     return str(format)
 
 
-def _check_file(path: Path) -> None:
-    if not path.exists():
-        raise InputError(f"{path}: no such file" + _neighbours(path))
-
-
-def _neighbours(path: Path) -> str:
+def no_such_file(path: Path, also: Iterable[str] = ()) -> InputError:
+    """The error for a file that is not there, with those beside it that could be meant."""
     if not path.parent.is_dir():
-        return f" (there is no folder {str(path.parent)!r} either)"
-    others = sorted(other.name for other in path.parent.iterdir() if _known(other))
-    return f"; {str(path.parent)!r} holds {', '.join(others[:10])}" if others else ""
+        return InputError(f"{path}: no such file (there is no folder {str(path.parent)!r} either)")
+    known = {*SUFFIXES, *also}
+    others = sorted(other.name for other in path.parent.iterdir() if _last_suffix(other) in known)
+    beside = f"; {str(path.parent)!r} holds {', '.join(others[:10])}" if others else ""
+    return InputError(f"{path}: no such file{beside}")
 
 
-def _known(path: Path) -> bool:
-    inner = path.with_suffix("") if compression_of(path) else path
-    return inner.suffix.lower() in SUFFIXES
+def _last_suffix(path: Path) -> str:
+    """The suffix that says what is in the file."""
+    return (path.with_suffix("") if compression_of(path) else path).suffix.lower()

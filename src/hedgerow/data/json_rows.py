@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from hedgerow.core.errors import InputError
+from hedgerow.data.arrow_columns import mapped, matrix_of
 from hedgerow.data.byte_feeds import TextLines
 from hedgerow.data.columns import id_text, number
-from hedgerow.data.csv_rows import mapped, matrix_of
 from hedgerow.data.matching import Wanted, these
 from hedgerow.data.stretches import BAD, LATE, MOST_TEXT, Bad, Gathered, Late, Stretch, all_rows
 
@@ -28,10 +28,10 @@ _MINUS_ZERO = re.compile(rb"-0[^.eE0-9]")  # a whole number, and so no negative 
 
 
 class JsonRows:
-    """One file or stream of JSON lines."""
+    """One file or stream of JSON lines; `exact`: a column that is not wanted is refused, not left out."""
 
-    def __init__(self, text: TextLines) -> None:
-        self._text = text
+    def __init__(self, text: TextLines, exact: bool = False) -> None:
+        self._text, self._exact = text, exact
         self.ignored: tuple[str, ...] = ()
 
     def first(self) -> Any:
@@ -50,7 +50,7 @@ class JsonRows:
         """Keep what is wanted. Which columns are not shows only in the rows."""
         self._wanted, self._label_of = wanted, wanted.label_of()
         self._known = None if wanted.names is None else set(wanted.names)
-        self._plain = _plain_reader(wanted)
+        self._plain = plain_reader(wanted)
         return ()
 
     def go_to(self, at: int, line: int) -> None:
@@ -159,10 +159,12 @@ class JsonRows:
         missing = [name for name in names if name not in found]
         if missing:
             raise InputError(f"{these('column', missing)} missing")
-        x = [number(found[name], name) for name in names]
         if not self.ignored and self._known is not None and len(found) > len(names):
-            self.ignored = tuple(name for name in found if name not in self._known)
-        return x
+            others = tuple(name for name in found if name not in self._known)
+            if self._exact:
+                raise InputError(f"{these('column', others)} not in the first line; every line must have the same")
+            self.ignored = others
+        return [number(found[name], name) for name in names]
 
 
 class _Plain:
@@ -212,7 +214,8 @@ class _Plain:
         return X, labels, ids
 
 
-def _plain_reader(wanted: Wanted) -> _Plain | None:
+def plain_reader(wanted: Wanted) -> _Plain | None:
+    """The fast reader, where there is one."""
     if not wanted.names:
         return None
     try:

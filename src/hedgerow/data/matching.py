@@ -8,8 +8,7 @@ from typing import Any
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError, unknown
-from hedgerow.data.columns import is_number, label_reader, listed, raw_label
-from hedgerow.data.csv_records import refuse_numbers_as_names
+from hedgerow.data.columns import label_reader, listed, raw_label
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,6 @@ def places_of(wanted: Wanted, header: list[str]) -> Places:
     label = None if wanted.label is None else place[wanted.label]
     id = None if wanted.id is None else place[wanted.id]
     if wanted.names is None:
-        refuse_numbers_as_names(header)
         features = [i for i in range(len(header)) if i not in (label, id)]
         if len(features) != wanted.width:
             raise InputError(
@@ -67,8 +65,6 @@ def places_of(wanted: Wanted, header: list[str]) -> Places:
         return Places(features, [header[i] for i in features], label, id, ())
     missing = [name for name in wanted.names if name not in place]
     if missing:
-        if all(map(is_number, header)):
-            refuse_numbers_as_names(header)
         raise InputError(f"{these('column', missing)} missing; the input has {listed(header)}")
     known = {*wanted.names, wanted.label, wanted.id}
     ignored = tuple(name for name in header if name not in known)

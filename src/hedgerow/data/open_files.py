@@ -10,7 +10,7 @@ from hedgerow.core.errors import InputError, unknown
 from hedgerow.data.arrow_rows import ArrowRows
 from hedgerow.data.byte_feeds import FileFeed, PipeFeed, TextLines, digest_of
 from hedgerow.data.csv_rows import CsvRows
-from hedgerow.data.inputs import FORMATS, files_of, is_pipe
+from hedgerow.data.inputs import FORMATS, TEXT, files_of, is_pipe
 from hedgerow.data.json_rows import JsonRows
 
 HEAD = 4096  # bytes by which a stream is known again
@@ -21,8 +21,15 @@ Table = CsvRows | JsonRows | ArrowRows
 class Files:
     """Files of one format, or one pipe: `live`, without a size, and known as nothing but a pipe."""
 
-    def __init__(self, paths: tuple[Path, ...], format: str | None, pipe: Any = None, called: str = "") -> None:
-        self.paths, self.format, self._pipe, self._called = paths, format, pipe, called
+    def __init__(
+        self,
+        paths: tuple[Path, ...],
+        format: str | None,
+        pipe: Any = None,
+        called: str = "",
+        own: bool = False,
+    ) -> None:
+        self.paths, self.format, self._pipe, self._called, self._own = paths, format, pipe, called, own
         self.live = pipe is not None
         self._sizes = [path.stat().st_size for path in paths]
         self.total = None if self.live else sum(self._sizes)
@@ -38,7 +45,7 @@ class Files:
             return cls((), format, sys.stdin if descriptor is None else descriptor, called)
         found = files_of(input, format)
         if is_pipe(found.files[0]):
-            return cls((), found.format, found.files[0].open("rb"), input)
+            return cls((), found.format, found.files[0].open("rb"), input, own=True)
         return cls(found.files, found.format)
 
     def __len__(self) -> int:
@@ -47,6 +54,11 @@ class Files:
     def name(self, number: int) -> str:
         """A file as it is called."""
         return self._called if self.live else str(self.paths[number])
+
+    @property
+    def text(self) -> bool:
+        """Whether they have lines."""
+        return self.format in TEXT
 
     def prefix(self, number: int) -> str:
         """Its name before an error."""
@@ -70,22 +82,26 @@ class Files:
             return identity == self.identity
         return digest_of(self.paths[0], int(identity.split(":")[1])) == identity
 
-    def open(self, number: int, *, keep_float32: bool = False) -> Table:
-        """The reader of a file, at its first row."""
+    def open(self, number: int, *, fitting: bool = False) -> Table:
+        """The reader of a file, at its first row.
+
+        For `fitting`, float32 is kept and a column that only some rows have is refused.
+        """
         try:
-            return self._open(number, keep_float32)
+            return self._open(number, fitting)
         except InputError as error:
             raise InputError(f"{self.prefix(number)}{error}") from error
 
-    def _open(self, number: int, keep_float32: bool) -> Table:
+    def _open(self, number: int, fitting: bool) -> Table:
         path = None if self.live else self.paths[number]
         if self.format in ("parquet", "arrow"):
-            return ArrowRows(path, self.format, self._pipe, keep_float32=keep_float32)
-        text = TextLines(PipeFeed(self._pipe) if path is None else FileFeed(path))
-        if self.format is None:
-            self.format = "jsonl" if text.first_letter() in ("{", "[") else "csv"
+            return ArrowRows(path, self.format, self._pipe, keep_float32=fitting)
+        feed = PipeFeed(self._pipe, own=self._own) if path is None else FileFeed(path)
         try:
-            return JsonRows(text) if self.format == "jsonl" else CsvRows(text, self.format)
+            text = TextLines(feed)
+            if self.format is None:
+                self.format = "jsonl" if text.first_letter() in ("{", "[") else "csv"
+            return JsonRows(text, exact=fitting) if self.format == "jsonl" else CsvRows(text, self.format)
         except InputError:
-            text.feed.close()
+            feed.close()
             raise

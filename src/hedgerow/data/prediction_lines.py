@@ -18,7 +18,8 @@ from hedgerow.core.arrays import Array
 
 DIGITS = 6
 _SCALE = 10.0**DIGITS
-_WITH_EXPONENT = [repr(k / _SCALE) for k in range(100)]  # Python writes 1e-05, pyarrow 0.00001
+# Python writes 1e-05 where pyarrow writes 0.00001, and 1.0 where it writes 1.
+_OTHERWISE = {k: repr(k / _SCALE) for k in (*range(100), int(_SCALE))}
 
 
 def prediction_lines(
@@ -84,7 +85,7 @@ def _by_columns(
 ) -> bytes | None:
     """None where only a row by itself can be written: no pyarrow, a value that is no probability, mixed labels."""
     names = [str(label) for label in classes]
-    if not ((P >= 0) & (P <= 1)).all() or (proba and len(set(names)) < len(names)):
+    if not ((P >= 0) & (P <= 1) & ~np.signbit(P)).all() or (proba and len(set(names)) < len(names)):
         return None
     try:
         pa, pc = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.compute")
@@ -111,21 +112,21 @@ def _by_columns(
 
 
 def _ends(pa: Any, codes: Array, classes: list[Any], labels: Sequence[Any] | None) -> Any:
-    """What stands after the probabilities, written once for each pair of prediction and label."""
+    """What stands after the probabilities, written once for each label and whether the prediction is right."""
     if labels is None:
         return "}\n"
-    if len({type(label) for label in labels if label is not None}) > 1:
-        return None  # 1 and True are two labels and one key
-    number: dict[Any, int] = {}
-    given = np.fromiter((number.setdefault(label, len(number)) for label in labels), np.intp, len(labels))
-    values = list(number)
-    pairs, place = np.unique(given * len(classes) + codes, return_inverse=True)
+    kinds = set(map(type, labels)) - {type(None)}
+    if kinds and kinds != set(map(type, classes)):
+        return None  # 1, 1.0 and True are one key and three texts
+    number = {label: i for i, label in enumerate(dict.fromkeys(labels))}
+    given = np.array(list(map(number.__getitem__, labels)))
+    place = {label: code for code, label in enumerate(classes)}
+    right = np.array([place.get(label, -1) for label in number])[given] == codes
     texts = []
-    for pair in pairs.tolist():
-        label, prediction = values[pair // len(classes)], classes[pair % len(classes)]
-        correct = "true" if prediction == label else "false"
-        texts.append("}\n" if label is None else f', "label": {_json(label)}, "correct": {correct}}}\n')
-    return pa.array(texts, pa.string()).take(pa.array(place))
+    for label in number:
+        known = f', "label": {_json(label)}, "correct": '
+        texts += ["}\n", "}\n"] if label is None else [f"{known}false}}\n", f"{known}true}}\n"]
+    return pa.array(texts, pa.string()).take(pa.array(2 * given + right))
 
 
 def _rounded(pa: Any, p: Array) -> Any:
@@ -136,11 +137,11 @@ def _rounded(pa: Any, p: Array) -> Any:
     for i in np.flatnonzero(np.abs(scaled - np.floor(scaled) - 0.5) < 1e-9).tolist():
         whole[i] = round(round(float(p[i]), DIGITS) * _SCALE)
     texts = pa.array(whole / _SCALE).cast(pa.string())
-    small = (whole > 0) & (whole < len(_WITH_EXPONENT))
-    if not small.any():
+    other = (whole < 100) | (whole == _SCALE)
+    if not other.any():
         return texts
-    instead = pa.array([_WITH_EXPONENT[int(k)] for k in whole[small]], pa.string())
-    return importlib.import_module("pyarrow.compute").replace_with_mask(texts, pa.array(small), instead)
+    instead = pa.array([_OTHERWISE[int(k)] for k in whole[other]], pa.string())
+    return importlib.import_module("pyarrow.compute").replace_with_mask(texts, pa.array(other), instead)
 
 
 def _json(value: Any) -> str:

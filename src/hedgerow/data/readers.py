@@ -1,13 +1,18 @@
-"""Your own files into Domains: one reader a suffix.
+"""Your own files into Domains: one reader a format.
 
 | suffix                         | content                                            | labels                        |
 |--------------------------------|----------------------------------------------------|-------------------------------|
 | `.csv`, `.tsv`                 | a header line, then numbers                        | the column `label`            |
+| `.jsonl`, `.ndjson`, `.json`   | a line is an object of column names and numbers    | the column `label`            |
 | `.parquet`, `.pq`              | numeric columns                                    | the column `label`            |
+| `.arrow`, `.feather`, `.ipc`   | Arrow IPC, file or stream: numeric columns         | the column `label`            |
 | `.npz`                         | arrays `X`, perhaps `y`, perhaps `feature_names`   | the array `label`, else `y`   |
 | `.svmlight`, `.libsvm`, `.svm` | a line is `label index:value ...`; read as CSR     | the first field of a line     |
 | `.mat`                         | v5 or v7.3, variables as in `hedgerow.data.matlab` | the variable `label`, else it |
 |                                |                                                    | is found by its usual names   |
+
+CSV, TSV and JSON lines may be compressed: `.csv.gz`, `.csv.zst`. In the place of a file of the first four kinds there
+may be a folder (all files of one kind in it, by name) or a pattern (`day-*.csv.gz`): their rows are one domain.
 """
 
 from __future__ import annotations
@@ -23,17 +28,19 @@ from hedgerow.core.arrays import is_sparse
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.data.columns import plain_labels
+from hedgerow.data.inputs import SUFFIXES, format_of, is_pattern, is_pipe, no_such_file, stem
 from hedgerow.data.matlab import read_matlab
-from hedgerow.data.tables import read_parquet, read_text
+from hedgerow.data.open_files import Files
+from hedgerow.data.tables import read_table
 
 
 def read(
     path: str | os.PathLike[str], label: str | None = None, name: str | None = None, *, n_features: int | None = None
 ) -> Domain:
-    """One file as a Domain, named after the file unless `name` is given.
+    """A file, a folder of files or all files of a pattern as one Domain, named after it unless `name` is given.
 
-    Without `label` a table (CSV, TSV, Parquet) is an unlabelled Domain and every column is a feature. The other formats
-    say themselves which part is the label; use `Domain.unlabelled()` to forget it.
+    Without `label` a table (CSV, TSV, JSON lines, Parquet, Arrow) is an unlabelled Domain, every column a feature. The
+    other formats say themselves which part is the label; use `Domain.unlabelled()` to forget it.
     `n_features` is the width that is expected; svmlight files need it where their last features happen not to occur.
 
     >>> import tempfile
@@ -44,17 +51,32 @@ def read(
     Domain('kitchen', 2 x 2, 2 classes)
     """
     path = Path(path).expanduser()
+    called = stem(str(path)) if name is None else name
     reader = _READERS.get(path.suffix.lower())
-    if reader is None:
-        raise InputError(f"{path}: unknown suffix {path.suffix!r}; files can be {', '.join(_READERS)}")
-    if path.is_dir():
-        raise InputError(f"{path}: a folder, not a file; give the files one by one")
+    if reader is not None and not path.is_dir() and not is_pattern(str(path)):
+        domain = reader(_there(path), label, called)
+    else:
+        domain = read_table(_tables(path), label, called)
+    return domain if n_features is None else _of_width(domain, n_features, path)
+
+
+def _tables(path: Path) -> Files:
+    if not path.is_dir() and not is_pattern(str(path)) and format_of(path) is None:
+        raise InputError(f"{path}: unknown suffix {path.suffix!r}; files can be {', '.join((*SUFFIXES, *_READERS))}")
+    if is_pipe(path):
+        raise InputError(f"{path}: a pipe; a source is read from files")
+    files = Files.of(str(path), None)
+    for file in files.paths:
+        _there(file)
+    return files
+
+
+def _there(path: Path) -> Path:
     if not path.is_file():
-        raise InputError(f"{path}: no such file" + _neighbours(path))
+        raise no_such_file(path, _READERS)
     if path.stat().st_size == 0:
         raise InputError(f"{path}: the file is empty")
-    domain = reader(path, label, path.stem if name is None else name)
-    return domain if n_features is None else _of_width(domain, n_features, path)
+    return path
 
 
 def _of_width(domain: Domain, width: int, path: Path) -> Domain:
@@ -66,13 +88,6 @@ def _of_width(domain: Domain, width: int, path: Path) -> Domain:
     if found != width:
         raise InputError(f"{path}: {found} features, but {width} are expected")
     return domain
-
-
-def _neighbours(path: Path) -> str:
-    if not path.parent.is_dir():
-        return f" (there is no folder {str(path.parent)!r} either)"
-    others = sorted(other.name for other in path.parent.iterdir() if other.suffix.lower() in _READERS)
-    return f"; {str(path.parent)!r} holds {', '.join(others[:10])}" if others else ""
 
 
 def read_npz(path: Path, label: str | None, name: str) -> Domain:
@@ -108,10 +123,6 @@ def read_svmlight(path: Path, label: str | None, name: str) -> Domain:
 
 
 _READERS = {
-    ".csv": read_text,
-    ".tsv": read_text,
-    ".parquet": read_parquet,
-    ".pq": read_parquet,
     ".npz": read_npz,
     ".svmlight": read_svmlight,
     ".libsvm": read_svmlight,

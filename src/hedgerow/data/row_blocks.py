@@ -61,10 +61,14 @@ class RowSource:
         self.total, self.identity = files.total, files.identity
         self._count = 0 if start is None else int(start["rows"])
         self._number = 0 if start is None else files.number_of(start["file"])
-        self._table = self._opened()
+        self._table: Table | None = self._opened()
         self.format = files.format
-        if start is not None:
-            self._table.go_to(int(start["at"]), int(start["line"]))
+        if start is not None and self._table is not None:
+            try:
+                self._table.go_to(int(start["at"]), int(start["line"]))
+            except InputError as error:
+                self.close()
+                raise InputError(f"{files.prefix(self._number)}{error}") from error
 
     def continues(self, identity: str) -> bool:
         """Whether this is the stream of that identity, perhaps longer now."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -71,13 +72,13 @@ class Stretch:
         return Stretch(self.kinds[s], self.lines[s], self.ends[s], self.nexts[s], self.X[r], labels, ids, bad, late)
 
     def runs(self) -> list[Stretch]:
-        """The stretch in parts that have either rows or late labels."""
-        if not self.late:
-            return [self]
+        """The stretch in parts that have either rows or late labels; bad rows before the first stand for themselves."""
         told = np.flatnonzero(self.kinds != BAD)
+        if not len(told) or (told[0] == 0 and not self.late):
+            return [self]
         turns = told[1:][self.kinds[told[1:]] != self.kinds[told[:-1]]]
-        bounds = [0, *turns.tolist(), len(self)]
-        return [self.part(a, b) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+        bounds = sorted({0, int(told[0]), *turns.tolist(), len(self)})
+        return [self.part(a, b) for a, b in pairwise(bounds)]
 
 
 def joined(parts: Sequence[Stretch]) -> Stretch:
@@ -93,8 +94,8 @@ def joined(parts: Sequence[Stretch]) -> Stretch:
 
     labels = None if parts[0].labels is None else items("labels")
     ids = None if parts[0].ids is None else items("ids")
-    records = (arrays(name) for name in ("kinds", "lines", "ends", "nexts"))
-    return Stretch(*records, arrays("X"), labels, ids, items("bad"), items("late"))
+    kinds, lines, ends, nexts, X = map(arrays, ("kinds", "lines", "ends", "nexts", "X"))
+    return Stretch(kinds, lines, ends, nexts, X, labels, ids, items("bad"), items("late"))
 
 
 class Gathered:
@@ -122,8 +123,8 @@ class Gathered:
         """What was gathered."""
         records = np.array(self.records, np.int64).reshape(-1, 4)
         X = np.array(self.X, np.float64).reshape(len(self.X), self.width)
-        kinds = records[:, 0].astype(np.uint8)
-        return Stretch(kinds, *records[:, 1:].T, X, self.labels, self.ids, self.bad, self.late)
+        kinds, lines, ends, nexts = records.T
+        return Stretch(kinds.astype(np.uint8), lines, ends, nexts, X, self.labels, self.ids, self.bad, self.late)
 
 
 def all_rows(lines: Array, ends: Array, X: Array, labels: list[Any] | None, ids: list[str] | None) -> Stretch:

@@ -1,131 +1,117 @@
-"""Tables with named columns: CSV, TSV and Parquet. Errors name the line and the column that a person will look for."""
+"""Tables with named columns as domains: every format that streams have, through the same readers.
+
+A bad row ends the reading. Errors name the file, the line or row and the column that a person will look for.
+"""
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.domains import Domain
-from hedgerow.core.errors import InputError, require, unknown
-from hedgerow.data.columns import is_number, labels_of_text, plain_labels, shown, utf8
-from hedgerow.data.csv_records import BROKEN, DELIMITERS, BadRow, Record, Records, broken, refuse_numbers_as_names
+from hedgerow.core.errors import InputError, unknown
+from hedgerow.data.columns import BadNumber, labels_of_text, listed, plain_labels
+from hedgerow.data.csv_records import DELIMITERS, refuse_numbers_as_names
+from hedgerow.data.csv_rows import CsvRows
+from hedgerow.data.json_rows import JsonRows
+from hedgerow.data.matching import Wanted
+from hedgerow.data.open_files import Files, Table
+from hedgerow.data.stretches import Bad
+
+FILL = "drop the row or fill the gap first"
 
 
-def read_text(path: Path, label: str | None, name: str) -> Domain:
-    """A CSV or TSV file with a header line; all columns but the label are numbers.
+def read_table(files: Files, label: str | None, name: str) -> Domain:
+    """The rows of all files, in their order, as one domain; all columns but the label are numbers.
 
-    The reader is that of streams, not pandas': it keeps true line numbers across quoted line breaks and blank lines,
-    and it does not take the labels "NA" or "None" for missing.
+    The columns of the first file are those of all. float32 is kept if all of them are float32. Labels are as they are
+    written: "NA" and "None" are not taken for missing ones, an empty cell is.
     """
-    values, labels, lines = array("d"), [], array("q")
-    # Bytes that are not UTF-8 become surrogates, so that the line they stand on can be named.
-    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as stream:
+    features: list[str] | None = None
+    parts: list[Array] = []
+    labels: list[Any] = []
+    for number in range(len(files)):
+        table = files.open(number, fitting=True)
         try:
-            records = Records(stream, DELIMITERS[path.suffix.lower().lstrip(".")])
-            refuse_numbers_as_names(records.names)
+            own = _features(files, number, table, label)
+            if features is None:
+                features = own
+            elif set(own) != set(features):
+                raise _different(files, number, features, own)
+            _read(files, number, table, Wanted(len(features), features, label, None), parts, labels)
+        finally:
+            table.close()
+    if features is None or not parts:
+        what = "a header and no rows" if files.format in DELIMITERS else "no rows"
+        raise InputError(f"{files.name(0)}: {what}; a domain needs at least one instance")
+    y = None if label is None else (labels_of_text if files.format in DELIMITERS else labels_of_values)(labels)
+    return Domain(name, np.concatenate(parts), y, feature_names=tuple(features))
+
+
+def _features(files: Files, number: int, table: Table, label: str | None) -> list[str]:
+    """The names of the feature columns of a file."""
+    path = files.paths[number]
+    if isinstance(table, JsonRows):
+        first = table.first()
+        if not isinstance(first, dict):
+            raise InputError(f"{path}: the first line is not a JSON object of column names and values")
+        names = list(first)
+    else:
+        names = table.names
+    if isinstance(table, CsvRows):
+        try:
+            refuse_numbers_as_names(names)
         except InputError as error:
             raise InputError(f"{path}: {error}") from error
-        features, target = _columns(path, records.names, label)
-        for found in records:
-            if isinstance(found, BadRow):
-                raise InputError(f"{path}: line {found.line}: {found.reason}")
-            if target is not None:
-                labels.append(_label(path, found, target))
-            try:
-                values.extend(map(float, found.cells))
-            except ValueError:
-                _refuse(path, found.line, features, found.cells)
-            lines.append(found.line)
-    if not len(lines):
-        raise InputError(f"{path}: a header and no rows; a domain needs at least one instance")
-    X = np.array(values).reshape(len(lines), len(features))
-    _check_finite(path, X, features, [f"line {line}" for line in lines])
-    return Domain(name, X, None if target is None else labels_of_text(labels), feature_names=tuple(features))
-
-
-def _columns(path: Path, names: list[str], label: str | None) -> tuple[list[str], int | None]:
-    """Names of the feature columns, and the place of the label column."""
-    if label is None:
-        return names, None
-    if label not in names:
-        raise unknown(f"label column of {path.name}", label, names)
-    if len(names) == 1:
-        raise InputError(f"{path}: no column but the label {label!r}; there are no features")
-    target = names.index(label)
-    return names[:target] + names[target + 1 :], target
-
-
-def _label(path: Path, record: Record, target: int) -> str:
-    """The label, taken out of the cells."""
-    cell = record.cells.pop(target)
-    if broken(cell):
-        raise InputError(f"{path}: line {record.line}: {BROKEN}")
-    return utf8(cell, f"{path}: line {record.line}: the label")
-
-
-def _refuse(path: Path, line: int, features: list[str], row: list[str]) -> NoReturn:
-    column, cell = next((name, cell) for name, cell in zip(features, row, strict=True) if not is_number(cell))
-    if broken(cell):
-        raise InputError(f"{path}: line {line}, column {column!r}: {BROKEN}")
-    if not cell.strip():
-        raise InputError(f"{path}: line {line}, column {column!r}: missing value; drop the row or fill the gap first")
-    raise _not_a_number(f"{path}: line {line}", column, utf8(cell, f"{path}: line {line}, column {column!r}"))
-
-
-def _not_a_number(where: str, column: str, value: object) -> InputError:
-    return InputError(
-        f"{where}, column {column!r}: {shown(value)} is not a number; drop the column, encode it as numbers, "
-        f"or make it the label with label={column!r}"
-    )
-
-
-def _check_finite(path: Path, X: Array, features: Sequence[str], places: Sequence[str]) -> None:
-    if np.isfinite(X).all():
-        return
-    row, column = np.argwhere(~np.isfinite(X))[0]
-    kind = "missing value (NaN)" if np.isnan(X[row, column]) else "infinite value"
-    raise InputError(f"{path}: {places[row]}, column {features[column]!r}: {kind}; drop the row or fill the gap first")
-
-
-def read_parquet(path: Path, label: str | None, name: str) -> Domain:
-    """A Parquet file; all columns but the label are numbers without nulls. float32 is kept if all are float32."""
-    pa, parquet = require("pyarrow", extra="data"), require("pyarrow.parquet", extra="data")
-    try:
-        table = parquet.ParquetFile(path).read()
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{path}: not a readable Parquet file ({error})") from error
-    names = [column for column in table.column_names if not column.startswith("__index_level_")]  # pandas' row index
     if label is not None and label not in names:
         raise unknown(f"label column of {path.name}", label, names)
     features = [column for column in names if column != label]
     if not features:
-        raise InputError(f"{path}: no feature columns")
-    X = np.column_stack([_numbers(pa, path, column, table.column(column)) for column in features])
-    if not len(X):
-        raise InputError(f"{path}: no rows; a domain needs at least one instance")
-    _check_finite(path, X, features, [f"row {row}" for row in range(len(X))])
-    y = None if label is None else _labels(table.column(label).to_pylist())
-    return Domain(name, X, y, feature_names=tuple(features))
+        raise InputError(f"{path}: no column but the label {label!r}; there are no features")
+    return features
 
 
-def _numbers(pa: Any, path: Path, name: str, column: Any) -> Array:
-    kind = column.type
-    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
-        row, value = next(((i, v) for i, v in enumerate(column.to_pylist()) if v is not None), (0, None))
-        raise _not_a_number(f"{path}: row {row}", name, value)
-    if column.null_count:
-        row = column.is_null().to_pylist().index(True)
-        raise InputError(f"{path}: row {row}, column {name!r}: missing value; drop the row or fill the gap first")
-    values = np.asarray(column.to_numpy())
-    return values if values.dtype == np.float32 else values.astype(np.float64)
+def _different(files: Files, number: int, features: list[str], own: list[str]) -> InputError:
+    kinds = (("no", [c for c in features if c not in set(own)]), ("also", [c for c in own if c not in set(features)]))
+    text = " and ".join(f"{word} column {listed([repr(c) for c in columns])}" for word, columns in kinds if columns)
+    return InputError(
+        f"{files.name(number)} has {text}, unlike {files.name(0)}; the files of one source have the same columns"
+    )
 
 
-def _labels(values: list[Any]) -> Array:
+def _read(files: Files, number: int, table: Table, wanted: Wanted, parts: list[Array], labels: list[Any]) -> None:
+    path = files.name(number)
+    try:
+        table.match(wanted)
+        for stretch in table.stretches():
+            if stretch.bad:
+                raise _refused(stretch.bad[0], "line" if files.text else "row")
+            parts.append(stretch.X)
+            labels += stretch.labels or ()
+    except BadNumber as error:
+        raise InputError(f"{path}: {error}; {_remedy(error)}") from error
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def _refused(bad: Bad, unit: str) -> InputError:
+    where, cause = f"{unit} {bad.line}", bad.cause
+    if isinstance(cause, BadNumber):
+        words = {"nan": "missing value (NaN)", "infinite": "infinite value"}.get(cause.problem, cause.words)
+        return InputError(f"{where}, column {cause.column!r}: {words}; {_remedy(cause)}")
+    return InputError(f"{where}, {bad.reason}" if bad.reason.startswith("column") else f"{where}: {bad.reason}")
+
+
+def _remedy(error: BadNumber) -> str:
+    if error.problem != "text":
+        return FILL
+    return f"drop the column, encode it as numbers, or make it the label with label={error.column!r}"
+
+
+def labels_of_values(values: list[Any]) -> Array:
+    """Labels of a typed column: None where one is not known."""
     if any(value is None for value in values):
         return np.array(values, dtype=object)
     return plain_labels(np.array(values)) if not isinstance(values[0], float) else np.array(values)

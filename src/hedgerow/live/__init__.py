@@ -11,9 +11,32 @@
 ('learned', 'already', 'unknown')
 """
 
-from hedgerow.live.answers import Answer, Labelled
-from hedgerow.live.errors import Busy, Closed, JournalError, Owned
-from hedgerow.live.model import LiveModel
-from hedgerow.live.settings import Settings
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hedgerow.live.answers import Answer, Labelled
+    from hedgerow.live.errors import Busy, Closed, JournalError, Owned
+    from hedgerow.live.model import LiveModel
+    from hedgerow.live.settings import Settings
+
+_HOMES = {
+    "Answer": "answers",
+    "Busy": "errors",
+    "Closed": "errors",
+    "JournalError": "errors",
+    "Labelled": "answers",
+    "LiveModel": "model",
+    "Owned": "errors",
+    "Settings": "settings",
+}
 
 __all__ = ["Answer", "Busy", "Closed", "JournalError", "Labelled", "LiveModel", "Owned", "Settings"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'hedgerow.live' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"hedgerow.live.{_HOMES[name]}"), name)

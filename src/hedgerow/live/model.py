@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -167,19 +167,9 @@ class LiveModel:
         """Labels of several events, in order."""
         return self._do("label", lambda: [self._writer.label(id, y) for id, y in labels])
 
-    def predict_then_learn(
-        self,
-        X: Any,
-        y: Any,
-        ids: Sequence[str] | None = None,
-        *,
-        marks: Callable[[list[Answer]], Mapping[str, bytes]] | None = None,
-    ) -> list[Answer]:
-        """Instances with their labels, each predicted before it is learned. A label may be None.
-
-        What `marks` returns is committed with them: places in an input or output.
-        """
-        return self._do("predict_then_learn", lambda: self._writer.predict_then_learn(X, y, ids, marks))
+    def predict_then_learn(self, X: Any, y: Any, ids: Sequence[str] | None = None) -> list[Answer]:
+        """Instances with their labels, each predicted before it is learned. A label may be None."""
+        return self._do("predict_then_learn", lambda: self._writer.predict_then_learn(X, y, ids))
 
     def mark(self, name: str) -> bytes | None:
         """The newest mark of this name."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,27 @@ from hedgerow.live.tallies import Tallies
 MADE = "#"  # ids that the journal makes: this and the number
 LONGEST_ID = 200  # characters
 T = TypeVar("T")
+NONE = np.zeros((0, 0))
+
+
+class Taken(NamedTuple):
+    """Rows that were taken: their ids, numbers and probabilities, and which of them had been asked about before."""
+
+    ids: list[str | None]
+    numbers: list[int]
+    P: Array
+    repeated: list[bool]
+
+
+class _Given(NamedTuple):
+    ids: list[str | None]
+    rows: list[bytes]
+    texts: list[str]
+
+
+class _Known(NamedTuple):
+    number: int
+    shares: Array
 
 
 class Writer:
@@ -49,9 +70,9 @@ class Writer:
         clf = self.steps.clf
         row = clf.as_row(x)
         data = row_to_bytes(row)
-        repeated = self._repeated(id, data)
-        if repeated is not None:
-            return repeated
+        known = self._known(id, data)
+        if known is not None:
+            return self._answers(Taken([id], [known.number], self._with_known(NONE, [], [known], [0]), [True]))[0]
         found = clf.explain_one(row)
         shares = np.fromiter(found.probabilities.values(), dtype=np.float64)
         code = int(shares.argmax()) if len(shares) else 0
@@ -61,20 +82,52 @@ class Writer:
 
     def predict_many(self, X: Any, ids: Sequence[str] | None) -> list[Answer]:
         """See `LiveModel.predict_many`."""
-        clf = self.steps.clf
-        X = clf.as_matrix(X)
-        names, rows = self._checked_ids(ids, X.shape[0]), [row_to_bytes(row) for row in rows_apart(X)]
-        known = [self._repeated(id, data) for id, data in zip(names, rows, strict=True)]
-        new = [i for i, answer in enumerate(known) if answer is None]
-        if new:
-            P = clf.predict_proba(X[new] if len(new) < len(rows) else X)
-            codes = P.argmax(axis=1)
-            numbers = self._asked([names[i] for i in new], [rows[i] for i in new], codes, P)
+        return self._answers(self.predict_rows(X, ids))
+
+    def predict_rows(self, X: Any, ids: Sequence[str] | None) -> Taken:
+        """As `predict_many`, in arrays."""
+
+        def predict(X: Matrix, given: _Given) -> tuple[list[int], Array]:
+            P = self.steps.clf.predict_proba(X)
+            numbers = self._asked(given.ids, given.rows, P.argmax(axis=1), P)
             self.waiting.update(dict.fromkeys(numbers, self._latest))
-            made = self._answers([names[i] for i in new], numbers, codes, P)
-            for i, answer in zip(new, made, strict=True):
-                known[i] = answer
-        return [answer for answer in known if answer is not None]
+            return numbers, P
+
+        return self._taken(X, ids, None, predict)
+
+    def _taken(
+        self, X: Any, ids: Sequence[str] | None, texts: list[str] | None, take: Callable[[Matrix, _Given], Any]
+    ) -> Taken:
+        """Rows of which some were asked about before: their answers, and what `take` makes of the others."""
+        X = self.steps.clf.as_matrix(X)
+        rows = [row_to_bytes(row) for row in rows_apart(X)]
+        if texts is not None and len(texts) != len(rows):
+            raise InputError(f"{len(texts)} labels for {len(rows)} instances; give as many, None where one is missing")
+        names = self._checked_ids(ids, len(rows))
+        known: list[_Known | None] = [None] * len(rows)
+        if ids is not None:
+            known = [self._known(*pair) for pair in zip(names, rows, strict=True)]
+        new = [i for i, found in enumerate(known) if found is None]
+        whole = len(new) == len(rows)
+        numbers, P = [0] * len(rows), np.zeros((0, len(self.steps.clf.classes_)))
+        if new:
+            given = _Given(_some(names, new), _some(rows, new), [] if texts is None else _some(texts, new))
+            made, P = take(X if whole else X[new], given)
+            for i, number in zip(new, made, strict=True):
+                numbers[i] = number
+        if not whole:
+            P = self._with_known(P, new, known, numbers)
+        return Taken(names, numbers, P, [found is not None for found in known])
+
+    def _with_known(self, P: Array, new: list[int], known: list[_Known | None], numbers: list[int]) -> Array:
+        """Probabilities of all rows: those that were made now, and those that were kept."""
+        full = np.zeros((len(known), len(self.steps.clf.classes_)))
+        full[new, : P.shape[1]] = P
+        for i, found in enumerate(known):
+            if found is not None:
+                numbers[i] = found.number
+                full[i, : len(found.shares)] = found.shares
+        return full
 
     def _asked(self, ids: Sequence[str | None], rows: list[bytes], codes: Array, P: Array) -> list[int]:
         """Events into the journal."""
@@ -93,28 +146,26 @@ class Writer:
         self.tallies.asked(plain_codes, now)
         return numbers
 
-    def _answers(self, ids: Sequence[str | None], numbers: list[int], codes: Array, P: Array) -> list[Answer]:
+    def _answers(self, taken: Taken) -> list[Answer]:
         labels = [plain(label) for label in self.steps.clf.classes_]
+        codes, P = taken.P.argmax(axis=1).tolist(), taken.P.tolist()
+        parts = zip(taken.ids, taken.numbers, codes, P, taken.repeated, strict=True)
         return [
-            Answer(_id(id, number), number, labels[code], row[code], dict(zip(labels, row, strict=True)))
-            for id, number, code, row in zip(ids, numbers, codes.tolist(), P.tolist(), strict=True)
+            Answer(_id(id, n), n, labels[k], row[k], dict(zip(labels, row, strict=True)), repeated=repeated)
+            for id, n, k, row, repeated in parts
         ]
 
-    def _repeated(self, id: str | None, data: bytes) -> Answer | None:
+    def _known(self, id: str | None, data: bytes) -> _Known | None:
         """What was answered to this id before, if it was asked about the same row."""
         if id is None:
             return None
         _check_id(id)
-        found = self.journal.row("SELECT number, code, shares, digest FROM event WHERE id = ?", (id,))
+        found = self.journal.row("SELECT number, shares, digest FROM event WHERE id = ?", (id,))
         if found is None:
             return None
-        number, code, shares, digest = found
-        if digest != digest_of(data):
+        if found[2] != digest_of(data):
             raise InputError(f"id {id!r} was used for another instance; give every instance an id of its own")
-        labels = [plain(label) for label in self.steps.clf.classes_]
-        P = np.frombuffer(shares).tolist()
-        probabilities = dict(zip(labels, P, strict=False))  # classes that came later are not among them
-        return Answer(id, number, labels[code], P[code], probabilities, repeated=True)
+        return _Known(found[0], np.frombuffer(found[1]))
 
     def _checked_ids(self, ids: Sequence[str] | None, n: int) -> list[str | None]:
         if ids is None:
@@ -166,54 +217,41 @@ class Writer:
         self.tallies.answered([self.steps.clf.code_of(label)], [right], [float(shares[code])], self._latest)
         self._point()
 
-    def predict_then_learn(
-        self,
-        X: Any,
-        y: Any,
-        ids: Sequence[str] | None,
-        marks: Callable[[list[Answer]], Mapping[str, bytes]] | None = None,
-    ) -> list[Answer]:
+    def predict_then_learn(self, X: Any, y: Any, ids: Sequence[str] | None) -> list[Answer]:
         """See `LiveModel.predict_then_learn`."""
-        X = self.steps.clf.as_matrix(X)
-        names, rows = self._checked_ids(ids, X.shape[0]), [row_to_bytes(row) for row in rows_apart(X)]
-        texts = [label_to_json(label) for label in y]
-        if len(texts) != len(rows):
-            raise InputError(f"{len(texts)} labels for {len(rows)} instances; give as many, None where one is missing")
-        known = [self._repeated(id, data) for id, data in zip(names, rows, strict=True)]
-        new = [i for i, answer in enumerate(known) if answer is None]
-        if new:
-            block = X[new] if len(new) < len(rows) else X
-            made = self._learn_block(block, _some(names, new), _some(rows, new), _some(texts, new))
-            for i, answer in zip(new, made, strict=True):
-                known[i] = answer
-        for found, text in zip(known, texts, strict=True):
-            if found is not None and found.repeated and text != "null":
-                self.label(found.id, label_of_json(text))
-        done = [answer for answer in known if answer is not None]
-        for name, value in (marks(done) if marks is not None else {}).items():
-            self.set_mark(name, value)
-        return done
+        return self._answers(self.learn_rows(X, y, ids))
 
-    def _learn_block(self, X: Matrix, ids: list[str | None], rows: list[bytes], texts: list[str]) -> list[Answer]:
-        labels = [label_of_json(text) for text in texts]
+    def learn_rows(self, X: Any, y: Any, ids: Sequence[str] | None) -> Taken:
+        """As `predict_then_learn`, in arrays."""
+        texts = [label_to_json(label) for label in y]
+        taken = self._taken(X, ids, texts, self._learn_block)
+        for id, text, repeated in zip(taken.ids, texts, taken.repeated, strict=True):
+            if repeated and id is not None and text != "null":
+                self.label(id, label_of_json(text))
+        return taken
+
+    def _learn_block(self, X: Matrix, given: _Given) -> tuple[list[int], Array]:
+        labels = [label_of_json(text) for text in given.texts]
         self.journal.begin()
         self.changed = True
         found = self.steps.block(X, labels)
         codes, P = found.codes, found.probabilities
-        numbers = self._asked(ids, rows, codes, P)
-        made = self._answers(ids, numbers, codes, P)
-        right = [None if text == "null" else bool(a.label == y) for a, y, text in zip(made, labels, texts, strict=True)]
-        self._step(BLOCK, numbers[0], numbers[-1], list(zip(numbers, texts, right, strict=True)))
-        given = [i for i, ok in enumerate(right) if ok is not None]
-        if given:
+        numbers = self._asked(given.ids, given.rows, codes, P)
+        truth = self.steps.clf.codes_of(labels)
+        right = (codes == truth).tolist()
+        known = truth >= 0
+        answers = [
+            (number, text, ok if text != "null" else None)
+            for number, text, ok in zip(numbers, given.texts, right, strict=True)
+        ]
+        self._step(BLOCK, numbers[0], numbers[-1], answers)
+        if known.any():
+            shares = P[np.arange(len(P)), codes]
             self.tallies.answered(
-                [self.steps.clf.code_of(labels[i]) for i in given],
-                [bool(right[i]) for i in given],
-                [made[i].probability for i in given],
-                self._latest,
+                truth[known].tolist(), (codes == truth)[known].tolist(), shares[known].tolist(), self._latest
             )
         self._point()
-        return made
+        return numbers, P
 
     def give_up_old(self) -> None:
         """The oldest events, if their time is over or there are too many of them."""

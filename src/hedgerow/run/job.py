@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.core.files import check_writable, same_file
-from hedgerow.data.stream_rows import FORMATS
+from hedgerow.data.inputs import FORMATS
+from hedgerow.live.settings import Settings
 
 ON_ERROR = ("skip", "stop")
 NEW_CLASSES = ("learn", "refuse")
+BROKERS = ("redis://", "kafka://")
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,7 @@ class Job:
     """What to run: paths ("-" is stdin or stdout), the label column if there is one, what to do with a bad row.
 
     `new_classes` says what becomes of a label that the model does not know; `append` and `overwrite` what becomes of an
-    output file that has content already.
+    output file that has content already. `labels` is a file of labels by `id`; `journal` the folder of a live model.
     """
 
     model: Path
@@ -34,6 +36,37 @@ class Job:
     new_classes: str = "learn"
     append: bool = False
     overwrite: bool = False
+    id: str | None = None
+    labels: Path | None = None
+    journal: Path | None = None
+    dead_letter: Path | None = None
+    settings: Settings = field(default_factory=Settings)
+    accept_loss: bool = False
+    group: str = "hedgerow"
+
+    @property
+    def is_broker(self) -> bool:
+        """Whether rows come from a broker."""
+        return self.input.startswith(BROKERS)
+
+    @property
+    def is_pipe(self) -> bool:
+        """Whether rows come from standard input or a named pipe."""
+        path = Path(self.input)
+        return self.input == "-" or (not self.is_broker and path.exists() and stat.S_ISFIFO(os.stat(path).st_mode))
+
+    @property
+    def dead_letter_file(self) -> Path | None:
+        """Where rows go that cannot be used: as asked, else beside the output file."""
+        if self.dead_letter is not None or not is_file(self.output):
+            return self.dead_letter
+        return Path(f"{self.output}.bad.jsonl")
+
+
+def is_file(output: str) -> bool:
+    """Whether an output is a regular file, or will be one."""
+    path = Path(output)
+    return output != "-" and not output.startswith(BROKERS) and (path.is_file() or not path.exists())
 
 
 def called(name: str) -> str:
@@ -46,12 +79,36 @@ def check(job: Job) -> None:
     _check_choices(job)
     if not job.model.is_file():
         raise InputError(f"no model file at {job.model}; `hedgerow fit` makes one")
-    if job.input != "-" and (not Path(job.input).exists() or Path(job.input).is_dir()):
-        raise InputError(f"no input file at {job.input}; give a .csv, .tsv or .jsonl file, or - for standard input")
+    _check_live(job)
     _check_distinct(job)
-    _check_output(job)
+    if not job.output.startswith(BROKERS):
+        _check_output(job)
     if job.save is not None:
         check_writable(job.save, job.model.stat().st_size)
+
+
+def _check_live(job: Job) -> None:
+    if job.labels is not None and job.id is None:
+        raise InputError("--labels gives labels by id: name the id column of the rows with --id")
+    if job.labels is not None and job.label is not None:
+        raise InputError("--label says that labels stand in the rows, --labels that they come in a file: which is it?")
+    if job.labels is not None and not job.labels.is_file():
+        raise InputError(f"no file of labels at {job.labels}")
+    if job.journal is None:
+        for asked, option in (
+            (job.is_broker, f"--input {job.input}"),
+            (job.output.startswith(BROKERS), f"--output {job.output}"),
+        ):
+            if asked:
+                raise InputError(f"{option} needs --journal DIR: what a broker was told is done must be on disk")
+        if job.accept_loss:
+            raise InputError("--accept-loss is about a journal: name it with --journal")
+    elif job.append or job.overwrite:
+        raise InputError(
+            "--append and --overwrite are for runs without a journal, which itself knows what the output has"
+        )
+    if job.output.startswith("kafka://"):
+        raise InputError(f"--output {job.output}: predictions go to a file, to -, or to redis://HOST/STREAM")
 
 
 def _check_choices(job: Job) -> None:
@@ -62,7 +119,7 @@ def _check_choices(job: Job) -> None:
     ):
         if value not in choices:
             raise unknown(f"choice for {option}", value, choices)
-    if job.new_classes == "refuse" and job.label is None:
+    if job.new_classes == "refuse" and job.label is None and job.labels is None:
         raise InputError("--new-classes refuse is about labels: name their column with --label")
     if job.append and job.overwrite:
         raise InputError("--append and --overwrite exclude each other: keep what the output file has, or drop it?")
@@ -86,6 +143,8 @@ def _check_distinct(job: Job) -> None:
 
 def _file_of(name: str, descriptor: int) -> str | None:
     """The path of a file; for "-", of the regular file that a shell has put there, if it is one."""
+    if name.startswith(BROKERS):
+        return None
     if name != "-":
         return name
     link = f"/dev/fd/{descriptor}"
@@ -96,8 +155,10 @@ def _check_output(job: Job) -> None:
     path = Path(job.output)
     if job.output == "-" or (path.exists() and not path.is_file() and not path.is_dir()):
         return  # a stream: a pipe, a terminal, /dev/null
-    if path.is_file() and path.stat().st_size and not (job.append or job.overwrite):
-        raise InputError(f"{job.output} has content already: --append adds to it, --overwrite replaces it")
+    begun = job.journal is not None and (job.journal / "journal.sqlite").exists()  # then the journal knows the output
+    if path.is_file() and path.stat().st_size and not (job.append or job.overwrite or begun):
+        more = "" if job.journal is None else "; a new journal begins a new output"
+        raise InputError(f"{job.output} has content already: --append adds to it, --overwrite replaces it{more}")
     if not path.is_file():
         check_writable(path)
     else:

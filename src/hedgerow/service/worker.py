@@ -33,6 +33,8 @@ def main(arguments: list[str]) -> int:
         _say(error=str(error))
     except MemoryError:
         _say(error="it needs more memory than the service allows")
+    except Exception as error:
+        _say(error=f"an error inside ({type(error).__name__})")
     else:
         _say(progress=1.0, text="done")
         return 0
@@ -125,6 +127,8 @@ def _named(path: Path, name: str) -> Any:
         yield
     except InputError as error:
         raise InputError(str(error).replace(str(path), name)) from error
+    except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, RuntimeError) as error:
+        raise InputError(f"{name}: cannot be read as {path.suffix} ({type(error).__name__})") from error
 
 
 def _say(**line: Any) -> None:

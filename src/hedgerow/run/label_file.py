@@ -1,0 +1,87 @@
+"""Labels that come in a file of their own, by id: `--labels`. It may grow while the run goes on."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from hedgerow.core.errors import InputError
+from hedgerow.data.row_blocks import Bad, Late, Wanted, open_rows
+
+CHUNK = 1 << 20  # bytes that are looked at together
+FORMATS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+
+
+class LabelFile:
+    """Reads on from `place`, whole lines only, unless told that nothing follows."""
+
+    def __init__(self, path: Path, id: str, wanted: Wanted, place: dict[str, int] | None) -> None:
+        self.path, self._wanted = path, wanted
+        self._format = FORMATS.get(path.suffix.lower())
+        if self._format is None:
+            raise InputError(f"--labels {path}: a file of labels is a .csv, .tsv or .jsonl")
+        self.at, self.line = (place["at"], place["line"]) if place else (0, 0)
+        self._header = b""
+        self._columns(id)
+
+    def _columns(self, id: str) -> None:
+        """The id column and the label column, which is the only other one or is called "label"."""
+        with self._open() as file:
+            first = file.readline()
+        if not first.strip():
+            raise InputError(f"--labels {self.path}: the file is empty; its first line must name the columns")
+        if self._format == "jsonl":
+            try:
+                names = list(json.loads(first))
+            except ValueError:
+                raise InputError(f"--labels {self.path}: its first line is not JSON") from None
+        else:
+            self._header = first
+            mark = "\t" if self._format == "tsv" else ","
+            names = [name.strip().strip('"') for name in first.decode("utf-8-sig", "replace").split(mark)]
+            if self.at == 0:
+                self.at, self.line = len(first), 1
+        others = [name for name in names if name != id]
+        label = others[0] if len(others) == 1 else "label"
+        if id not in names or label not in names:
+            raise InputError(
+                f"--labels {self.path}: it needs the column {id!r} (of --id) and one for the labels, called 'label' if "
+                f"there are more; it has {', '.join(names)}"
+            )
+        base = self._wanted
+        self._wanted = Wanted(0, [], label, base.classes, new_classes=base.new_classes, id=id)
+
+    def _open(self) -> io.BufferedReader:
+        try:
+            return self.path.open("rb")
+        except OSError as error:
+            raise InputError(f"cannot read --labels {self.path}: {error.strerror}") from error
+
+    @property
+    def place(self) -> dict[str, int]:
+        """To go on from."""
+        return {"at": self.at, "line": self.line}
+
+    def read(self, final: bool) -> Iterator[Late | Bad]:
+        """What follows, up to the last whole line, or to the end if that is `final`."""
+        while True:
+            with self._open() as file:
+                file.seek(self.at)
+                data = file.read(CHUNK)
+            whole = data if final and len(data) < CHUNK else data[: data.rfind(b"\n") + 1]
+            if not whole:
+                return
+            before = self.line - (1 if self._header else 0)
+            source = io.BytesIO(self._header + whole)
+            with open_rows("-", self._wanted, format=self._format, size=10**9, descriptor=source) as rows:
+                for block in rows:
+                    for line, id, label in zip(block.lines, block.ids or [], block.labels or [], strict=True):
+                        if label is None:
+                            yield Bad(int(line) + before, "an id without a label", str(id))
+                        else:
+                            yield Late(int(line) + before, id, label)
+                    yield from (Bad(bad.line + before, bad.reason, bad.text) for bad in block.bad)
+            self.at += len(whole)
+            self.line += whole.count(b"\n") + (0 if whole.endswith(b"\n") else 1)

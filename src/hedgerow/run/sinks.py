@@ -1,0 +1,181 @@
+"""Where lines go: a file, a pipe, or a file whose every line is accounted for by a journal."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+from pathlib import Path
+from typing import Protocol
+
+from hedgerow.core.errors import InputError
+from hedgerow.run.engine import Engine, Marks
+from hedgerow.run.interrupts import Interrupts
+
+FLUSH_EVERY = 1.0  # seconds, for files; a pipe gets every line at once
+
+
+class Sink(Protocol):
+    """Lines are first put, then written: between the two a journal may take note of them."""
+
+    def put(self, data: bytes) -> Marks:
+        """Lines to be written; what a journal must keep to write them again."""
+
+    def write(self) -> None:
+        """What was put."""
+
+    def close(self) -> None:
+        """Write the rest."""
+
+
+class Plain:
+    """A file or a pipe, without a journal. A regular file is flushed every second, a pipe at every write."""
+
+    def __init__(self, name: str, overwrite: bool, append: bool, interrupts: Interrupts) -> None:
+        self._interrupts, self._data, self._flushed = interrupts, b"", time.monotonic()
+        path: int | str = 1 if name == "-" else name
+        try:
+            with interrupts.opening():
+                self._file = open(path, "wb" if overwrite else "ab", closefd=name != "-")  # noqa: SIM115
+        except OSError as error:
+            raise InputError(f"cannot write to {name}: {error.strerror}") from error
+        self._regular = stat.S_ISREG(os.fstat(self._file.fileno()).st_mode)
+        if self._regular and append and not _ends_with_a_line(name):
+            self._file.write(b"\n")
+
+    def put(self, data: bytes) -> Marks:
+        """Without a journal there is nothing to keep."""
+        self._data += data
+        return {}
+
+    def write(self) -> None:
+        """What was put."""
+        data, self._data = self._data, b""
+        if not self._regular:
+            self._interrupts.write(self._file.fileno(), data)
+            return
+        self._file.write(data)
+        if time.monotonic() - self._flushed > FLUSH_EVERY:
+            self._file.flush()
+            self._flushed = time.monotonic()
+
+    def close(self) -> None:
+        """Write the rest."""
+        self._file.close()
+
+
+class Kept:
+    """A regular file that a journal accounts for: what it has beyond the last commit is written again.
+
+    The mark has the place where the newest lines begin, and the lines. They are on disk before the next commit, so a
+    file that is shorter than that place was changed by somebody else.
+    """
+
+    def __init__(self, mark: str, path: Path, engine: Engine, lazy: bool = False) -> None:
+        self._mark, self._path, self._lazy = mark, path, lazy
+        self._descriptor: int | None = None
+        self._data, self._size = b"", 0
+        before = engine.mark(mark)
+        if before is not None:
+            self._go_on(before)
+        elif not lazy:
+            self._open()
+
+    def _go_on(self, before: bytes) -> None:
+        text, _, data = before.partition(b"\n")
+        about = json.loads(text)
+        here, there = self._path, Path(about["path"])
+        if there == here.resolve() or there.exists():
+            self._path = there
+            self._complete(about["start"], data)
+        if there != here.resolve():
+            self.close()
+            self._path, self._size = here, 0
+            if here.exists() and here.stat().st_size:
+                raise InputError(f"{here} has content, and the journal's output is {there}; name that, or a new file")
+
+    def _complete(self, start: int, data: bytes) -> None:
+        descriptor = self._open()
+        size = os.fstat(descriptor).st_size
+        if size < start:
+            raise InputError(
+                f"{self._path} has {size} bytes, but the journal knows of {start}: it was cut or replaced; put it "
+                "back, or choose another file for what comes next"
+            )
+        os.ftruncate(descriptor, start)
+        self._size, self._data = start, data
+        self.write()
+
+    def _open(self) -> int:
+        if self._descriptor is None:
+            try:
+                self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            except OSError as error:
+                raise InputError(f"cannot write to {self._path}: {error.strerror}") from error
+        return self._descriptor
+
+    def put(self, data: bytes) -> Marks:
+        """The journal keeps the lines themselves, until the next ones are put."""
+        if self._descriptor is not None:
+            os.fsync(self._descriptor)  # those before: the journal forgets them now
+        elif not data:
+            return {}
+        self._data = data
+        about = {"path": str(self._path.resolve()), "start": self._size}
+        return {self._mark: json.dumps(about).encode() + b"\n" + data}
+
+    def write(self) -> None:
+        """What was put, at its place."""
+        if self._data:
+            descriptor, rest = self._open(), memoryview(self._data)
+            try:
+                while rest:
+                    written = os.pwrite(descriptor, rest, self._size)
+                    rest, self._size = rest[written:], self._size + written
+            except OSError as error:
+                raise InputError(
+                    f"cannot write to {self._path}: {error.strerror}; the journal has the lines, start again to go on"
+                ) from error
+            self._data = b""
+
+    def close(self) -> None:
+        """Put it on disk."""
+        if self._descriptor is not None:
+            os.fsync(self._descriptor)
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+class KeptPipe:
+    """A pipe with a journal: lines of the last transaction are written again after a restart, as nobody knows whether
+    they were read; their ids tell."""
+
+    def __init__(self, mark: str, plain: Plain, engine: Engine) -> None:
+        self._mark, self._plain = mark, plain
+        before = engine.mark(mark)
+        if before:
+            plain.put(before)
+            plain.write()
+
+    def put(self, data: bytes) -> Marks:
+        """The journal keeps the lines."""
+        self._plain.put(data)
+        return {self._mark: data}
+
+    def write(self) -> None:
+        """What was put."""
+        self._plain.write()
+
+    def close(self) -> None:
+        """Nothing is left."""
+        self._plain.close()
+
+
+def _ends_with_a_line(path: str) -> bool:
+    """Whether nothing, or a line break, is the end of a file: else what is appended would join its last line."""
+    with open(path, "rb") as file:
+        if file.seek(0, os.SEEK_END) == 0:
+            return True
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"
