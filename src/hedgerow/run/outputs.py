@@ -17,7 +17,7 @@ def output(job: Job, engine: Engine, interrupts: Interrupts) -> Sink:
     if job.output.startswith("redis://"):
         from hedgerow.run.redis_streams import RedisSink
 
-        return RedisSink(job.output, engine)
+        return RedisSink(job.output, engine, interrupts)
     if job.journal is None:
         return Plain(job.output, job.overwrite, job.append, interrupts)
     if _is_pipe(job.output):
