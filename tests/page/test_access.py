@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from page.looking import until, wait_for
+from page.looking import wait_for
 
 AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text(encoding="utf-8")
 TOKEN = "a-token-that-is-long-enough"
@@ -85,40 +85,28 @@ def test_theme_and_tables_by_keyboard(seen, open_page):
 
 
 def test_the_summary_is_polite_and_not_chatty(service, stream, open_page):
-    service.post("quiet", "predict-then-learn", stream.take(5))
-    page = open_page(f"{service.url}/models/quiet")
+    service.post("listed", "predict-then-learn", stream.take(5))
+    page = open_page(f"{service.url}/models/listed")
     settled(page)
     page.wait_for_function("() => document.querySelector('#summary').textContent !== ''")
     said = page.text_content("#summary")
     assert page.get_attribute("#summary", "aria-live") == "polite"
     for _ in range(3):
-        service.post("quiet", "predict-then-learn", stream.take(5))
-        wait_for(page, "#events", str(service.get("quiet", "stats")["events"]))
+        service.post("listed", "predict-then-learn", stream.take(5))
+        wait_for(page, "#events", str(service.get("listed", "stats")["events"]))
     assert page.text_content("#summary") == said
 
 
-def test_the_page_comes_back_by_itself_after_a_restart(models, serve, stream, open_page, watch):
-    watch.expected = "ERR_CONNECTION|ERR_INCOMPLETE|ERR_EMPTY|503|Failed to fetch"
-    first = serve("--models", str(models)).ready()
-    page = open_page(f"{first.url}/models/digits")
-    first.post("digits", "predict-then-learn", stream.take(5))
-    wait_for(page, "#labels", "5")
-    assert first.stop() == 0
-    wait_for(page, "#connection", "connection lost, trying again")
-    again = serve("--models", str(models), port=first.port).ready()
-    wait_for(page, "#connection", "live")
-    again.post("digits", "predict-then-learn", stream.take(5))
-    wait_for(page, "#labels", "10")
-
-
-def test_where_there_are_tokens_the_page_asks_for_one(models, serve, open_page, watch, tmp_path):
-    watch.expected = "401"
+def test_the_page_asks_for_a_token_and_comes_back_by_itself_after_a_restart(
+    models, serve, stream, open_page, watch, tmp_path
+):
+    watch.expected = "401|503|ERR_CONNECTION|ERR_INCOMPLETE|ERR_EMPTY"
     file = tmp_path.parent / f"{tmp_path.name}.tokens"
-    file.write_text(f"{TOKEN} read digits\n")
+    file.write_text(f"{TOKEN} read,learn digits\n")
     file.chmod(0o600)
-    secured = serve("--models", str(models), "--token-file", str(file))
-    until(lambda: secured.http.get("/readyz").status_code == 200, 60)
-    page = open_page(f"{secured.url}/models/digits")
+    options = ("--models", str(models), "--token-file", str(file))
+    first = serve(*options).ready()
+    page = open_page(f"{first.url}/models/digits")
     page.wait_for_selector("#token-form")
     assert page.evaluate("() => document.activeElement.id") == "token"
     page.keyboard.type("not-the-right-one-at-all")
@@ -127,13 +115,23 @@ def test_where_there_are_tokens_the_page_asks_for_one(models, serve, open_page, 
     page.fill("#token", TOKEN)
     page.click("text=Use it")
     wait_for(page, "#connection", "live")
-    wait_for(page, "#events", "0")
     kept = "() => [JSON.stringify({...localStorage}), document.cookie, JSON.stringify({...sessionStorage})]"
     local, cookie, session = page.evaluate(kept)
     assert TOKEN in session
     assert TOKEN not in local + cookie
-    page.goto(secured.url)
-    page.wait_for_selector("#rows tr")
+
+    first.http.headers["authorization"] = f"Bearer {TOKEN}"
+    first.post("digits", "predict-then-learn", stream.take(5))
+    wait_for(page, "#labels", "5")
+    assert first.stop() == 0
+    wait_for(page, "#connection", "connection lost, trying again")
+    again = serve(*options, port=first.port).ready()
+    wait_for(page, "#connection", "live")
+    again.http.headers["authorization"] = f"Bearer {TOKEN}"
+    again.post("digits", "predict-then-learn", stream.take(5))
+    wait_for(page, "#labels", "10")
+    page.goto(again.url)
+    page.wait_for_selector("#rows tr[data-name=digits]")
 
 
 def test_a_model_that_is_not_there(service, open_page, watch):

@@ -78,7 +78,7 @@ def test_the_list_of_models_has_the_same_numbers(service, stream, open_page):
     page = open_page(service.url)
     page.wait_for_selector("#rows tr")
     rows = {row[0]: row[1:] for row in table(page, "#rows")}
-    assert list(rows) == ["alarmed", "late", "listed", "new", "numbers", "quiet", "seen"]
+    assert list(rows) == ["alarmed", "late", "listed", "new", "numbers", "seen"]
     service.post("listed", "predict-then-learn", stream.take(3))
     stats = service.get("listed", "stats")
     wait_for(page, "#rows tr[data-name=listed] .events data", str(stats["events"]))
