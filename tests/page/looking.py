@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -17,6 +18,7 @@ import numpy as np
 from command import COMMAND, environment
 
 NONE = "–"
+AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text(encoding="utf-8")
 
 
 def share(x: float | None) -> str:
@@ -43,6 +45,17 @@ def wait_for(page: Any, selector: str, content: str) -> None:
 
 def drawn(page: Any, chart: str) -> str:
     return page.eval_on_selector(f"#{chart} canvas", "canvas => canvas.toDataURL()")
+
+
+def axe(page: Any) -> list[tuple[str, str, str]]:
+    """What axe-core has to say in both themes: rule, how grave it is, the element."""
+    page.evaluate(AXE + ";undefined")
+    found = []
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme)
+        broken = page.evaluate("async () => (await axe.run()).violations")
+        found += [(one["id"], one["impact"], one["nodes"][0]["html"]) for one in broken]
+    return found
 
 
 class Service:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-from page.looking import wait_for
+from page.looking import axe, wait_for
 
-AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text(encoding="utf-8")
 TOKEN = "a-token-that-is-long-enough"
 FOCUSABLE = "a[href], button, input, summary, [tabindex='0']"
 VISIBLE = f"""() => [...document.querySelectorAll("{FOCUSABLE}")].filter(node => node.checkVisibility()).length"""
@@ -41,11 +39,7 @@ def test_axe_finds_nothing(seen, open_page, path, width):
     settled(page)
     for summary in page.query_selector_all("summary"):
         summary.click()
-    page.evaluate(AXE + ";undefined")
-    for theme in ("light", "dark"):
-        page.emulate_media(color_scheme=theme)
-        found = page.evaluate("async () => (await axe.run()).violations")
-        assert [(one["id"], one["impact"], one["nodes"][0]["html"]) for one in found] == []
+    assert axe(page) == []
     assert page.evaluate("() => document.documentElement.scrollWidth") <= width
 
 
@@ -109,6 +103,7 @@ def test_the_page_asks_for_a_token_and_comes_back_by_itself_after_a_restart(
     page = open_page(f"{first.url}/models/digits")
     page.wait_for_selector("#token-form")
     assert page.evaluate("() => document.activeElement.id") == "token"
+    assert axe(page) == []
     page.keyboard.type("not-the-right-one-at-all")
     page.keyboard.press("Enter")
     page.wait_for_selector("text=The token was not accepted")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
-from page.looking import NONE, drawn, share, table, text, value, wait_for
+from page.looking import NONE, axe, drawn, share, table, text, value, wait_for
 
 
 def test_before_the_first_event_the_page_says_what_to_type_and_that_works(service, open_page):
@@ -13,6 +13,7 @@ def test_before_the_first_event_the_page_says_what_to_type_and_that_works(servic
     assert page.inner_text("h1") == "new"
     assert page.is_visible("text=Waiting for the first event")
     assert page.is_visible("text=No alarm.")
+    assert axe(page) == []
     first, second = page.inner_text("#example").split("\n\n")
     for command in (first, second):
         assert subprocess.run(["sh", "-c", command], capture_output=True, check=True).returncode == 0
