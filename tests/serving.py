@@ -23,8 +23,9 @@ NAMES = ["width", "height", "depth"]
 class Service:
     """`hedgerow serve` as a user starts it."""
 
-    def __init__(self, models: Path, *options: str) -> None:
-        command = [*COMMAND, "serve", "--models", str(models), "--port", "0", *options]
+    def __init__(self, models: Path | None, *options: str) -> None:
+        where = [] if models is None else ["--models", str(models)]
+        command = [*COMMAND, "serve", *where, "--port", "0", *options]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment())
         self.models, self.lines = models, list[str]()
         first = self._line()

@@ -10,10 +10,13 @@ do not fit the model, 429, 503.
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 CONFIG = """
 [checks.positive_data_acceptance]
@@ -28,26 +31,43 @@ expected-statuses = ["2xx", "3xx", "4xx", 503]
 [checks.missing_required_header]
 expected-statuses = [400, 401, 403, 404, 415, 421, 422]
 """
-# its stream never ends by itself; deleting the model that is asked would end the run's meaning
-LEFT_OUT = ["GET /v1/models/{name}/events", "DELETE /v1/models/{name}"]
+# a stream of events never ends by itself; models are deleted in a run of its own, after the others
+LEFT_OUT = [
+    word for name in ("GET /v1/models/{name}/events", "DELETE /v1/models/{name}") for word in ("--exclude-name", name)
+]
+DELETING = ["--include-path", "/v1/models/{name}"]
+NUMBER = {"type": "number"}
 
 
-def command(url: str, examples: int, seed: int, config: Path) -> list[str]:
-    """schemathesis as a command."""
-    left_out = [word for name in LEFT_OUT for word in ("--exclude-name", name)]
-    return [
-        sys.executable, "-m", "schemathesis.cli", "--config-file", str(config), "run", f"{url}/openapi.json",
-        "--checks", "all", "--max-examples", str(examples), "--seed", str(seed), "--request-timeout", "30",
-        "--workers", "1", "--no-color", "--generation-database", "none", *left_out,
-    ]  # fmt: skip
+def fitting(document: dict[str, Any], models: list[str], names: list[str]) -> dict[str, Any]:
+    """The document as these models would have it: their names, and instances that fit them."""
+    rows = {"type": "array", "items": NUMBER, "minItems": len(names), "maxItems": len(names)}
+    named = {"type": "object", "required": names, "properties": dict.fromkeys(names, NUMBER)}
+    for body in ("PredictRequest", "LabelledInstances"):
+        document["components"]["schemas"][body]["properties"]["instances"]["items"] = {"anyOf": [rows, named]}
+    for path, operations in document["paths"].items():
+        for operation in operations.values():
+            for parameter in operation.get("parameters", []):
+                if parameter["name"] == "name" and "{name}" in path:
+                    parameter["schema"] = {"type": "string", "enum": models}
+    return document
 
 
-def fuzz(url: str, examples: int, seed: int) -> tuple[int, str]:
-    """Its exit code and what it printed."""
+def fuzz(
+    url: str, examples: int, seed: int, document: dict[str, Any] | None = None, which: Sequence[str] = LEFT_OUT
+) -> tuple[int, str]:
+    """schemathesis' exit code and what it printed; the service's own document unless another is given."""
     with tempfile.TemporaryDirectory() as folder:
-        config = Path(folder) / "schemathesis.toml"
+        config, schema = Path(folder) / "schemathesis.toml", f"{url}/openapi.json"
         config.write_text(CONFIG)
-        asked = command(url, examples, seed, config)
+        if document is not None:
+            schema = str(Path(folder) / "openapi.json")
+            Path(schema).write_text(json.dumps(document))
+        asked = [
+            sys.executable, "-m", "schemathesis.cli", "--config-file", str(config), "run", schema, "--url", url,
+            "--checks", "all", "--max-examples", str(examples), "--seed", str(seed), "--request-timeout", "30",
+            "--workers", "1", "--no-color", "--generation-database", "none", *which,
+        ]  # fmt: skip
         done = subprocess.run(asked, capture_output=True, text=True, cwd=folder)
     return done.returncode, done.stdout + done.stderr
 
@@ -58,20 +78,24 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
     sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
-    from serving import Service, fitted
+    import httpx
+    from serving import NAMES, Service, fitted
 
     from hedgerow.live import LiveModel
 
     with tempfile.TemporaryDirectory() as folder:
-        for name, names in (("site", True), ("0", False)):
-            LiveModel.create(Path(folder) / name, fitted(names)).close()
+        for name in ("site", "0"):
+            LiveModel.create(Path(folder) / name, fitted()).close()
         service = Service(Path(folder)).ready()
-        code, text = fuzz(service.url, asked.examples, asked.seed)
-        print(text)
-        inside = [line for line in service.log() if line.get("status") == 500]
-        print(f"{sum('request' in line for line in service.log())} requests, {len(inside)} answers of 500")
+        document = fitting(httpx.get(f"{service.url}/openapi.json").json(), ["site", "0"], NAMES)
+        runs = [fuzz(service.url, asked.examples, asked.seed, each) for each in (None, document)]
+        runs.append(fuzz(service.url, asked.examples, asked.seed, document, DELETING))
+        print("\n".join(text for _, text in runs))
+        lines = service.log()
+        inside = [line for line in lines if line.get("status") == 500]
+        print(f"{sum('request' in line for line in lines)} requests, {len(inside)} answers of 500")
         ended = service.stop()
-    return int(bool(code or inside or ended))
+    return int(any(code for code, _ in runs) or bool(inside or ended))
 
 
 if __name__ == "__main__":

@@ -97,7 +97,9 @@ class Connection(asyncio.Protocol):
 
 
 def request(path: str, body: bytes) -> bytes:
-    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+    )
     return f"{head}\r\n".encode() + body
 
 
@@ -127,9 +129,11 @@ async def run(port: int, scripts: list[Any]) -> dict[str, Any]:
     """All clients to their end: requests a second, latencies in ms, answers by status, requests without an answer."""
     loop, times = asyncio.get_running_loop(), []
     began = time.perf_counter()
-    clients = []
-    for script in scripts:
-        clients.append((await loop.create_connection(lambda s=script: Connection(s, times), "127.0.0.1", port))[1])
+    made = [
+        await loop.create_connection(lambda script=script: Connection(script, times), "127.0.0.1", port)
+        for script in scripts
+    ]
+    clients = [client for _, client in made]
     await asyncio.gather(*(client.over for client in clients))
     took = time.perf_counter() - began
     ms = np.array([1e3 * seconds for _, seconds in times])

@@ -93,6 +93,19 @@ class Client:
         """One model; nothing is asked yet."""
         return Model(self, name)
 
+    def wait(self, seconds: float = 60.0) -> None:
+        """Wait until the service has opened all its models."""
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                if self._http.get("/readyz").is_success:
+                    return
+            except self._httpx.TransportError:
+                pass  # it does not listen yet
+            if time.monotonic() > end:
+                raise ServiceError(0, "not ready", f"no models after {seconds:g} s")
+            time.sleep(0.1)
+
     def call(self, method: str, path: str, **arguments: Any) -> Any:
         """One request, again if that can help and cannot harm: the answer, or a `ServiceError`."""
         for attempt in range(1, self._tries + 1):

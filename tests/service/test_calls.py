@@ -104,6 +104,7 @@ def test_predict_then_learn(shared):
         ({"instances": [ROW], "ids": [""]}, "ids[0]"),
         ({"instances": [ROW], "ids": ["a\n"]}, "ids[0]"),
         ({"instances": [ROW], "ids": [7]}, "ids[0]"),
+        ({"instances": [ROW], "ids": ["#7"]}, "ids[0]"),
         ({"instances": [ROW, ROW], "ids": ["b", "b"]}, "ids[1]"),
         ({"instances": [ROW], "explain": 1}, "explain"),
         ({"instances": [ROW], "explian": True}, "explian"),
@@ -155,7 +156,9 @@ def test_an_id_of_another_instance_is_refused(shared):
     assert "another instance" in refused(answer, 422, "invalid")["detail"]
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b'{"instances": [[NaN]]}', b'{"a": "\\ud800"}', b"[" * 5000])
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"\xff\xfe", b'{"instances": [[NaN]]}', b'{"a": "\\ud800"}', b"[" * 5000]
+)
 def test_what_is_not_json(shared, content):
     answer = shared.http.post("/v1/models/site/predict", content=content, headers={"Content-Type": "application/json"})
     refused(answer, 400, "malformed")
@@ -220,7 +223,15 @@ def test_metrics(shared):
     text = shared.http.get("/metrics").text
     events = shared.http.get("/v1/models/site/stats").json()["events"]
     assert f'hedgerow_model_events_total{{model="site"}} {float(events)}' in text
-    for name in ("pending", "queue", "journal_bytes", "snapshot_age_seconds", "ready", "mistakes_total", "labels_total"):
+    for name in (
+        "pending",
+        "queue",
+        "journal_bytes",
+        "snapshot_age_seconds",
+        "ready",
+        "mistakes_total",
+        "labels_total",
+    ):
         assert f'hedgerow_model_{name}{{model="site"}}' in text
     assert 'path="/v1/models/{name}/predict",status="200"' in text
     assert "hedgerow_request_seconds_bucket" in text

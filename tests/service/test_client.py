@@ -147,6 +147,13 @@ def test_nobody_there(monkeypatch):
     assert waits[0] < waits[2]
 
 
+def test_waiting_for_a_service_that_never_comes():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with Client(f"http://127.0.0.1:{port}") as client, pytest.raises(ServiceError, match="not ready"):
+        client.wait(0.2)
+
+
 def test_it_waits_as_long_as_it_is_asked_to(monkeypatch):
     waits = []
     monkeypatch.setattr("hedgerow.client.time.sleep", waits.append)

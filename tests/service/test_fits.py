@@ -108,7 +108,7 @@ def test_a_form_that_cannot_be_used_is_named(shared, files, data, field):
 
 def test_a_form_without_end(shared):
     headers = {"Content-Type": "multipart/form-data; boundary=x"}
-    answer = shared.http.post("/v1/models/formed/fit", content=b'--x\r\nContent-Disposition: form-d', headers=headers)
+    answer = shared.http.post("/v1/models/formed/fit", content=b"--x\r\nContent-Disposition: form-d", headers=headers)
     assert answer.status_code in (400, 422)
     answer = shared.http.post("/v1/models/formed/fit", content=b"", headers={"Content-Type": "multipart/form-data"})
     assert answer.status_code == 400

@@ -27,7 +27,9 @@ ROW = dict(zip(NAMES, (1.0, 2.0, 3.0), strict=True))
 def learn(service, n, name="site"):
     for i in range(n):
         url = f"/v1/models/{name}"
-        [answer] = service.http.post(f"{url}/predict", json={"instances": [ROW], "ids": [f"e{i}"]}).json()["predictions"]
+        [answer] = service.http.post(f"{url}/predict", json={"instances": [ROW], "ids": [f"e{i}"]}).json()[
+            "predictions"
+        ]
         label = {"labels": [{"id": answer["id"], "label": "up" if i % 2 else "down"}]}
         assert service.http.post(f"{url}/label", json=label).json()["results"][0]["status"] in ("learned", "already")
 

@@ -52,7 +52,7 @@ def test_bodies(tight):
 def test_a_length_that_lies_is_found_out_while_reading(tight):
     address = urlsplit(tight.url)
     with socket.create_connection((address.hostname, address.port), timeout=10) as raw:
-        head = f"POST /v1/models/site/predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        head = "POST /v1/models/site/predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
         raw.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
         raw.sendall(b"1000\r\n" + b" " * 4096 + b"\r\n")
         assert raw.recv(4096).startswith(b"HTTP/1.1 413")
@@ -110,6 +110,30 @@ def with_client(app, work):
                 return await work(http, app.state.models["site"])
 
     return asyncio.run(run())
+
+
+def test_before_a_model_is_open_it_says_when_to_come_again(held, monkeypatch):
+    release = threading.Event()
+    opened = LiveModel.open
+    monkeypatch.setattr(LiveModel, "open", lambda folder: release.wait(30) and opened(folder))
+
+    async def run():
+        async with held.router.lifespan_context(held):
+            transport = httpx.ASGITransport(app=held)
+            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
+                found = [await http.get(path) for path in ("/readyz", "/v2/health/ready", "/v2/models/site/ready")]
+                found.append(await http.post("/v1/models/site/predict", json={"instances": [ROW]}))
+                assert (await http.get("/healthz")).status_code == 200
+                [model] = (await http.get("/v1/models")).json()["models"]
+                assert model == {"name": "site", "ready": False, "error": "the model is opening"}
+                release.set()
+                held.state.stop.set()
+                found.append(await http.get("/healthz"))
+                return found
+
+    for answer in asyncio.run(run()):
+        assert kind(answer) == (503, "not-ready")
+        assert answer.headers["retry-after"]
 
 
 def hold(live, release):

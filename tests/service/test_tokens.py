@@ -96,7 +96,15 @@ def test_lists_show_what_a_token_may_read(guarded):
 
 
 def test_what_is_open(guarded):
-    for path in ("/healthz", "/readyz", "/v2", "/v2/health/live", "/v2/health/ready", "/openapi.json", "/problems/busy"):
+    for path in (
+        "/healthz",
+        "/readyz",
+        "/v2",
+        "/v2/health/live",
+        "/v2/health/ready",
+        "/openapi.json",
+        "/problems/busy",
+    ):
         assert guarded.http.get(path).status_code == 200
 
 

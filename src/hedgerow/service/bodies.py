@@ -117,7 +117,8 @@ def the_ids(body: Body, count: int) -> list[str] | None:
         size = f"{len(given)} of them" if isinstance(given, list) else kind_of(given)
         raise invalid("ids", f"must be a list with one id for each of the {count} instances, not {size}")
     for i, value in enumerate(given):
-        an_id(value, f"ids[{i}]")
+        if an_id(value, f"ids[{i}]").startswith("#"):
+            raise invalid(f"ids[{i}]", "ids that begin with '#' are the service's own; choose another")
     if len(set(given)) < count:
         twice = next(i for i, value in enumerate(given) if value in given[:i])
         raise invalid(f"ids[{twice}]", "stands there twice; give every instance an id of its own")

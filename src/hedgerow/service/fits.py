@@ -17,7 +17,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.responses import Response
 
 from hedgerow.core.errors import InputError
-from hedgerow.data.readers import _READERS as READERS
+from hedgerow.data.inputs import COMPRESSED, SUFFIXES, format_of
 from hedgerow.methods import METHODS
 from hedgerow.service import schemas
 from hedgerow.service.api import Name, allow
@@ -29,6 +29,7 @@ from hedgerow.service.models import Models
 from hedgerow.service.problems import Problem, invalid
 from hedgerow.service.worker import JOB
 
+OTHERS = (".npz", ".svmlight", ".libsvm", ".svm", ".mat")  # beside tables
 FILES = 64
 FIELDS = 16
 FIELD_BYTES = 64 << 10
@@ -163,13 +164,18 @@ def _write(form: FormData, folder: Path) -> None:
 def _saved(file: Any, folder: Path, field: str, own: str) -> dict[str, str]:
     if not isinstance(file, UploadFile):
         raise invalid(field, "must be a file")
-    given = Path((file.filename or "").replace("\\", "/")).name
-    suffix = Path(given).suffix.lower()
-    if suffix not in READERS:
-        raise invalid(field, f"a file name that ends in {', '.join(READERS)} is needed to know the format")
-    with (folder / f"{own}{suffix}").open("xb") as out:
+    given = Path((file.filename or "").replace("\\", "/"))
+    try:
+        known = format_of(given) is not None or given.suffix.lower() in OTHERS
+    except InputError as error:
+        raise invalid(field, str(error)) from None
+    if not known:
+        raise invalid(field, f"a file name that ends in {', '.join((*SUFFIXES, *OTHERS))} is needed to know the format")
+    suffix = "".join(given.suffixes[-2:] if given.suffix.lower() in COMPRESSED else given.suffixes[-1:])
+    stored = f"{own}{suffix.lower()}"
+    with (folder / stored).open("xb") as out:
         shutil.copyfileobj(file.file, out)
-    return {"file": f"{own}{suffix}", "name": re.sub(r"[^\w.-]+", "_", Path(given).stem)[:64] or own}
+    return {"file": stored, "name": re.sub(r"[^\w.-]+", "_", given.name.removesuffix(suffix))[:64] or own}
 
 
 def _text(form: FormData, key: str, default: str | None) -> str:

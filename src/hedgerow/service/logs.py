@@ -6,6 +6,7 @@ No token, query, id of an event, feature or label is ever written.
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import threading
 import time
@@ -53,6 +54,12 @@ class Log:
         self._lines.append(line if trace is None else {**line, **trace})
         self._added += 1
 
+    def handler(self) -> logging.Handler:
+        """For what libraries log: warnings and errors as lines like all others, without the text of exceptions."""
+        made = _Lines(logging.WARNING)
+        made.log = self
+        return made
+
     def _write_on(self) -> None:
         while not self._end.wait(EVERY):
             self._write()
@@ -73,3 +80,12 @@ class Log:
             stream.flush()
         except (OSError, ValueError):
             pass  # nobody reads the log any more; that must not end the service
+
+
+class _Lines(logging.Handler):
+    log: Log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """One line."""
+        error = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else None
+        self.log.event(str(record.msg)[:500], logger=record.name, level=record.levelname, error=error)

@@ -13,6 +13,7 @@ Id = Annotated[
     StrictStr,
     Field(min_length=1, max_length=LONGEST_ID, description="Printable characters.", examples=["reading-17"]),
 ]
+NewId = Annotated[Id, Field(pattern="^[^#]", description="Printable characters, the first of them not '#'.")]
 Whole = Annotated[StrictInt, Field(gt=-(2**63), lt=2**63)]
 Label = Annotated[StrictStr, Field(max_length=LONGEST_LABEL)] | Whole | StrictFloat | StrictBool
 Instance = Annotated[
@@ -27,28 +28,29 @@ class Exact(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class FieldError(BaseModel):
+    """What is wrong with one field."""
+
+    field: str = Field(examples=["instances[3].width"])
+    detail: str
+
+
 class Problem(BaseModel):
     """RFC 9457: what is wrong, and in which field."""
-
-    class Error(BaseModel):
-        """What is wrong with one field."""
-
-        field: str = Field(examples=["instances[3].width"])
-        detail: str
 
     type: str = Field(examples=["/problems/invalid"])
     title: str
     status: int
     detail: str
     instance: str
-    errors: list[Error] | None = None
+    errors: list[FieldError] | None = None
 
 
 class PredictRequest(Exact):
     """Instances to predict. The same id again, with the same features, gives the stored answer."""
 
     instances: list[Instance] = Field(min_length=1)
-    ids: list[Id] | None = Field(default=None, description="One for each instance; made if there are none.")
+    ids: list[NewId] | None = Field(default=None, description="One for each instance; made if there are none.")
     explain: StrictBool = Field(default=False, description="Also probabilities, votes and weights.")
 
 
@@ -76,29 +78,31 @@ class Predictions(BaseModel):
     predictions: list[Prediction]
 
 
+class EventLabel(Exact):
+    """The label of one event."""
+
+    id: Id
+    label: Label
+
+
 class LabelRequest(Exact):
     """Labels of events that were predicted."""
 
-    class One(Exact):
-        """The label of one event."""
+    labels: list[EventLabel] = Field(min_length=1)
 
-        id: Id
-        label: Label
 
-    labels: list[One] = Field(min_length=1)
+class LabelResult(BaseModel):
+    """What became of one label."""
+
+    id: str
+    status: Literal["learned", "already", "unknown", "conflict", "given up", "refused"]
+    text: str
 
 
 class LabelResults(BaseModel):
     """In the order of the labels."""
 
-    class One(BaseModel):
-        """What became of one label."""
-
-        id: str
-        status: Literal["learned", "already", "unknown", "conflict", "given up", "refused"]
-        text: str
-
-    results: list[One]
+    results: list[LabelResult]
 
 
 class ModelSummary(BaseModel):

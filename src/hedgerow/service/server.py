@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import socket
 from collections.abc import Callable
@@ -31,6 +32,7 @@ def serve(models: Path, settings: ServiceSettings, *, demo: bool, tell: Callable
         app, log_config=None, access_log=False, server_header=False, date_header=True, http=Patient, ws="none",
         timeout_graceful_shutdown=int(settings.shutdown_seconds), lifespan="on",
     )  # fmt: skip
+    logging.getLogger().addHandler(app.state.log.handler())
     # uvicorn raises the signal that ended it once more: by then everything is done, and the exit code is 0
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, lambda *_: None)

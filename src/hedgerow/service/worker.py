@@ -121,13 +121,15 @@ def _options(method: str, options: dict[str, Any]) -> dict[str, Any]:
 @contextlib.contextmanager
 def _named(path: Path, name: str) -> Any:
     """Errors speak of the file as its sender calls it, not of where it lies here."""
-    from hedgerow.core.errors import InputError
+    from hedgerow.core.errors import HedgerowError, InputError
 
     try:
         yield
-    except InputError as error:
+    except MemoryError:
+        raise
+    except HedgerowError as error:
         raise InputError(str(error).replace(str(path), name)) from error
-    except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, RuntimeError) as error:
+    except Exception as error:  # what a broken file makes of a reader, whatever it is
         raise InputError(f"{name}: cannot be read as {path.suffix} ({type(error).__name__})") from error
 
 
