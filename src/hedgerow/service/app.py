@@ -1,0 +1,104 @@
+"""The application: its parts put together. Any ASGI server can run it; `hedgerow serve` uses uvicorn."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.routing import Route
+
+import hedgerow
+from hedgerow.service import api, documents, fits, health, hot, oip
+from hedgerow.service.demo import Demo
+from hedgerow.service.door import Door
+from hedgerow.service.jobs import Jobs
+from hedgerow.service.logs import Log
+from hedgerow.service.metrics import Requests
+from hedgerow.service.models import Models
+from hedgerow.service.problems import FieldError, Problem, document
+from hedgerow.service.settings import ServiceSettings
+from hedgerow.service.state import Stop
+from hedgerow.service.tokens import Tokens
+
+ABOUT = "Live models: instances come in, predictions go out, labels follow. Errors are RFC 9457 problem documents."
+
+
+def create_app(models: Path, settings: ServiceSettings | None = None, *, demo: bool = False) -> FastAPI:
+    """An application that serves the live models in a folder."""
+    settings = settings or ServiceSettings()
+    tokens = None if settings.token_file is None else Tokens.read(settings.token_file)
+    held, log, requests, stop = Models(Path(models), settings), Log(), Requests(), Stop()
+    jobs = Jobs(held)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        log.start()
+        held.start()
+        stream = Demo(held, stop) if demo else None
+        if stream is not None:
+            stream.start()
+        log.event("started", folder=str(held.folder), models=[entry.name for entry in held])
+        try:
+            yield
+        finally:
+            stop.set()
+            if stream is not None:
+                await stream.close()
+            await jobs.close()
+            await held.close()
+            log.event("ended")
+            log.stop()
+
+    app = FastAPI(
+        title="hedgerow", version=hedgerow.__version__, description=ABOUT, lifespan=lifespan, docs_url=None,
+        redoc_url=None, redirect_slashes=False,
+    )  # fmt: skip
+    app.state.stop, app.state.models, app.state.log = stop, held, log
+    events, shortcuts = hot.router(held)
+    routers = [health.router(held, requests), events, api.router(held, stop), fits.router(held, jobs), oip.router(held)]
+    if importlib.util.find_spec("hedgerow.service.pages") is not None:
+        routers.append(importlib.import_module("hedgerow.service.pages").router)
+    for router in routers:
+        app.include_router(router)
+    app.state.routes = [route for router in routers for route in router.routes]
+    app.add_middleware(Door, tokens=tokens, host=settings.host, log=log, requests=requests, stop=stop, hot=shortcuts)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(RequestValidationError, _validation)
+    documents.install(app, settings)
+    return app
+
+
+async def _http(request: Request, error: Exception) -> Response:
+    """Problems as they are, and those of the framework in the same form."""
+    assert isinstance(error, HTTPException)
+    if not isinstance(error, Problem):
+        if error.status_code == 405:
+            allowed = ", ".join(sorted(_methods(request)))
+            error = Problem("method-not-allowed", f"{request.method} is not possible here", (), {"Allow": allowed})
+        elif error.status_code == 404:
+            error = Problem("not-found", "there is nothing at this address")
+        else:
+            error = Problem("malformed", "the request cannot be read")
+    return document(error, request.scope["hedgerow.instance"])
+
+
+async def _validation(request: Request, error: Exception) -> Response:
+    """What FastAPI found in path and query."""
+    assert isinstance(error, RequestValidationError)
+    fields = [FieldError(".".join(map(str, found["loc"][1:])), str(found["msg"])) for found in error.errors()]
+    said = Problem("invalid", "; ".join(f"{field}: {detail}" for field, detail in fields[:3]), fields)
+    return document(said, request.scope["hedgerow.instance"])
+
+
+def _methods(request: Request) -> set[str]:
+    """Every method that some route has for this path."""
+    routes = [route for route in request.app.state.routes if isinstance(route, Route)]
+    return {
+        method for route in routes if route.path_regex.match(request.scope["path"]) for method in route.methods or ()
+    }
