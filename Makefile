@@ -11,6 +11,7 @@ PIP    := -m pip install --quiet --disable-pip-version-check
 
 demo: setup
 	$(BIN)/hedgerow demo --out hedgerow-demo
+	@echo 'To see a model run: $(BIN)/hedgerow serve --demo, then open http://127.0.0.1:8080'
 
 test: setup
 	$(BIN)/python -m pytest -n auto

@@ -15,6 +15,6 @@ def test_the_demo_moves_and_ends():
         assert time.monotonic() < end
         time.sleep(0.2)
         found = next(iter(service.http.get("/v1/models").json()["models"]), {})
-    assert found["name"] == "digits-demo"
+    assert found["name"] == "digits"
     assert found["events"] > found["labels"]
     assert service.stop() == 0

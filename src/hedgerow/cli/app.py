@@ -220,41 +220,6 @@ def run(
 
 
 @app.command()
-def serve(
-    models: Annotated[
-        Path | None, typer.Option(help="Folder of the live models, one folder each; --demo can do without.")
-    ] = None,
-    host: Annotated[str, typer.Option(help="Address to listen at; any but this machine's own needs tokens.")] = (
-        "127.0.0.1"
-    ),
-    port: Annotated[int, typer.Option(help="Port to listen at; 0 takes a free one.")] = 8080,
-    token_file: Annotated[
-        Path | None, typer.Option(help="Lines of TOKEN RIGHTS MODELS; without it only this machine is served.")
-    ] = None,
-    demo: Annotated[bool, typer.Option("--demo", help="Stream the embedded digits into a model of their own.")] = False,
-    max_body: Annotated[int | None, typer.Option(help="Bytes of a JSON body.")] = None,
-    max_upload: Annotated[int | None, typer.Option(help="Bytes of a model file, or of the files of a fit.")] = None,
-    max_rows: Annotated[int | None, typer.Option(help="Instances or labels of one request.")] = None,
-    max_models: Annotated[int | None, typer.Option(help="Models of the service.")] = None,
-    max_waiting: Annotated[int | None, typer.Option(help="Requests that wait for one model.")] = None,
-    max_pending: Annotated[int | None, typer.Option(help="Events of a new model that wait for labels.")] = None,
-    label_timeout: Annotated[float | None, typer.Option(help="Seconds a new model waits for a label.")] = None,
-    request_timeout: Annotated[float | None, typer.Option(help="Seconds until a request is given up.")] = None,
-    job_timeout: Annotated[float | None, typer.Option(help="Seconds that a fit may take.")] = None,
-) -> None:
-    """Serve live models over HTTP: predictions go out, labels follow, nothing acknowledged is lost."""
-    from hedgerow.cli.serve import Asked
-    from hedgerow.cli.serve import serve as run_serve
-
-    given = {
-        "host": host, "port": port, "token_file": token_file, "body_bytes": max_body, "upload_bytes": max_upload,
-        "batch_rows": max_rows, "models": max_models, "waiting": max_waiting, "request_seconds": request_timeout,
-        "job_seconds": job_timeout,
-    }  # fmt: skip
-    run_serve(Asked(models, demo, given, {"max_pending": max_pending, "label_timeout": label_timeout}))
-
-
-@app.command()
 def inspect(
     path: Annotated[Path, typer.Argument(help="A model file, or the folder of a live model.")],
 ) -> None:
@@ -295,6 +260,41 @@ def replay(
     terminal.print_table(found.header, found.rows, numbers=True)
     if found.note:
         terminal.note(found.note)
+
+
+@app.command()
+def serve(
+    models: Annotated[
+        Path | None, typer.Option(help="Folder of the live models, one folder each; --demo can do without.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address to listen at; any but this machine's own needs tokens.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(help="Port to listen at; 0 takes a free one.")] = 8080,
+    token_file: Annotated[
+        Path | None, typer.Option(help="Lines of TOKEN RIGHTS MODELS; without it only this machine is served.")
+    ] = None,
+    demo: Annotated[bool, typer.Option("--demo", help="Stream the embedded digits into a model of their own.")] = False,
+    max_body: Annotated[int | None, typer.Option(help="Bytes of a JSON body.")] = None,
+    max_upload: Annotated[int | None, typer.Option(help="Bytes of a model file, or of the files of a fit.")] = None,
+    max_rows: Annotated[int | None, typer.Option(help="Instances or labels of one request.")] = None,
+    max_models: Annotated[int | None, typer.Option(help="Models of the service.")] = None,
+    max_waiting: Annotated[int | None, typer.Option(help="Requests that wait for one model.")] = None,
+    max_pending: Annotated[int | None, typer.Option(help="Events of a new model that wait for labels.")] = None,
+    label_timeout: Annotated[float | None, typer.Option(help="Seconds a new model waits for a label.")] = None,
+    request_timeout: Annotated[float | None, typer.Option(help="Seconds until a request is given up.")] = None,
+    job_timeout: Annotated[float | None, typer.Option(help="Seconds that a fit may take.")] = None,
+) -> None:
+    """Serve live models over HTTP: predictions go out, labels follow, nothing acknowledged is lost."""
+    from hedgerow.cli.serve import Asked
+    from hedgerow.cli.serve import serve as run_serve
+
+    given = {
+        "host": host, "port": port, "token_file": token_file, "body_bytes": max_body, "upload_bytes": max_upload,
+        "batch_rows": max_rows, "models": max_models, "waiting": max_waiting, "request_seconds": request_timeout,
+        "job_seconds": job_timeout,
+    }  # fmt: skip
+    run_serve(Asked(models, demo, given, {"max_pending": max_pending, "label_timeout": label_timeout}))
 
 
 @app.command()

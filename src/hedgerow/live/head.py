@@ -6,6 +6,7 @@ commit and before anything is acknowledged; so a journal that has fewer commits 
 
 from __future__ import annotations
 
+import logging
 import os
 import struct
 import zlib
@@ -16,6 +17,7 @@ from hedgerow.live.errors import JournalError
 SLOT = struct.Struct("<4sQQI")  # mark, commits, last number, checksum of the journal's totals
 MARK = b"hdg1"
 SIZE = SLOT.size + 4
+logger = logging.getLogger("hedgerow.live")
 
 
 class Head:
@@ -34,7 +36,9 @@ class Head:
             raise JournalError(f"cannot open {self.path}: {error.strerror}") from error
         good = [slot for slot in found if slot is not None]
         if not create and not good:
-            raise JournalError(f"{self.path} is damaged")
+            raise JournalError(f"{self.path} is damaged: restore it from a copy, or go on with accept_loss=True")
+        if not create and len(good) < len(found):
+            logger.error("one of the two slots of %s is damaged; the other one is used", self.path)
         self.commits, self.last, self.totals = max(good, default=(0, 0, 0))
 
     def write(self, commits: int, last: int, totals: int) -> None:

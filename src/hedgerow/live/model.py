@@ -23,6 +23,7 @@ from hedgerow.live.aio import AsyncLiveModel
 from hedgerow.live.answers import Answer, Labelled
 from hedgerow.live.background import Background
 from hedgerow.live.errors import Closed, JournalError
+from hedgerow.live.export import export
 from hedgerow.live.history import History
 from hedgerow.live.journal import FILE, FORMAT, Journal
 from hedgerow.live.owner import Owner
@@ -232,6 +233,10 @@ class LiveModel:
     def to_bytes(self) -> bytes:
         """The model as it is now, as the content of a model file: that of a snapshot, which is taken."""
         return self._do("snapshot", self._writer.snapshot)
+
+    def export(self, path: str | os.PathLike[str]) -> int:
+        """Write every event that is kept to a new .jsonl or .parquet file; how many there were. Nobody waits for it."""
+        return export(self.folder, path)
 
     # -- the end ------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from hedgerow.core.errors import InputError
 from hedgerow.core.files import write_whole
 from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.estimator.model_file import read
 from hedgerow.live.errors import JournalError
 
 KEPT = 2  # newest snapshots that stay: the journal has what came after the older one
@@ -52,6 +53,17 @@ class Snapshots:
             return
         self.error, self.time, self.bytes = None, time.time(), len(data)
 
+    def _check_older(self, numbers: list[int], used: int) -> None:
+        """Whether those that are kept in reserve are whole: one that is not is said, and no longer counted on."""
+        self.oldest = used
+        for number in reversed(numbers):
+            try:
+                read(self.path(number).read_bytes(), str(self.path(number)))
+            except (InputError, OSError) as error:
+                logger.error("%s; it was kept in reserve, and is not needed now", error)
+                return
+            self.oldest = number
+
     def newest(self, last: int) -> tuple[int, OnlineTransferClassifier]:
         """The newest snapshot that is whole. One that is newer than the journal's last number is refused."""
         numbers = self.numbers
@@ -70,6 +82,7 @@ class Snapshots:
                 continue
             stat = self.path(number).stat()
             self.time, self.bytes = stat.st_mtime, stat.st_size
+            self._check_older([other for other in numbers if other < number], number)
             return number, clf
         reasons = "; ".join(wrong) or "there is none"
         raise JournalError(f"{self.folder}: no snapshot can be used ({reasons}); restore the folder from a copy")

@@ -1,77 +1,163 @@
-"""`hedgerow serve --demo`: the embedded digits stream into a model of their own, so that there is something to see."""
+"""Something to look at: the embedded digits as a stream that never ends, for `hedgerow serve --demo`.
+
+Digits of the domain "shifted" come one by one, about twenty a second. Each is predicted; its label follows some rows
+later, and a few labels never come. After a while digits come that nobody knew (those of "thin", each time turned or
+mirrored in another way): the stream drifts, mistakes rise, and an alarm says so. Then labels stop for a while. Then all
+begins again in a new order.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from typing import Any
+import heapq
+import itertools
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from hedgerow.core.arrays import Array
+from hedgerow.core.domains import Domain, split
 from hedgerow.core.errors import HedgerowError
-from hedgerow.service.models import Models
+from hedgerow.core.labels import plain
+from hedgerow.data import load
+from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.live import Settings
+from hedgerow.service.models import Entry, Models
 from hedgerow.service.problems import Problem
 from hedgerow.service.state import Stop
 
-NAME = "digits-demo"
-TARGET = "shifted"
-PAUSE = 0.1  # seconds between two instances
-LATE = 5  # instances by which a label follows its prediction
-MODEL = "demo.safetensors"
+NAME = "digits"
+TARGET, DRIFT = "shifted", "thin"  # where the stream comes from, and where it drifts to; the other domains are sources
+SECONDS = 0.05  # between two rows
+DELAYS = (2, 20)  # rows until a label comes: between these
+NEVER = 0.03  # share of labels that never come
+SIDE = 8  # pixels
+NOISE = 1.0  # added to every pixel (of 0 to 16), so that a digit that comes again is not the very same row
+PATIENCE = 120.0  # seconds until a label that did not come is given up
+
+
+class Phase(NamedTuple):
+    """A part of the stream: how many rows, of which domain, and whether their labels come."""
+
+    rows: int
+    domain: str
+    labelled: bool = True
+
+
+CYCLE = (Phase(450, TARGET), Phase(250, DRIFT), Phase(400, TARGET), Phase(300, TARGET, labelled=False))
+VIEWS = 8  # ways to turn and mirror a digit
+
+
+class Row(NamedTuple):
+    """One row of the stream: features, label, and after how many further rows the label comes (None: never)."""
+
+    x: Array
+    y: Any
+    delay: int | None
+
+
+def model() -> OnlineTransferClassifier:
+    """The model that the demonstration starts with: fitted on three domains and a little of the new one, unlabelled."""
+    domains = load("digits")
+    warmup, _ = split(domains[TARGET], warmup=0.3, seed=0)
+    sources = [domain for name, domain in domains.items() if name not in (TARGET, DRIFT)]
+    return OnlineTransferClassifier().fit_domains(sources, warmup)
+
+
+def rows(seed: int = 0, cycle: tuple[Phase, ...] = CYCLE) -> Iterator[Row]:
+    """The stream, for ever.
+
+    >>> row = next(rows(seed=1))
+    >>> row.x.shape, 0 <= row.y <= 9
+    ((64,), True)
+    """
+    rng = np.random.default_rng(seed)
+    domains = load("digits")
+    _, stream = split(domains[TARGET], warmup=0.3, seed=0)
+    places = {TARGET: stream, DRIFT: domains[DRIFT]}
+    orders = {name: _orders(domain, rng) for name, domain in places.items()}
+    for view in itertools.cycle(range(VIEWS)):
+        for phase in cycle:
+            domain, order = places[phase.domain], orders[phase.domain]
+            for i in itertools.islice(order, phase.rows):
+                x = domain.X[i] if phase.domain == TARGET else turned(domain.X[i], view)
+                x = np.clip(x + rng.normal(scale=NOISE, size=x.size), 0, 16)
+                comes = phase.labelled and rng.random() >= NEVER
+                assert domain.y is not None
+                yield Row(x, plain(domain.y[i]), int(rng.integers(*DELAYS)) if comes else None)
+
+
+def turned(x: Array, view: int) -> Array:
+    """A digit seen in another way: turned by `view` quarters, and mirrored from the fifth on."""
+    image = x.reshape(SIDE, SIDE)
+    return np.rot90(image if view < 4 else image[:, ::-1], view % 4).ravel()
+
+
+def _orders(domain: Domain, rng: np.random.Generator) -> Iterator[int]:
+    """The rows of a domain, over and over, each time in a new order."""
+    while True:
+        yield from rng.permutation(len(domain)).tolist()
 
 
 class Demo:
-    """One stream: predictions, and their labels a little later; every 40th label never comes."""
+    """The stream into a model of its own, for as long as the service runs."""
 
-    def __init__(self, models: Models, stop: Stop) -> None:
-        self._models, self._stop = models, stop
+    def __init__(self, models: Models, stop: Stop, seconds: float = SECONDS) -> None:
+        self._models, self._stop, self._seconds = models, stop, seconds
+        self._due: list[tuple[int, str, Any]] = []  # labels on their way: at which row they come, of which event
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin; the model is fitted first if it is not there yet."""
+        """Begin; the service answers meanwhile, and the model is fitted first if it is not there yet."""
         self._task = asyncio.create_task(self._run())
+        self._task.add_done_callback(_told)
 
     async def close(self) -> None:
-        """End with the service."""
+        """Wait for the row in hand; the service has said that it is ending."""
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
-        if NAME not in [entry.name for entry in self._models]:
-            entry = self._models.reserve(NAME)
-            file = self._models.work.path / MODEL
-            await asyncio.to_thread(_fit, file)
-            await self._models.install(entry, file)
-        X, y = await asyncio.to_thread(_rows)
-        late: deque[tuple[str, Any]] = deque()
-        while not await self._stop.within(PAUSE):
-            entry = self._models[NAME]
-            live = entry.live
-            if live is None:
-                continue
+        await self._ready()
+        entry = self._models[NAME]
+        while entry.state == "opening":
+            if await self._stop.within(self._seconds):
+                return
+        at = entry.model.stats()["events"]  # a demonstration that goes on does not begin with the same rows again
+        source, clock = rows(seed=at), asyncio.get_running_loop().time
+        due = clock()
+        while not await self._stop.within(max(0.0, due - clock())):
+            due = max(due + self._seconds, clock())  # what was missed is not made up for
             try:
-                number = live.stats()["events"]
-                row = number % len(X)
-                answer = await live.aio.predict(X[row])
-                if number % 40:
-                    late.append((answer.id, y[row]))
-                if len(late) > LATE:
-                    await live.aio.label(*late.popleft())
-            except (HedgerowError, Problem):
+                await self._step(entry, at, next(source))
+            except (HedgerowError, Problem):  # too much to do at this moment: the next row comes anyway
                 continue
+            at += 1
+
+    async def _ready(self) -> None:
+        if NAME in [entry.name for entry in self._models]:
+            return
+        entry = self._models.reserve(NAME)
+        file = self._models.work.path / f"{NAME}.safetensors"
+        await asyncio.to_thread(lambda: model().save(file))
+        await self._models.install(entry, file, Settings(label_timeout=PATIENCE))
+
+    async def _step(self, entry: Entry, at: int, row: Row) -> None:
+        """One row is predicted, and the labels that are due are given."""
+        live = entry.model.aio
+        answer = await live.predict(row.x)
+        if row.delay is not None:
+            heapq.heappush(self._due, (at + row.delay, answer.id, row.y))
+        while self._due and self._due[0][0] <= at:
+            _, id, y = self._due[0]
+            await live.label(id, y)
+            heapq.heappop(self._due)
 
 
-def _fit(file: Any) -> None:
-    from hedgerow import OnlineTransferClassifier, load
-
-    domains = load("digits")
-    sources = [domain for name, domain in domains.items() if name != TARGET]
-    OnlineTransferClassifier().fit_domains(sources).save(file)
-
-
-def _rows() -> tuple[Any, list[Any]]:
-    from hedgerow import load
-
-    target = load("digits")[TARGET]
-    order = np.random.default_rng(0).permutation(len(target))
-    return target.X[order], np.asarray(target.y)[order].tolist()
+def _told(task: asyncio.Task[None]) -> None:
+    """An end that nobody asked for is not kept quiet."""
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        told = {"message": "the demonstration has ended", "exception": error}
+        asyncio.get_running_loop().call_exception_handler(told)

@@ -122,8 +122,8 @@ class Door:
         if caller is not None:
             return caller
         path: str = scope["path"]
-        if path in OPEN or path.startswith("/problems/"):
-            return NOBODY
+        if path in OPEN or path == "/" or path.startswith(("/problems/", "/models/", "/static/")):
+            return NOBODY  # the pages hold no data: what they show they ask for with a token
         detail = "the header Authorization is missing" if given is None else "the token is not one of this service"
         browser = b"text/html" in headers.get(b"accept", b"")
         raise Problem("unauthorised", detail, headers=BROWSER_CHALLENGE if browser else CHALLENGE)

@@ -16,7 +16,7 @@ import numpy as np
 
 from hedgerow.core.errors import HedgerowError, InputError
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.live import LiveModel
+from hedgerow.live import LiveModel, Settings
 from hedgerow.live.errors import Busy, Closed, JournalError, Owned
 from hedgerow.service.names import folder_of, model_folders
 from hedgerow.service.problems import Problem
@@ -148,10 +148,13 @@ class Models:
         if self._entries.get(entry.name) is entry and entry.state == "arriving":
             del self._entries[entry.name]
 
-    async def install(self, entry: Entry, file: Path) -> None:
-        """Make a checked model file the live model of a reserved name: its folder appears whole or not at all."""
+    async def install(self, entry: Entry, file: Path, live: Settings | None = None) -> None:
+        """Make a checked model file the live model of a reserved name: its folder appears whole or not at all.
+
+        `live` has its settings, if they are not those of the service.
+        """
         try:
-            await asyncio.to_thread(_create, entry, file, self.work.path, self.settings)
+            await asyncio.to_thread(_create, entry, file, self.work.path, live or self.settings.live)
         except HedgerowError as error:
             raise as_problem(error) from error
         finally:
@@ -204,11 +207,11 @@ def _open(entry: Entry) -> None:
         entry.error = str(error) if known else f"an error inside ({type(error).__name__})"
 
 
-def _create(entry: Entry, file: Path, work: Path, settings: ServiceSettings) -> None:
+def _create(entry: Entry, file: Path, work: Path, settings: Settings) -> None:
     """Beside its place first, then moved there: a crash leaves no half of a model."""
     aside = work / f"new-{uuid4().hex}"
     try:
-        LiveModel.create(aside, OnlineTransferClassifier.load(file), settings=settings.live).close()
+        LiveModel.create(aside, OnlineTransferClassifier.load(file), settings=settings).close()
         try:
             os.rename(aside, entry.folder)
         except OSError:

@@ -1,0 +1,66 @@
+// Tables whose numbers have bars beside them: who is trusted now, class balance, calibration, latency.
+import { datum, element, setDatum, setText } from "./dom.js";
+import { count, milliseconds, ratio, share } from "./format.js";
+import { bar, fillRows, setBar } from "./tables.js";
+
+/** A row of a heading and cells that hold a number, some with a bar. */
+function row(cells) {
+  const made = cells.map((kind) => element("td", {}, datum(null, ""), ...(kind ? [bar(kind, 0)] : [])));
+  return element("tr", {}, element("th", { scope: "row" }), ...made);
+}
+
+function write(tr, name, values) {
+  setText(tr.cells[0], name);
+  tr.cells[0].title = name;
+  values.forEach(([value, text, of], i) => {
+    const cell = tr.cells[i + 1];
+    setDatum(cell.firstChild, value, text);
+    if (of !== undefined && cell.lastChild !== cell.firstChild) setBar(cell.lastChild, of);
+  });
+}
+
+/** Experts by their weight now, with their mistakes: the first few, or all of them. */
+export function showTrust(body, stats, all) {
+  const order = Object.entries(stats.weights).sort((a, b) => b[1] - a[1]);
+  const shown = all ? order : order.slice(0, 8);
+  fillRows(body, shown, () => row(["weight", null, null]), (tr, [name, weight]) => {
+    const mistakes = stats.expert_mistakes[name];
+    const rate = ratio(mistakes, stats.seen);
+    write(tr, name, [[weight, share(weight), weight], [mistakes, count(mistakes)], [rate, share(rate)]]);
+  });
+  return order.length;
+}
+
+/** Predicted and labelled counts a class, in the order of the model's classes. */
+export function showBalance(body, stats, all) {
+  const names = stats.classes.map(String);
+  const shown = all ? names : names.slice(0, 12);
+  const most = Math.max(1, ...Object.values(stats.predicted), ...Object.values(stats.labelled));
+  fillRows(body, shown, () => row(["predicted", "labelled"]), (tr, name) => {
+    const [predicted, labelled] = [stats.predicted[name] ?? 0, stats.labelled[name] ?? 0];
+    write(tr, name, [[predicted, count(predicted), predicted / most], [labelled, count(labelled), labelled / most]]);
+  });
+  return names.length;
+}
+
+export function showCalibration(body, bins) {
+  fillRows(body, bins, () => row([null, null, null]), (tr, bin) => {
+    const known = bin.count > 0;
+    write(tr, `${share(bin.from)} to ${share(bin.to)}`, [
+      [bin.count, count(bin.count)],
+      [known ? bin.confidence : null, share(known ? bin.confidence : null)],
+      [known ? bin.right : null, share(known ? bin.right : null)],
+    ]);
+  });
+}
+
+const CALLS = { predict: "predict", label: "label", predict_then_learn: "predict then learn" };
+
+export function showLatency(body, latency) {
+  const rows = Object.entries(CALLS).filter(([kind]) => latency[kind]?.count > 0);
+  fillRows(body, rows, () => row([null, null, null, null]), (tr, [kind, name]) => {
+    const { p50, p99, max, count: calls } = latency[kind];
+    const times = [p50, p99, max].map((seconds) => [seconds, milliseconds(seconds)]);
+    write(tr, name, [...times, [calls, count(calls)]]);
+  });
+}

@@ -1,0 +1,112 @@
+// The page of one model: reads the history once, then follows the service's events.
+import { follow, get, modelPath } from "./api.js";
+import { showBalance, showCalibration, showLatency, showTrust } from "./bars.js";
+import { setDatum, setText } from "./dom.js";
+import { NONE, count, number, plural, ratio, share } from "./format.js";
+import { showAlarms } from "./alarms.js";
+import { Summary, connection } from "./status.js";
+import { Calibration, HistoryPanels, SpeedPanels } from "./panels.js";
+import { History, Watched } from "./series.js";
+import { showExample } from "./example.js";
+import { Latest } from "./tables.js";
+import { askForToken } from "./token.js";
+
+const find = (id) => document.getElementById(id);
+const name = decodeURIComponent(location.pathname.replace(/^\/models\//, "").replace(/\/$/, ""));
+const path = modelPath(name);
+const history = new History();
+const watched = new Watched();
+const latest = new Latest(find("latest-rows"));
+const summary = new Summary(find("summary"), name);
+const speed = new SpeedPanels(find);
+const calibration = new Calibration(find("calibration"));
+let panels = null;
+let shown = null; // what the last event said
+let drawing = false;
+
+document.title = `${name} · hedgerow`;
+setText(find("name"), name);
+setText(find("crumb"), name);
+showExample(find("example"), name, null);
+
+function facts({ method, reading, features, classes, sources, experts }) {
+  setText(find("facts"), [
+    `method ${method}`, `reading ${reading}`, plural(features, "feature"), plural(classes.length, "class", "classes"),
+    plural(sources.length, "source"), plural(experts.length, "expert"),
+  ].join(" · "));
+}
+
+function tiles(stats) {
+  const { labels, mistakes, bound, window: recent } = stats;
+  const put = (id, value, text) => setDatum(find(id), value, text);
+  put("events", stats.events, count(stats.events));
+  put("labels", labels, count(labels));
+  put("pending", stats.pending, count(stats.pending));
+  put("given-up", stats.given_up, count(stats.given_up));
+  put("mistakes", mistakes, count(mistakes));
+  put("rate-so-far", ratio(mistakes, labels), share(ratio(mistakes, labels)));
+  put("window-labels", recent.labels, count(recent.labels));
+  put("window-mistakes", recent.mistakes, count(recent.mistakes));
+  put("rate-window", ratio(recent.mistakes, recent.labels), share(ratio(recent.mistakes, recent.labels)));
+  put("bound", bound, number(bound));
+  setText(find("guarantee"), stats.guarantee);
+  const experts = Object.entries(stats.expert_mistakes);
+  const [best, least] = labels ? experts.reduce((a, b) => (b[1] < a[1] ? b : a)) : [NONE, null];
+  setText(find("best"), best);
+  put("best-mistakes", least, count(least));
+}
+
+function render() {
+  drawing = false;
+  const { stats, latest: rows, alarms } = shown;
+  const waiting = stats.events === 0;
+  document.body.classList.toggle("empty", waiting);
+  document.body.classList.toggle("unlabelled", stats.labels === 0);
+  facts(stats);
+  tiles(stats);
+  showAlarms(find("alarms"), alarms);
+  if (waiting) showExample(find("example"), name, stats);
+  panels ??= new HistoryPanels(find, stats);
+  panels.show(history.until(stats), stats);
+  speed.show(watched);
+  calibration.show(stats.calibration);
+  const experts = showTrust(find("trust-rows"), stats, find("all-experts").checked);
+  setText(find("all-experts-text"), `Show all ${count(experts)} experts`);
+  const classes = showBalance(find("balance-rows"), stats, find("all-classes").checked);
+  find("all-classes").parentElement.hidden = classes <= 12;
+  showCalibration(find("calibration-rows"), stats.calibration);
+  showLatency(find("latency-rows"), stats.latency);
+  latest.show(rows);
+  summary.tell(stats, alarms);
+}
+
+function draw() {
+  if (drawing || shown === null) return;
+  drawing = true;
+  requestAnimationFrame(render);
+}
+
+function take(data) {
+  shown = data;
+  watched.add(data.stats);
+  history.add(data.point);
+  draw();
+}
+
+async function begin() {
+  const [stats, { points }, { events }, { alarms }] = await Promise.all(
+    ["stats", "history", "latest?n=20", "alarms"].map((what) => get(`${path}/${what}`)),
+  );
+  history.replace(points);
+  take({ stats, latest: events, alarms, point: null });
+}
+
+for (const id of ["all-experts", "all-classes"]) find(id).addEventListener("change", draw);
+follow(`${path}/events`, {
+  begin,
+  event: ({ event, data }) => { if (event === "stats") take(data); },
+  state: (state, error) => {
+    connection(find("connection"), state, error);
+    if (error?.needsToken) askForToken(error);
+  },
+});
