@@ -32,6 +32,8 @@ def do_something(live, rng, X, y, asked, i):
         live.predict_then_learn(
             X[i : i + 5], [None if rng.random() < 0.2 else label for label in y[i : i + 5].tolist()]
         )
+    elif kind == 3:
+        live.label_many([asked.pop(int(rng.integers(len(asked)))) for _ in range(min(len(asked), 7))])
     elif asked:
         live.label(*asked.pop(int(rng.integers(len(asked)))))
 

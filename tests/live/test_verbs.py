@@ -49,6 +49,26 @@ def test_labels_late_twice_other_unknown_and_bad(live):
     assert live.stats()["pending"] == 2
 
 
+def test_several_labels_at_once_are_each_answered_for_themselves(live):
+    ids = [live.predict(x).id for x in X[:9]]
+    given = [
+        (ids[4], 1),
+        ("nobody", 1),
+        (ids[0], 2),
+        (ids[2], "text"),
+        (ids[7], 0),
+        (ids[4], 1),
+        (ids[4], 2),
+        (ids[8], 1),
+    ]
+    expected = ["learned", "unknown", "learned", "refused", "learned", "already", "conflict", "learned"]
+    assert [result.status for result in live.label_many(given)] == expected
+    assert live.clf.seen_ == live.stats()["labels"] == 4
+    more = [(id, int(label)) for id, label in zip(ids, Y, strict=False)]
+    assert [result.status for result in live.label_many(more)].count("learned") == 5
+    assert live.clf.seen_ == 9
+
+
 def test_the_same_id_is_the_same_event(live):
     first = live.predict(X[0], id="a")
     again = live.predict(X[0], id="a")

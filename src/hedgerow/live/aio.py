@@ -47,7 +47,7 @@ class AsyncLiveModel:
 
     async def label_many(self, labels: Sequence[tuple[str, Any]]) -> list[Labelled]:
         """See `LiveModel.label_many`."""
-        return await self._do("label", lambda: [self._live._writer.label(id, y) for id, y in labels])
+        return await self._do("label", lambda: self._live._writer.label_many(labels))
 
     async def predict_then_learn(self, X: Any, y: Any, ids: Sequence[str] | None = None) -> list[Answer]:
         """See `LiveModel.predict_then_learn`."""

@@ -5,7 +5,7 @@
 | `event`    | a prediction that was asked for                                                                |
 | `features` | what it was asked about, kept until it is no longer needed                                     |
 | `answer`   | what became of an event: its label, or None where it was given up                              |
-| `step`     | a call that changed the model: a block of events, a late label, a label given up, a snapshot   |
+| `step`     | a call that changed the model: a block of events, late labels, a label given up, a snapshot    |
 | `history`  | a point of the curves that people look at                                                      |
 | `mark`     | a place in an input or output, in the same transaction as what was done up to it               |
 | `meta`     | format, settings, totals                                                                       |
@@ -40,6 +40,7 @@ CREATE TABLE event (number INTEGER PRIMARY KEY, id TEXT UNIQUE, time REAL NOT NU
 CREATE TABLE features (number INTEGER PRIMARY KEY, x BLOB NOT NULL, "check" INTEGER NOT NULL);
 CREATE TABLE answer (number INTEGER PRIMARY KEY, step INTEGER NOT NULL, label TEXT NOT NULL, correct INTEGER,
     time REAL NOT NULL, "check" INTEGER NOT NULL);
+CREATE INDEX answer_by_step ON answer (step);
 CREATE TABLE step (number INTEGER PRIMARY KEY, kind TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
     time REAL NOT NULL, "check" INTEGER NOT NULL);
 CREATE TABLE history (number INTEGER PRIMARY KEY, point TEXT NOT NULL, "check" INTEGER NOT NULL);

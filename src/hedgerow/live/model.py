@@ -171,7 +171,7 @@ class LiveModel:
 
     def label_many(self, labels: Sequence[tuple[str, Any]]) -> list[Labelled]:
         """Labels of several events, in order."""
-        return self._do("label", lambda: [self._writer.label(id, y) for id, y in labels])
+        return self._do("label", lambda: self._writer.label_many(labels))
 
     def predict_then_learn(self, X: Any, y: Any, ids: Sequence[str] | None = None) -> list[Answer]:
         """Instances with their labels, each predicted before it is learned. A label may be None."""
@@ -199,8 +199,13 @@ class LiveModel:
 
     @property
     def clf(self) -> OnlineTransferClassifier:
-        """The model as it is now, to look at: a label learned by it directly would not be in the journal."""
+        """The model as it is now, to look at. What it learns by itself is not in the journal; and copying or saving it
+        does work that it has postponed: recovered from its journal it may then differ in the last digit."""
         return self._writer.steps.clf
+
+    def model_of_snapshot(self) -> OnlineTransferClassifier:
+        """A model of one's own: that of the newest snapshot on disk."""
+        return OnlineTransferClassifier.load(self._snapshots.path(self._snapshots.newest_number))
 
     @property
     def waiting(self) -> int:

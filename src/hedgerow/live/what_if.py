@@ -10,7 +10,7 @@ from hedgerow.core.errors import InputError
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.live.look import Event, Look
 from hedgerow.live.rows import labels_together, rows_together
-from hedgerow.live.steps import BLOCK, GIVEN_UP
+from hedgerow.live.steps import BLOCK
 
 
 @dataclass
@@ -30,23 +30,26 @@ def what_if(
     """Give a model the events of a journal, in the order of their questions and labels; it learns."""
     if clf.n_features_in_ != journal.width:
         raise InputError(f"the model has {clf.n_features_in_} features, the journal's rows have {journal.width}")
-    found, events = WhatIf(), {event.number: event for event in journal.events()}
-    blocks = {n for _, kind, first, last in journal.steps() if kind == BLOCK for n in range(first, last + 1)}
+    found, events = WhatIf(), {}
+    by_step: dict[int | None, list[Event]] = {}
+    for event in journal.events():
+        events[event.number] = event
+        by_step.setdefault(event.step, []).append(event)
+    kinds = {number: kind for number, kind, _, _ in journal.steps()}
+    asked = [n for n, event in events.items() if kinds.get(event.step or 0) != BLOCK]
     said: dict[int, Any] = {}
-    todo = sorted(
-        [(n, None) for n in events if n not in blocks] + [(s[0], s) for s in journal.steps()], key=lambda t: t[0]
-    )
-    for done, (number, step) in enumerate(todo):
+    todo = sorted([*asked, *(number for number in kinds if number in by_step)])
+    for done, number in enumerate(todo):
         if progress is not None and done % 256 == 0:
             progress(done, len(todo), "events")
-        if step is None:
-            event = events[number]
-            if event.x is not None:
-                said[number] = clf.predict_one(event.x)
-        elif step[1] == BLOCK:
-            _block(clf, [events[n] for n in range(step[2], step[3] + 1) if n in events], found)
-        elif step[2] in events:
-            _answer(clf, events[step[2]], said.get(step[2]), step[1], found)
+        if number not in kinds:
+            x = events[number].x
+            if x is not None:
+                said[number] = clf.predict_one(x)
+        elif kinds[number] == BLOCK:
+            _block(clf, by_step[number], found)
+        else:
+            _answer(clf, by_step[number], said, found)
     return found
 
 
@@ -61,12 +64,16 @@ def _block(clf: OnlineTransferClassifier, events: list[Event], found: WhatIf) ->
         _count(event, prediction, found)
 
 
-def _answer(clf: OnlineTransferClassifier, event: Event, prediction: Any, kind: str, found: WhatIf) -> None:
-    if event.x is None:
-        found.without_features += 1
-        return
-    clf.learn_one(event.x, None if kind == GIVEN_UP else event.label)
-    _count(event, prediction, found)
+def _answer(clf: OnlineTransferClassifier, events: list[Event], said: dict[int, Any], found: WhatIf) -> None:
+    """Late labels, or one that was given up."""
+    usable = [event for event in events if event.x is not None]
+    found.without_features += len(events) - len(usable)
+    if len(usable) == 1:
+        clf.learn_one(usable[0].x, usable[0].label)
+    elif usable:
+        clf.partial_fit(rows_together([event.x for event in usable]), labels_together([e.label for e in usable]))
+    for event in usable:
+        _count(event, said.get(event.number), found)
 
 
 def _count(event: Event, prediction: Any, found: WhatIf) -> None:

@@ -16,15 +16,24 @@ from hedgerow.live import answers
 from hedgerow.live.answers import Answer, Labelled
 from hedgerow.live.history import History
 from hedgerow.live.journal import Journal
-from hedgerow.live.rows import digest_of, label_of_json, label_to_json, row_of_bytes, row_to_bytes, rows_apart
+from hedgerow.live.rows import (
+    digest_of,
+    label_of_json,
+    label_to_json,
+    row_of_bytes,
+    row_to_bytes,
+    rows_apart,
+    rows_together,
+)
 from hedgerow.live.settings import Settings
-from hedgerow.live.steps import BLOCK, GIVEN_UP, LABEL, SNAPSHOT, Steps
+from hedgerow.live.steps import BLOCK, GIVEN_UP, LABEL, LABELS, SNAPSHOT, Steps
 from hedgerow.live.tallies import Tallies
 
 MADE = "#"  # ids that the journal makes: this and the number
 LONGEST_ID = 200  # characters
 T = TypeVar("T")
 NONE = np.zeros((0, 0))
+SEVERAL = 4  # late labels that are faster as a block than one by one
 
 
 class Taken(NamedTuple):
@@ -40,6 +49,14 @@ class _Given(NamedTuple):
     ids: list[str | None]
     rows: list[bytes]
     texts: list[str]
+
+
+class _Late(NamedTuple):
+    place: int
+    id: str
+    number: int
+    label: Any
+    text: str
 
 
 class _Known(NamedTuple):
@@ -185,6 +202,25 @@ class Writer:
 
     def label(self, id: str, y: Any) -> Labelled:
         """See `LiveModel.label`."""
+        return self.label_many([(id, y)])[0]
+
+    def label_many(self, labels: Sequence[tuple[str, Any]]) -> list[Labelled]:
+        """See `LiveModel.label_many`. Those that can be learned are learned together, in the order of their events."""
+        results: list[Labelled | None] = []
+        given: dict[int, _Late] = {}
+        for place, (id, y) in enumerate(labels):
+            found = self._looked_up(id, y, place)
+            if isinstance(found, _Late) and found.number in given:  # twice in one call: the first counts
+                self._learn_late(given, results)
+                given, found = {}, self._looked_up(id, y, place)
+            results.append(found if isinstance(found, Labelled) else None)
+            if isinstance(found, _Late):
+                given[found.number] = found
+        self._learn_late(given, results)
+        return [result for result in results if result is not None]
+
+    def _looked_up(self, id: str, y: Any, place: int) -> Labelled | _Late:
+        """A label that can be learned, or why not."""
         number = self._number_of(id)
         if number is None:
             self.tallies.unknown_labels += 1
@@ -194,29 +230,59 @@ class Writer:
             text = label_to_json(y)
             if text == "null":
                 raise InputError("the label is missing; give one, or none at all")
-            label = label_of_json(text)
-            before = self.journal.row("SELECT label FROM answer WHERE number = ?", (number,))
-            if before is not None:
-                return _again(id, label, label_of_json(before[0]))
-            self._learn(number, label, text)
         except InputError as error:
             return Labelled(id, answers.REFUSED, y, str(error))
-        return Labelled(id, answers.LEARNED, label)
+        label = label_of_json(text)
+        before = self.journal.row("SELECT label FROM answer WHERE number = ?", (number,))
+        return _Late(place, id, number, label, text) if before is None else _again(id, label, label_of_json(before[0]))
 
-    def _learn(self, number: int, label: Any, text: str) -> None:
-        found = self.journal.row(
-            "SELECT x, code, shares FROM features JOIN event USING (number) WHERE number = ?", (number,)
-        )
-        assert found is not None, "features stay until their answer came"
-        row, code, shares = self._row(found[0]), found[1], np.frombuffer(found[2])
-        said = plain(self.steps.clf.classes_[code])
+    def _learn_late(self, given: dict[int, _Late], results: list[Labelled | None]) -> None:
+        """Learn them, all together if there are several and none is refused; what became of each goes to its place."""
+        late = [given[number] for number in sorted(given)]
+        groups = [late] if len(late) >= SEVERAL else [[one] for one in late]
+        while groups:
+            group = groups.pop(0)
+            try:
+                self._learn(group)
+            except InputError as error:
+                if len(group) > 1:
+                    groups = [[one] for one in group] + groups
+                else:
+                    one = group[0]
+                    results[one.place] = Labelled(one.id, answers.REFUSED, one.label, str(error))
+                continue
+            for one in group:
+                results[one.place] = Labelled(one.id, answers.LEARNED, one.label)
+
+    def _learn(self, late: list[_Late]) -> None:
+        rows, codes, shares = [], [], []
+        for one in late:
+            found = self.journal.row(
+                "SELECT x, code, shares FROM features JOIN event USING (number) WHERE number = ?", (one.number,)
+            )
+            assert found is not None, "features stay until their answer came"
+            rows.append(self._row(found[0]))
+            codes.append(found[1])
+            shares.append(float(np.frombuffer(found[2])[found[1]]))
+        said = [plain(self.steps.clf.classes_[code]) for code in codes]
         self.journal.begin()
         self.changed = True
-        self.steps.label(row, label)
-        right = bool(said == label)
-        self._step(LABEL, number, number, [(number, text, right)])
-        del self.waiting[number]
-        self.tallies.answered([self.steps.clf.code_of(label)], [right], [float(shares[code])], self._latest)
+        if len(late) == 1:
+            self.steps.label(rows[0], late[0].label)
+        else:
+            self.steps.labels(rows_together(rows), [one.label for one in late])
+        right = [bool(guess == one.label) for guess, one in zip(said, late, strict=True)]
+        kind = LABEL if len(late) == 1 else LABELS
+        self._step(
+            kind,
+            late[0].number,
+            late[-1].number,
+            [(one.number, one.text, ok) for one, ok in zip(late, right, strict=True)],
+        )
+        for one in late:
+            del self.waiting[one.number]
+        truth = self.steps.clf.codes_of([one.label for one in late]).tolist()
+        self.tallies.answered(truth, right, shares, self._latest)
         self._point()
 
     def predict_then_learn(self, X: Any, y: Any, ids: Sequence[str] | None) -> list[Answer]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import os
 import shutil
 from collections.abc import Awaitable, Callable, Iterator
@@ -222,8 +221,11 @@ def _create(entry: Entry, file: Path, work: Path, settings: Settings) -> None:
 
 
 def warm(live: LiveModel) -> None:
-    """Make the compiled loops ready on a copy, so that the first request does not wait for them."""
-    clf = copy.deepcopy(live.clf)
+    """Make the compiled loops ready, so that the first request does not wait for them.
+
+    On a model of its own: even copying the live one would do work that it has postponed, which its journal has not.
+    """
+    clf = live.model_of_snapshot()
     if not len(clf.classes_):
         return
     X = np.zeros((2, clf.n_features_in_), dtype=clf.learner_.dtype)
