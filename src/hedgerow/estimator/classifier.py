@@ -416,9 +416,9 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
         """The place of a label in `classes_`; below 0 if it is missing or not there."""
         return self._codes.code(label)
 
-    def codes_of(self, labels: Sequence[Any]) -> Array:
+    def codes_of(self, labels: Sequence[Any] | Array) -> Array:
         """The places of labels in `classes_`; below 0 where one is missing or not there."""
-        return self._codes.of(as_labels(list(labels), "y"))
+        return self._codes.of(as_labels(labels, "y"))
 
     def _matrix(self, X: Matrix, reset: bool) -> Matrix:
         # NaN are looked for by a product, whose threads would still be busy in the step after it

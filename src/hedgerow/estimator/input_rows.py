@@ -21,8 +21,11 @@ def matrix(estimator: Any, X: Any, reset: bool, dtype: Any) -> Matrix:
 
     With `reset` the estimator takes its width and its names from X; otherwise X has to have them.
     """
-    names = names_of_table(X, "X")
     wanted = None if reset else getattr(estimator, "feature_names_in_", None)
+    if not reset and _as_the_model_has_it(estimator, X, dtype, wanted):
+        check_finite(X, "X", wanted)
+        return X  # type: ignore[no-any-return]
+    names = names_of_table(X, "X")
     if names is not None and wanted is not None:
         check_same_order(names, wanted)
     if is_sparse(X):
@@ -42,6 +45,14 @@ def matrix(estimator: Any, X: Any, reset: bool, dtype: Any) -> Matrix:
     X = cast(X, dtype)
     check_finite(X, "X", names if wanted is None else wanted)
     return X
+
+
+def _as_the_model_has_it(estimator: Any, X: Any, dtype: Any, names: Array | None) -> bool:
+    """Whether nothing but the numbers is to be checked: scikit-learn's looking takes a millisecond a call."""
+    if type(X) is not np.ndarray or X.ndim != 2 or X.dtype != dtype or not X.flags.c_contiguous:
+        return False
+    unnamed = names is None or getattr(estimator, "_names_of_domains", False)  # else scikit-learn warns
+    return bool(unnamed and X.shape[1] == estimator.n_features_in_)
 
 
 def domains_alike(sources: Sequence[Domain], warmup: Domain | None) -> tuple[list[Domain], Domain | None, Array | None]:

@@ -64,8 +64,11 @@ def checksum(row: Row) -> int:
     >>> checksum((1, None, b"x", .5)) == checksum((1, None, b"y", .5))
     False
     """
-    parts = [part if type(part) is bytes else repr(part).encode() for part in row]
-    return zlib.crc32(b"\x1f".join(parts))
+    blobs = [part for part in row if type(part) is bytes]
+    if not blobs:
+        return zlib.crc32(repr(row).encode())
+    rest = tuple([part for part in row if type(part) is not bytes])
+    return zlib.crc32(b"\x1f".join(blobs), zlib.crc32(repr(rest).encode()))
 
 
 class Journal:

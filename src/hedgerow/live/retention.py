@@ -6,6 +6,7 @@ from hedgerow.live.snapshots import Snapshots
 from hedgerow.live.steps import SNAPSHOT
 from hedgerow.live.writer import Writer
 
+# "+step": by number, not by the index of steps, which would look at every answer
 AT_ONCE = 2000  # events that go in one transaction: nobody waits long for it
 LOOK_EVERY = 32  # commits between two looks at age and size
 
@@ -33,19 +34,19 @@ def _delete(writer: Writer, floor: int, most: int, before: float | None) -> int:
     journal = writer.journal
     age = "" if before is None else "AND time < ?"
     values = (floor, *(() if before is None else (before,)), most)
-    found = journal.rows(f"SELECT number FROM answer WHERE step <= ? {age} ORDER BY number LIMIT ?", values)
+    found = journal.rows(f"SELECT number FROM answer WHERE +step <= ? {age} ORDER BY number LIMIT ?", values)
     if not found:
         return 0
     last = found[-1][0]
-    which = f"number IN (SELECT number FROM answer WHERE step <= ? AND number <= ? {age})"
+    which = f"number IN (SELECT number FROM answer WHERE +step <= ? AND number <= ? {age})"
     given = (floor, last, *(() if before is None else (before,)))
     for table in ("features", "event"):
         journal.delete(table, which, given)
-    steps = f"SELECT step FROM answer WHERE step <= ? AND number <= ? {age}"
+    steps = f"SELECT step FROM answer WHERE +step <= ? AND number <= ? {age}"
     done = f"number IN ({steps}) AND last <= ?"  # a block of which some events stay is still needed to tell them apart
     journal.delete("step", done, (*given, last))
     journal.delete(
         "step", f"number < (SELECT max(step) FROM ({steps})) AND kind = ? AND number < ?", (*given, SNAPSHOT, floor)
     )
-    journal.delete("answer", f"step <= ? AND number <= ? {age}", given)
+    journal.delete("answer", f"+step <= ? AND number <= ? {age}", given)
     return len(found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,9 @@ def label_to_json(label: Any) -> str:
     >>> label_to_json(np.int64(3)), label_to_json(("a", 1)), label_to_json(None)
     ('3', '["a", 1]', 'null')
     """
+    kind = type(label)
+    if kind is str or kind is int:
+        return _text_of(label)
     if label is None or bool(is_missing(_one(label))[0]):
         return "null"
     try:
@@ -69,12 +73,18 @@ def label_to_json(label: Any) -> str:
         ) from None
 
 
+@lru_cache(maxsize=10_000, typed=True)
+def _text_of(label: str | int) -> str:
+    return json.dumps(label)
+
+
 def _one(label: Any) -> Array:
     array = np.empty(1, dtype=object)
     array[0] = label
     return array
 
 
+@lru_cache(maxsize=10_000)
 def label_of_json(text: str) -> Any:
     """The inverse."""
     return _hashable(json.loads(text))
@@ -85,7 +95,14 @@ def _hashable(value: Any) -> Any:
 
 
 def labels_together(labels: list[Any]) -> Array:
-    """Labels as an array of objects: what a block is learned with, now and when it is repeated."""
+    """Labels as the array that a block is learned with: of whole numbers or of text where all are, else of objects.
+
+    >>> labels_together([1, 2]), labels_together([1, None])
+    (array([1, 2]), array([1, None], dtype=object))
+    """
+    kinds = set(map(type, labels))
+    if kinds == {str} or (kinds == {int} and all(-(2**63) <= edge < 2**63 for edge in (min(labels), max(labels)))):
+        return np.array(labels)
     array = np.empty(len(labels), dtype=object)
     array[:] = labels
     return array

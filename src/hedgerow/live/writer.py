@@ -20,6 +20,7 @@ from hedgerow.live.rows import (
     digest_of,
     label_of_json,
     label_to_json,
+    labels_together,
     row_of_bytes,
     row_to_bytes,
     rows_apart,
@@ -281,7 +282,7 @@ class Writer:
         )
         for one in late:
             del self.waiting[one.number]
-        truth = self.steps.clf.codes_of([one.label for one in late]).tolist()
+        truth = self.steps.clf.codes_of(labels_together([one.label for one in late])).tolist()
         self.tallies.answered(truth, right, shares, self._latest)
         self._point()
 
@@ -305,7 +306,7 @@ class Writer:
         found = self.steps.block(X, labels)
         codes, P = found.codes, found.probabilities
         numbers = self._asked(given.ids, given.rows, codes, P)
-        truth = self.steps.clf.codes_of(labels)
+        truth = self.steps.clf.codes_of(labels_together(labels))
         right = (codes == truth).tolist()
         known = truth >= 0
         answers = [

@@ -13,6 +13,7 @@ from hedgerow.data.row_blocks import RowBlock, RowSource, Wanted, open_rows
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.run.interrupts import Interrupts
 from hedgerow.run.job import Job, called
+from hedgerow.run.read_ahead import read_ahead
 
 SIZE = 2048  # rows that are predicted, learned and committed together
 
@@ -71,7 +72,7 @@ class Files:
         return None if not total else max(1 - self._source.done / total, 0.0)
 
     def __iter__(self) -> Iterator[RowBlock]:
-        return iter(self._source)
+        return read_ahead(self._source) if self._source.total else iter(self._source)
 
     def place(self, block: RowBlock) -> bytes:
         """The end of the block, and which stream it is."""

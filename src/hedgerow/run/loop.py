@@ -25,6 +25,7 @@ from hedgerow.data.row_blocks import Bad, RowBlock
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.live import answers
 from hedgerow.live.answers import Labelled
+from hedgerow.live.rows import labels_together
 from hedgerow.run.engine import Engine, InMemory, Journalled, Marks, Said, live_model
 from hedgerow.run.feeds import SIZE, Feed, files, wanted_of
 from hedgerow.run.interrupts import Interrupted, Interrupts
@@ -269,7 +270,7 @@ class Run(_Unbegun):
             codes, P, rows, lines = codes[keep], P[keep], rows[keep], lines[keep]
         self.tally.rows += len(rows)
         if labels is not None:
-            truth = self.engine.clf.codes_of(labels)
+            truth = self.engine.clf.codes_of(labels_together(labels))
             self.tally.answered((codes != truth)[truth >= 0].tolist())
         return prediction_lines(rows, lines, codes, said.classes, P, labels=labels, ids=ids, proba=self.job.proba)
 

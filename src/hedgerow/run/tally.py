@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 
 from hedgerow.estimator import OnlineTransferClassifier
 
@@ -35,7 +35,8 @@ class Tally:
 
     def to_bytes(self) -> bytes:
         """For a journal."""
-        return json.dumps({**asdict(self), "window": [int(mistake) for mistake in self.window]}).encode()
+        counts = {each.name: getattr(self, each.name) for each in fields(self)}
+        return json.dumps({**counts, "window": [int(mistake) for mistake in self.window]}).encode()
 
     @classmethod
     def of_bytes(cls, data: bytes | None) -> Tally:
