@@ -6,7 +6,7 @@ PEERS  ?= .venv-peers
 MOA    ?= .venv-peers-moa
 PIP    := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check paper bench bench-peers setup clean
+.PHONY: demo test check paper bench bench-peers bench-live torture setup clean
 .DEFAULT_GOAL := demo
 
 demo: setup
@@ -30,6 +30,17 @@ paper: setup
 bench: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
 	$(BIN)/python benchmarks/bench.py --out out/bench $(if $(ONLY),--only $(ONLY))
+
+# what runs, measured: `hedgerow run` beside the library, the service under load (HEDGEROW_DATA), a short soak
+bench-live: setup
+	mkdir -p out/live
+	$(BIN)/python benchmarks/live/run_speed.py --out out/live/run_speed.json
+	$(BIN)/python benchmarks/live/load.py
+	PYTHONPATH=benchmarks $(BIN)/python -m live.soak --events 200000
+
+# kills, broken files, full disks, mutated models, senseless requests, a million events; about an hour; ONLY=kills,faults
+torture: setup
+	$(BIN)/python benchmarks/torture.py $(if $(ONLY),--only $(ONLY))
 
 # our learner against what people would use instead, in two environments of their own; needs Java 17 for CapyMOA.
 # TASKS=dslr,webcam LIMIT=240 for some; what is in benchmarks/peers/rows.jsonl is not run again

@@ -88,9 +88,13 @@ def main():
         for method in given.methods.split(","):
             row = measure(method, slow, Path(folder), sources, warmup, stream)
             found.append(row)
-            print("  ".join(f"{k} {v:,.2f}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items()), flush=True)
+            print(
+                "  ".join(f"{k} {v:,.2f}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items()), flush=True
+            )
     short = [f"{r['method']} {r['csv']:.2f}" for r in found if r["csv"] < GOAL]
-    print(f"goal {GOAL} for CSV without a journal: " + ("reached by all" if not short else "short: " + ", ".join(short)))
+    print(
+        f"goal {GOAL} for CSV without a journal: " + ("reached by all" if not short else "short: " + ", ".join(short))
+    )
     if given.out is not None:
         given.out.write_text(json.dumps(found, indent=1) + "\n")
 

@@ -24,7 +24,7 @@ def matrix(estimator: Any, X: Any, reset: bool, dtype: Any) -> Matrix:
     wanted = None if reset else getattr(estimator, "feature_names_in_", None)
     if not reset and _as_the_model_has_it(estimator, X, dtype, wanted):
         check_finite(X, "X", wanted)
-        return X  # type: ignore[no-any-return]
+        return X
     names = names_of_table(X, "X")
     if names is not None and wanted is not None:
         check_same_order(names, wanted)
