@@ -80,9 +80,13 @@ def test_another_stream_model_or_output_is_refused(job, folder, tmp_path):
     (tmp_path / "full.jsonl").write_text("something\n")
     with pytest.raises(InputError, match="has content"):
         go(replace(job, output=str(tmp_path / "full.jsonl")))
-    (tmp_path / "out.jsonl").write_text("")
-    with pytest.raises(InputError, match="cut or replaced"):
+    written = (tmp_path / "out.jsonl").read_text()
+    (tmp_path / "out.jsonl").write_text(written + "something else\n")
+    with pytest.raises(InputError, match="changed or replaced"):
         go(job)
+    (tmp_path / "out.jsonl").write_text(written[:100])  # as a crash may leave it
+    go(job)
+    assert (tmp_path / "out.jsonl").read_text() == written
 
 
 def test_an_output_with_content_and_a_new_journal_is_refused(job, tmp_path):

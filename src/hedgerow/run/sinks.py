@@ -98,10 +98,11 @@ class Kept:
     def _complete(self, start: int, data: bytes) -> None:
         descriptor = self._open()
         size = os.fstat(descriptor).st_size
-        if size < start:
+        there = os.pread(descriptor, len(data) + 1, start)
+        if size < start or not data.startswith(there):
             raise InputError(
-                f"{self._path} has {size} bytes, but the journal knows of {start}: it was cut or replaced; put it "
-                "back, or choose another file for what comes next"
+                f"{self._path} is not as the journal left it ({size} bytes, the newest lines from {start} on): it was "
+                "changed or replaced; put it back, or choose another file for what comes next"
             )
         os.ftruncate(descriptor, start)
         self._size, self._data = start, data
