@@ -33,14 +33,15 @@ bench: setup
 
 # what runs, measured: `hedgerow run` beside the library, the service under load (HEDGEROW_DATA), a short soak
 bench-live: setup
-	mkdir -p out/live
-	$(BIN)/python benchmarks/live/run_speed.py --out out/live/run_speed.json
-	$(BIN)/python benchmarks/live/load.py
+	$(BIN)/python benchmarks/live/run_speed.py --out benchmarks/live/measured/run_speed.json
+	$(BIN)/python benchmarks/live/load.py --out benchmarks/live/measured/load.json
 	PYTHONPATH=benchmarks $(BIN)/python -m live.soak --events 200000
+	$(BIN)/python benchmarks/live/results.py
 
-# kills, broken files, full disks, mutated models, senseless requests, a million events; about an hour; ONLY=kills,faults
+# kills, broken files, full disks, mutated models, senseless requests, a million events; over an hour; ONLY=kills,faults
 torture: setup
-	$(BIN)/python benchmarks/torture.py $(if $(ONLY),--only $(ONLY))
+	$(BIN)/python benchmarks/torture.py --out benchmarks/live/measured/torture.txt $(if $(ONLY),--only $(ONLY))
+	$(BIN)/python benchmarks/live/results.py
 
 # our learner against what people would use instead, in two environments of their own; needs Java 17 for CapyMOA.
 # TASKS=dslr,webcam LIMIT=240 for some; what is in benchmarks/peers/rows.jsonl is not run again

@@ -30,45 +30,49 @@ LONG = {
 SHORT = {"run": 8, "late": 6, "serve": 6, "redis": 3, "damage": 40, "models": 500, "http": 20, "soak": 30_000}
 
 
-def kills(count, folder):
+def kills(count, folder, say):
     from live.kill_serve import kill_serve
     from live.kills import kill_run
 
-    kill_run(folder / "run", count["run"])
-    kill_run(folder / "late", count["late"], late=True)
-    kill_serve(folder / "serve", count["serve"], n=max(300, 15 * count["serve"]))
+    kill_run(folder / "run", count["run"], say=say)
+    kill_run(folder / "late", count["late"], late=True, say=say)
+    kill_serve(folder / "serve", count["serve"], n=max(300, 15 * count["serve"]), say=say)
 
 
-def redis(count, folder):
+def redis(count, folder, say):
     from live.redis_kills import kill_redis
 
-    kill_redis(folder / "redis", count["redis"])
+    kill_redis(folder / "redis", count["redis"], say=say)
 
 
-def faults(count, folder):
+def faults(count, folder, say):
     from live.faults import all_damage, failing_disk, full_disk
 
-    all_damage(folder, count["damage"])
-    if full_disk(folder) is None:
-        print("full disk: not tried, mounting a tmpfs needs the superuser")
-    if failing_disk(folder) is None:
-        print("failing disk: not tried, there is no gcc")
+    all_damage(folder, count["damage"], say=say)
+    if full_disk(folder, say=say) is None:
+        say("full disk: not tried, mounting a tmpfs needs the superuser")
+    if failing_disk(folder, say=say) is None:
+        say("failing disk: not tried, there is no gcc")
 
 
-def fuzz(count, folder):
-    _script("fuzz_models.py", "--files", count["models"])
-    _script("live/fuzz_http.py", "--examples", count["http"])
+def fuzz(count, folder, say):
+    say("model files: " + _script("fuzz_models.py", "--files", count["models"], "--kinds", "mutated"))
+    say("senseless requests: " + _script("live/fuzz_http.py", "--examples", count["http"]))
 
 
-def soak(count, folder):
+def soak(count, folder, say):
     from live.soak import soak as run
 
-    growth, _, _ = run(count["soak"])
+    growth, _, _ = run(count["soak"], say=say)
     assert growth < 0.05, f"memory grew by {growth:.1%}"
 
 
 def _script(name, *arguments):
-    subprocess.run([sys.executable, str(HERE / name), *map(str, arguments)], check=True)
+    """The last line that a script prints; an error of it is one of ours."""
+    done = subprocess.run(
+        [sys.executable, str(HERE / name), *map(str, arguments)], check=True, stdout=subprocess.PIPE, text=True
+    )
+    return done.stdout.strip().splitlines()[-1]
 
 
 PARTS = {"kills": kills, "redis": redis, "faults": faults, "fuzz": fuzz, "soak": soak}
@@ -78,10 +82,18 @@ def main():
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--short", action="store_true", help="the numbers that the tests use")
     parser.add_argument("--only", default=",".join(PARTS), help="parts, joined by commas")
+    parser.add_argument("--out", type=Path, help="a file to which every line is added")
     given = parser.parse_args()
+
+    def say(text):
+        print(text, flush=True)
+        if given.out is not None:
+            with given.out.open("a") as file:
+                file.write(text + "\n")
+
     for name in given.only.split(","):
         with tempfile.TemporaryDirectory() as folder:
-            PARTS[name](SHORT if given.short else LONG, Path(folder))
+            PARTS[name](SHORT if given.short else LONG, Path(folder), say)
 
 
 if __name__ == "__main__":
