@@ -32,8 +32,8 @@ def page():
 def _speed(text):
     found = json.loads(text)
     kinds = [name for name in found[0] if name not in ("method", "rows", "library rows/s")]
-    yield "`python benchmarks/live/run_speed.py`: rows a second of a run (reading, predicting, learning, writing) divided by"
-    yield "those of `predict_then_learn` on the same rows in memory, in the same process; 20 features, 5 classes. The goal is"
+    yield "`python benchmarks/live/run_speed.py`: rows a second of a run (reading, predicting, learning, writing)"
+    yield "divided by those of `predict_then_learn` on the same rows in memory, in the same process; 20 features. Goal:"
     yield ".5, without a journal."
     yield ""
     yield "| method | rows | library, rows/s | " + " | ".join(kinds) + " |"
@@ -45,8 +45,8 @@ def _speed(text):
 
 def _load(text):
     found = json.loads(text)
-    yield "`python benchmarks/live/load.py`: default method, Office+Caltech (800 features), 64 clients on loopback, one server"
-    yield "process, journal on."
+    yield "`python benchmarks/live/load.py`: default method, Office+Caltech (800 features), 64 clients on loopback, one"
+    yield "server process, journal on."
     yield ""
     yield "| | a second | p50 ms | p99 ms | longest ms |"
     yield "|---|---|---|---|---|"
