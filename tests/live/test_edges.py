@@ -1,0 +1,34 @@
+"""Odd input and odd moments: what is answered is still what a recovered model would say, and nobody waits for ever."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+from live_models import make_model, make_rows
+
+from hedgerow.live import LiveModel
+
+X, Y = make_rows(7, 200, shift=1.0)
+
+
+@pytest.fixture
+def live(tmp_path):
+    with LiveModel.create(tmp_path / "live", make_model("pa")) as made:
+        yield made
+
+
+def recovered(live, where):
+    """A model that goes on from the folder as it is on disk now."""
+    live._background.wait()
+    shutil.copytree(live.folder, where)
+    return LiveModel.open(where)
+
+
+def test_ids_of_numpy_are_text_like_any_other(live, tmp_path):
+    assert type(live.predict(X[0], id=np.str_("a")).id) is str
+    live.predict_many(X[1:3], ids=np.array(["b", "c"]))
+    assert live.label(np.str_("b"), 1).status == "learned"
+    with recovered(live, tmp_path / "again") as again:
+        assert [again.label(id, 1).status for id in "abc"] == ["learned", "already", "learned"]
