@@ -6,7 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
-from live_models import make_model, make_rows
+from live_models import assert_same_model, make_model, make_rows
 
 from hedgerow.live import LiveModel
 
@@ -32,3 +32,12 @@ def test_ids_of_numpy_are_text_like_any_other(live, tmp_path):
     assert live.label(np.str_("b"), 1).status == "learned"
     with recovered(live, tmp_path / "again") as again:
         assert [again.label(id, 1).status for id in "abc"] == ["learned", "already", "learned"]
+
+
+@pytest.mark.parametrize("method", ["pa", "oddm", "hedgerow-linear"])
+@pytest.mark.parametrize("laid_out", [np.asfortranarray, lambda X: np.repeat(X, 2, axis=0)[::2]])
+def test_a_block_in_any_layout_is_recovered_to_the_last_bit(method, laid_out, tmp_path):
+    with LiveModel.create(tmp_path / "live", make_model(method)) as live:
+        live.predict_then_learn(laid_out(X), Y)
+        with recovered(live, tmp_path / "again") as again:
+            assert_same_model(again.clf, live.clf)

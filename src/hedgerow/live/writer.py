@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from hedgerow.core.arrays import Array, Matrix
+from hedgerow.core.arrays import Array, Matrix, is_sparse
 from hedgerow.core.errors import InputError
 from hedgerow.core.label_json import labels_to_json
 from hedgerow.core.labels import plain
@@ -121,6 +121,8 @@ class Writer:
     ) -> Taken:
         """Rows of which some were asked about before: their answers, and what `take` makes of the others."""
         X = self.steps.clf.as_matrix(X)
+        if not is_sparse(X):
+            X = np.ascontiguousarray(X)  # as it is read back: in another order sums have other last digits
         rows = [row_to_bytes(row) for row in rows_apart(X)]
         if texts is not None and len(texts) != len(rows):
             raise InputError(f"{len(texts)} labels for {len(rows)} instances; give as many, None where one is missing")
