@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 
 import numpy as np
@@ -41,3 +42,18 @@ def test_a_block_in_any_layout_is_recovered_to_the_last_bit(method, laid_out, tm
         live.predict_then_learn(laid_out(X), Y)
         with recovered(live, tmp_path / "again") as again:
             assert_same_model(again.clf, live.clf)
+
+
+def test_an_event_loop_that_ended_does_not_stop_the_next_one(live):
+    async def leave():
+        waiting = asyncio.create_task(live.aio.predict(X[0]))
+        await asyncio.sleep(0)
+        waiting.cancel()
+
+    with live._queue.lock:  # the worker waits here, until the loop is gone
+        asyncio.run(leave())
+
+    async def ask():
+        return await asyncio.wait_for(live.aio.predict(X[1]), 10)
+
+    assert asyncio.run(ask()).number == 2

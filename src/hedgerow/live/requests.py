@@ -73,12 +73,11 @@ class Queue:
         """Do some of what is waiting."""
         with self.lock:
             batch: list[Request[Any]] = []
-            while self._waiting and len(batch) < TOGETHER:
-                batch.append(self._waiting.popleft())
-            if not batch:
-                return
             try:
-                self._take(batch)
+                while self._waiting and len(batch) < TOGETHER:
+                    batch.append(self._waiting.popleft())
+                if batch:
+                    self._take(batch)
             except BaseException as error:
                 for request in batch:
                     if not request.settled:
