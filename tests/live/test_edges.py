@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from live_models import assert_same_model, make_model, make_rows
 
+from hedgerow.core.errors import InputError
 from hedgerow.live import LiveModel
 
 X, Y = make_rows(7, 200, shift=1.0)
@@ -57,3 +58,17 @@ def test_an_event_loop_that_ended_does_not_stop_the_next_one(live):
         return await asyncio.wait_for(live.aio.predict(X[1]), 10)
 
     assert asyncio.run(ask()).number == 2
+
+
+def test_what_is_done_together_is_kept_whole_or_not_at_all(live, tmp_path):
+    def work(writer):
+        writer.predict_then_learn(X[:3], Y[:3], ["a", "b", "c"])
+        writer.predict(X[4], "a")  # the id of another row
+
+    before = live.stats()
+    with pytest.raises(InputError, match="another instance"):
+        live.do_together(work)
+    assert (live.stats()["events"], live.stats()["seen"]) == (before["events"], before["seen"]) == (0, 0)
+    assert not live.predict(X[4], "a").repeated
+    with recovered(live, tmp_path / "again") as again:
+        assert_same_model(again.clf, live.clf)

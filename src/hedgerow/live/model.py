@@ -185,7 +185,7 @@ class LiveModel:
 
     def do_together(self, work: Callable[[Writer], T]) -> T:
         """Several verbs of the writer in one transaction, all or none on disk."""
-        return self._do("together", lambda: work(self._writer))
+        return self._do("together", lambda: work(self._writer), alone=True)
 
     def snapshot(self) -> dict[str, Any]:
         """Write a snapshot now; it is on disk when this returns."""
@@ -267,10 +267,10 @@ class LiveModel:
 
     # -- one group of requests ----------------------------------------------------------------------------------
 
-    def _do(self, kind: str, work: Callable[[], T]) -> T:
+    def _do(self, kind: str, work: Callable[[], T], alone: bool = False) -> T:
         began = time.perf_counter()
         try:
-            return self._queue.do(Request(kind, work))
+            return self._queue.do(Request(kind, work, alone=alone))
         finally:
             self._timing.took(kind, time.perf_counter() - began)
 
@@ -294,6 +294,8 @@ class LiveModel:
                     self._failed = False
                 for request in batch:
                     request.run()
+                    if request.alone and request.error is not None and journal.open_transaction:
+                        raise request.error  # some of it was done
                     writer.snapshot_if_due()
                 writer.give_up_old()
                 writer.snapshot_if_due()
