@@ -10,7 +10,7 @@ import pytest
 from live_models import assert_same_model, make_model, make_rows
 
 from hedgerow.core.errors import InputError
-from hedgerow.live import LiveModel
+from hedgerow.live import Closed, JournalError, LiveModel
 
 X, Y = make_rows(7, 200, shift=1.0)
 
@@ -72,3 +72,20 @@ def test_what_is_done_together_is_kept_whole_or_not_at_all(live, tmp_path):
     assert not live.predict(X[4], "a").repeated
     with recovered(live, tmp_path / "again") as again:
         assert_same_model(again.clf, live.clf)
+
+
+def test_a_model_that_had_to_close_itself_can_be_opened_again(live, tmp_path):
+    live.predict_then_learn(X[:3], Y[:3])
+    (live.folder / "snapshots").rename(tmp_path / "away")
+
+    def work(writer):
+        writer.predict_then_learn(X[3:6], Y[3:6], None)
+        raise JournalError("the disk failed")
+
+    with pytest.raises(JournalError, match="no snapshot can be used"):
+        live.do_together(work)
+    with pytest.raises(Closed, match="open it again"):
+        live.predict(X[0])
+    (tmp_path / "away").rename(live.folder / "snapshots")
+    with LiveModel.open(live.folder) as again:
+        assert again.stats()["labels"] == 3

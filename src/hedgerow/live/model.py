@@ -254,10 +254,15 @@ class LiveModel:
                 if self._writer.steps.since and not self._failed:
                     self._do("snapshot", self._writer.snapshot)
             finally:
-                self._closed = True
-                self._background.close()
-                self._journal.close()
-                self._owner.release()
+                self._let_go()
+
+    def _let_go(self) -> None:
+        self._closed = True
+        self._background.close()
+        try:
+            self._journal.close()
+        finally:
+            self._owner.release()
 
     def __enter__(self) -> Self:
         return self
@@ -322,7 +327,7 @@ class LiveModel:
                 history = History(self._journal, self._start)
                 self._writer = Writer(self._journal, steps, Tallies.from_json(about["tallies"]), history, self.settings)
         except BaseException:
-            self._closed = True
+            self._let_go()
             raise
 
     def _check_open(self) -> None:
