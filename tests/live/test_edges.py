@@ -10,7 +10,7 @@ import pytest
 from live_models import assert_same_model, make_model, make_rows
 
 from hedgerow.core.errors import InputError
-from hedgerow.live import Closed, JournalError, LiveModel
+from hedgerow.live import Closed, JournalError, LiveModel, Settings
 
 X, Y = make_rows(7, 200, shift=1.0)
 
@@ -89,3 +89,24 @@ def test_a_model_that_had_to_close_itself_can_be_opened_again(live, tmp_path):
     (tmp_path / "away").rename(live.folder / "snapshots")
     with LiveModel.open(live.folder) as again:
         assert again.stats()["labels"] == 3
+
+
+def test_a_damaged_snapshot_is_not_kept_in_reserve(tmp_path):
+    folder = tmp_path / "live"
+    with LiveModel.create(folder, make_model("pa"), Settings(snapshot_every=5, keep_events=0)) as live:
+        for i in range(0, 20, 5):
+            live.predict_then_learn(X[i : i + 5], Y[i : i + 5])
+            live._background.wait()
+    good, newest = sorted((folder / "snapshots").iterdir())
+    damaged = bytearray(newest.read_bytes())
+    damaged[-3] ^= 1
+    newest.write_bytes(damaged)
+    with LiveModel.open(folder) as live:
+        assert live.model_of_snapshot().seen_ == 15
+        live.predict_then_learn(X[20:25], Y[20:25])
+        live._background.wait()
+        kept = sorted((folder / "snapshots").iterdir())
+        assert (kept[0], len(kept)) == (good, 2)
+        live.predict_then_learn(X[25:27], Y[25:27])
+        with recovered(live, tmp_path / "again") as again:
+            assert_same_model(again.clf, live.clf)
