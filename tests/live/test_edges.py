@@ -110,3 +110,19 @@ def test_a_damaged_snapshot_is_not_kept_in_reserve(tmp_path):
         live.predict_then_learn(X[25:27], Y[25:27])
         with recovered(live, tmp_path / "again") as again:
             assert_same_model(again.clf, live.clf)
+
+
+def test_a_loss_is_accepted_once(live, tmp_path):
+    for x in X[:4]:
+        live.predict(x)
+    older = tmp_path / "older"
+    shutil.copytree(live.folder, older)
+    for x in X[4:9]:
+        live.predict(x)
+    shutil.copy(live.folder / "head", older / "head")
+    with pytest.raises(JournalError, match="newest part is missing"):
+        LiveModel.open(older)
+    with LiveModel.open(older, accept_loss=True) as again:
+        again.predict(X[10])
+    with LiveModel.open(older) as again:
+        assert again.stats()["events"] == 5

@@ -54,6 +54,8 @@ class LiveModel:
         self._queue = Queue(self._take)
         self._start = journal.meta("start")
         self._read(verify(journal, accept_loss=accept_loss))
+        if accept_loss:
+            journal.accept_loss()
         self.aio = AsyncLiveModel(self)
 
     @classmethod
