@@ -126,3 +126,12 @@ def test_a_loss_is_accepted_once(live, tmp_path):
         again.predict(X[10])
     with LiveModel.open(older) as again:
         assert again.stats()["events"] == 5
+
+
+def test_a_live_model_does_not_begin_among_the_rests_of_another(live, tmp_path):
+    live.predict_then_learn(X[:5], Y[:5])
+    rests = tmp_path / "rests"
+    shutil.copytree(live.folder, rests)
+    (rests / "journal.sqlite").unlink()  # its write-ahead log would be read into the new one
+    with pytest.raises(InputError, match="left of another live model"):
+        LiveModel.create(rests, make_model("pa"))

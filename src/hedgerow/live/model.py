@@ -67,6 +67,9 @@ class LiveModel:
         data = clf.to_bytes()
         if (path / FILE).exists():
             raise InputError(f"{path} has a live model already: open it, or choose another folder")
+        rests = [file for file in (path / f"{FILE}-wal", *Snapshots(path).folder.glob("*[1-9]*")) if file.exists()]
+        if rests:
+            raise InputError(f"{path} has what is left of another live model ({rests[0].name}); choose another folder")
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
