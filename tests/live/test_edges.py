@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from live_models import assert_same_model, make_model, make_rows
 
+from hedgerow import OnlineTransferClassifier
 from hedgerow.core.errors import InputError
 from hedgerow.live import Closed, JournalError, LiveModel, Settings
 
@@ -135,3 +136,17 @@ def test_a_live_model_does_not_begin_among_the_rests_of_another(live, tmp_path):
     (rests / "journal.sqlite").unlink()  # its write-ahead log would be read into the new one
     with pytest.raises(InputError, match="left of another live model"):
         LiveModel.create(rests, make_model("pa"))
+
+
+@pytest.mark.parametrize("label", ["new\0", "k0\0", "\ud800", 10**5000, (10**5000,)], ids=range(5))
+def test_a_label_that_cannot_be_written_is_refused_alone(tmp_path, label):
+    A, a = make_rows(1, 60)
+    names = np.array(["k0", "k1", "k2"])
+    clf = OnlineTransferClassifier("pa").fit(A, names[a], sample_domain=np.repeat([0, 1], 30))
+    with LiveModel.create(tmp_path / "live", clf) as live:
+        live.predict_many(X[:5], ids=list("abcde"))
+        results = live.label_many([("a", "k1"), ("b", label), ("c", "k0"), ("d", "k0"), ("e", "k2")])
+        assert [result.status for result in results] == ["learned", "refused", "learned", "learned", "learned"]
+        with pytest.raises(InputError):
+            live.predict_then_learn(X[5:7], ["k0", label])
+        assert live.stats()["labels"] == 4
