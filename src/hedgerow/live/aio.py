@@ -72,38 +72,47 @@ class AsyncLiveModel:
             if threading.get_ident() == self._worker:
                 self._done.append(future)  # a group is told together
             else:  # a thread of the caller's was there first
-                loop.call_soon_threadsafe(_set, [future])
+                _tell([future])
 
         request: Request[T] = Request(kind, work, told)
         live._queue.put(request)
-        self._start(loop)
+        self._start()
         await future
         live._timing.took(kind, time.perf_counter() - began)
         return request.outcome()
 
     # -- the thread that works ----------------------------------------------------------------------------------
 
-    def _start(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _start(self) -> None:
         with self._lock:
             if self._working:
                 return
             self._working = True
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(1, thread_name_prefix="hedgerow-live")
-            self._pool.submit(self._work, loop)
+            self._pool.submit(self._work)
 
-    def _work(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _work(self) -> None:
         live, self._worker = self._live, threading.get_ident()
         while True:
             with suppress(BaseException):  # every request of the group has it as its own error
                 live._queue.work()
             done, self._done = self._done, []
-            if done:
-                loop.call_soon_threadsafe(_set, done)
+            _tell(done)
             with self._lock:
                 if not live.waiting:
                     self._working = False
                     return
+
+
+def _tell(futures: list[asyncio.Future[None]]) -> None:
+    """Say that these are done, each to the event loop of its own; one that was closed has nobody who waits."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+    for future in futures:
+        by_loop.setdefault(future.get_loop(), []).append(future)
+    for loop, its_own in by_loop.items():
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(_set, its_own)
 
 
 def _set(futures: list[asyncio.Future[None]]) -> None:

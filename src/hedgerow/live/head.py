@@ -43,8 +43,16 @@ class Head:
 
     def write(self, commits: int, last: int, totals: int) -> None:
         """After a commit."""
+        self._write(commits % 2, commits, last, totals)
+
+    def begin_again(self, commits: int, last: int, totals: int) -> None:
+        """The loss of what was acknowledged beyond this is accepted: neither slot may speak of it any more."""
+        for slot in (0, 1):
+            self._write(slot, commits, last, totals)
+
+    def _write(self, slot: int, commits: int, last: int, totals: int) -> None:
         data = SLOT.pack(MARK, commits, last, totals)
-        os.pwrite(self._file, data + zlib.crc32(data).to_bytes(4, "little"), commits % 2 * SIZE)
+        os.pwrite(self._file, data + zlib.crc32(data).to_bytes(4, "little"), slot * SIZE)
         self.commits, self.last, self.totals = commits, last, totals
 
     def close(self) -> None:

@@ -54,6 +54,8 @@ class LiveModel:
         self._queue = Queue(self._take)
         self._start = journal.meta("start")
         self._read(verify(journal, accept_loss=accept_loss))
+        if accept_loss:
+            journal.accept_loss()
         self.aio = AsyncLiveModel(self)
 
     @classmethod
@@ -65,6 +67,9 @@ class LiveModel:
         data = clf.to_bytes()
         if (path / FILE).exists():
             raise InputError(f"{path} has a live model already: open it, or choose another folder")
+        rests = [file for file in (path / f"{FILE}-wal", *Snapshots(path).folder.glob("*[1-9]*")) if file.exists()]
+        if rests:
+            raise InputError(f"{path} has what is left of another live model ({rests[0].name}); choose another folder")
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -185,7 +190,7 @@ class LiveModel:
 
     def do_together(self, work: Callable[[Writer], T]) -> T:
         """Several verbs of the writer in one transaction, all or none on disk."""
-        return self._do("together", lambda: work(self._writer))
+        return self._do("together", lambda: work(self._writer), alone=True)
 
     def snapshot(self) -> dict[str, Any]:
         """Write a snapshot now; it is on disk when this returns."""
@@ -254,10 +259,15 @@ class LiveModel:
                 if self._writer.steps.since and not self._failed:
                     self._do("snapshot", self._writer.snapshot)
             finally:
-                self._closed = True
-                self._background.close()
-                self._journal.close()
-                self._owner.release()
+                self._let_go()
+
+    def _let_go(self) -> None:
+        self._closed = True
+        self._background.close()
+        try:
+            self._journal.close()
+        finally:
+            self._owner.release()
 
     def __enter__(self) -> Self:
         return self
@@ -267,10 +277,10 @@ class LiveModel:
 
     # -- one group of requests ----------------------------------------------------------------------------------
 
-    def _do(self, kind: str, work: Callable[[], T]) -> T:
+    def _do(self, kind: str, work: Callable[[], T], alone: bool = False) -> T:
         began = time.perf_counter()
         try:
-            return self._queue.do(Request(kind, work))
+            return self._queue.do(Request(kind, work, alone=alone))
         finally:
             self._timing.took(kind, time.perf_counter() - began)
 
@@ -294,6 +304,8 @@ class LiveModel:
                     self._failed = False
                 for request in batch:
                     request.run()
+                    if request.alone and request.error is not None and journal.open_transaction:
+                        raise request.error  # some of it was done
                     writer.snapshot_if_due()
                 writer.give_up_old()
                 writer.snapshot_if_due()
@@ -320,7 +332,7 @@ class LiveModel:
                 history = History(self._journal, self._start)
                 self._writer = Writer(self._journal, steps, Tallies.from_json(about["tallies"]), history, self.settings)
         except BaseException:
-            self._closed = True
+            self._let_go()
             raise
 
     def _check_open(self) -> None:

@@ -14,12 +14,17 @@ T = TypeVar("T")
 
 
 class Request(Generic[T]):
-    """Something to do within a transaction, and what came of it. `told` is called when it is done."""
+    """Something to do within a transaction, and what came of it. `told` is called when it is done.
 
-    __slots__ = ("done", "error", "kind", "result", "settled", "told", "work")
+    `alone`: nothing else shares its transaction, of which nothing is kept if it fails.
+    """
 
-    def __init__(self, kind: str, work: Callable[[], T], told: Callable[[], None] | None = None) -> None:
-        self.kind, self.work, self.told = kind, work, told
+    __slots__ = ("alone", "done", "error", "kind", "result", "settled", "told", "work")
+
+    def __init__(
+        self, kind: str, work: Callable[[], T], told: Callable[[], None] | None = None, alone: bool = False
+    ) -> None:
+        self.kind, self.work, self.told, self.alone = kind, work, told, alone
         self.result: T | None = None
         self.error: BaseException | None = None
         self.settled = self.done = False  # settled: what came of it is on disk
@@ -73,12 +78,13 @@ class Queue:
         """Do some of what is waiting."""
         with self.lock:
             batch: list[Request[Any]] = []
-            while self._waiting and len(batch) < TOGETHER:
-                batch.append(self._waiting.popleft())
-            if not batch:
-                return
             try:
-                self._take(batch)
+                while self._waiting and len(batch) < TOGETHER:
+                    if batch and (batch[0].alone or self._waiting[0].alone):
+                        break
+                    batch.append(self._waiting.popleft())
+                if batch:
+                    self._take(batch)
             except BaseException as error:
                 for request in batch:
                     if not request.settled:

@@ -60,22 +60,41 @@ def label_to_json(label: Any) -> str:
     >>> label_to_json(np.int64(3)), label_to_json(("a", 1)), label_to_json(None)
     ('3', '["a", 1]', 'null')
     """
-    kind = type(label)
-    if kind is str or kind is int:
+    label = plain(label)
+    if isinstance(label, str) or type(label) is int:
         return _text_of(label)
     if label is None or bool(is_missing(_one(label))[0]):
         return "null"
     try:
-        return json.dumps(plain(label), allow_nan=False)
-    except (TypeError, ValueError):
+        return json.dumps(label, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
         raise InputError(
-            f"label {label!r} of type {type(label).__name__} cannot be kept; use text, a number, or a tuple of these"
+            f"label {_shown(label)} of type {type(label).__name__} cannot be kept; use text, a number, or a tuple of "
+            "these"
         ) from None
 
 
 @lru_cache(maxsize=10_000, typed=True)
 def _text_of(label: str | int) -> str:
-    return json.dumps(label)
+    try:
+        if isinstance(label, str) and "\0" in label:
+            raise InputError(f"label {label!r} has a NUL character, which is lost in an array of text; leave it out")
+        text = json.dumps(label)
+        str(label).encode()  # half of a surrogate pair cannot be written to any file
+    except UnicodeEncodeError:
+        raise InputError(f"label {label!r} is no text that UTF-8 can write; give it in another form") from None
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError("a label is a number of more digits than Python writes; make it text") from None
+    return text
+
+
+def _shown(label: Any) -> str:
+    try:
+        return repr(label)[:200]
+    except (ValueError, RecursionError):
+        return "(too large to be shown)"
 
 
 def _one(label: Any) -> Array:

@@ -24,6 +24,7 @@ class Snapshots:
         self.error: str | None = None  # why the newest could not be written
         self.time: float | None = None
         self.bytes = 0
+        self._damaged: set[int] = set()  # those that are there and cannot be read
         found = self.numbers
         self.oldest, self.newest_number = (found[0], found[-1]) if found else (0, 0)
 
@@ -41,10 +42,12 @@ class Snapshots:
         try:
             self.folder.mkdir(exist_ok=True)
             write_whole(self.path(number), data)
-            numbers = self.numbers
-            for old in numbers[:-KEPT]:
-                self.path(old).unlink(missing_ok=True)
-            self.oldest, self.newest_number = numbers[-KEPT:][0], numbers[-1]
+            self._damaged.discard(number)
+            kept = [found for found in self.numbers if found not in self._damaged][-KEPT:]
+            for old in self.numbers:
+                if old not in kept:
+                    self.path(old).unlink(missing_ok=True)
+            self.oldest, self.newest_number = kept[0], kept[-1]
         except (InputError, OSError) as error:
             self.error = str(error)
             logger.error(
@@ -61,6 +64,7 @@ class Snapshots:
                 read(self.path(number).read_bytes(), str(self.path(number)))
             except (InputError, OSError) as error:
                 logger.error("%s; it was kept in reserve, and is not needed now", error)
+                self._damaged.add(number)
                 return
             self.oldest = number
 
@@ -79,9 +83,10 @@ class Snapshots:
             except InputError as error:
                 logger.error("%s; going on from the one before", error)
                 wrong.append(str(error))
+                self._damaged.add(number)
                 continue
             stat = self.path(number).stat()
-            self.time, self.bytes = stat.st_mtime, stat.st_size
+            self.time, self.bytes, self.newest_number = stat.st_mtime, stat.st_size, number
             self._check_older([other for other in numbers if other < number], number)
             return number, clf
         reasons = "; ".join(wrong) or "there is none"

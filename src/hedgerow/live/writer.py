@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from hedgerow.core.arrays import Array, Matrix
+from hedgerow.core.arrays import Array, Matrix, is_sparse
 from hedgerow.core.errors import InputError
 from hedgerow.core.label_json import labels_to_json
 from hedgerow.core.labels import plain
@@ -90,6 +90,7 @@ class Writer:
         clf = self.steps.clf
         row = clf.as_row(x)
         data = row_to_bytes(row)
+        id = None if id is None else _checked_id(id)
         known = self._known(id, data)
         if known is not None:
             return self._answers(Taken([id], [known.number], self._with_known(NONE, [], [known], [0]), [True]))[0]
@@ -120,6 +121,8 @@ class Writer:
     ) -> Taken:
         """Rows of which some were asked about before: their answers, and what `take` makes of the others."""
         X = self.steps.clf.as_matrix(X)
+        if not is_sparse(X):
+            X = np.ascontiguousarray(X)  # as it is read back: in another order sums have other last digits
         rows = [row_to_bytes(row) for row in rows_apart(X)]
         if texts is not None and len(texts) != len(rows):
             raise InputError(f"{len(texts)} labels for {len(rows)} instances; give as many, None where one is missing")
@@ -179,7 +182,6 @@ class Writer:
         """What was answered to this id before, if it was asked about the same row."""
         if id is None:
             return None
-        _check_id(id)
         found = self.journal.row("SELECT number, shares, digest FROM event WHERE id = ?", (id,))
         if found is None:
             return None
@@ -192,12 +194,11 @@ class Writer:
             return [None] * n
         if len(ids) != n:
             raise InputError(f"{len(ids)} ids for {n} instances; give as many")
-        for id in ids:
-            _check_id(id)
-        if len(set(ids)) != n:
-            twice = next(id for i, id in enumerate(ids) if id in ids[:i])
+        names = [_checked_id(id) for id in ids]
+        if len(set(names)) != n:
+            twice = next(id for i, id in enumerate(names) if id in names[:i])
             raise InputError(f"id {twice!r} stands there twice; give every instance an id of its own")
-        return list(ids)
+        return list(names)
 
     # -- learning -----------------------------------------------------------------------------------------------
 
@@ -354,7 +355,7 @@ class Writer:
         return row_of_bytes(data, self.steps.clf.n_features_in_, self.steps.clf.learner_.dtype)
 
     def _number_of(self, id: str) -> int | None:
-        _check_id(id, made=True)
+        id = _checked_id(id, made=True)
         if id.startswith(MADE):
             digits = id[len(MADE) :]
             number = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 19 else -1
@@ -419,13 +420,15 @@ def _id(id: str | None, number: int) -> str:
     return f"{MADE}{number}" if id is None else id
 
 
-def _check_id(id: object, made: bool = False) -> None:
+def _checked_id(id: object, made: bool = False) -> str:
+    """An id as Python's own text: of NumPy's the journal's checksums would not be those of what is read back."""
     if not isinstance(id, str) or not 0 < len(id) <= LONGEST_ID:
         raise InputError(f"id {str(id)[:40]!r}: an id is text of 1 to {LONGEST_ID} characters")
     if id.startswith(MADE) and not made:
         raise InputError(f"id {id!r}: ids that begin with {MADE!r} are made by the journal; choose another")
     if not id.isprintable():
         raise InputError(f"id {id!r}: an id has printable characters only")
+    return str.__str__(id)
 
 
 def _again(id: str, label: Any, before: Any) -> Labelled:
