@@ -18,7 +18,7 @@ import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError
-from hedgerow.core.files import write_whole
+from hedgerow.core.files import same_file, write_whole
 from hedgerow.data.columns import listed, shown
 from hedgerow.data.prediction_lines import prediction_lines
 from hedgerow.data.row_blocks import Bad, RowBlock
@@ -32,7 +32,7 @@ from hedgerow.run.interrupts import Interrupted, Interrupts
 from hedgerow.run.job import Job, called, check
 from hedgerow.run.label_file import LabelFile
 from hedgerow.run.late_labels import LateLabels
-from hedgerow.run.model_mark import check_model, model_mark
+from hedgerow.run.model_mark import check_model, mark_of
 from hedgerow.run.outputs import dead_letters, output
 from hedgerow.run.sinks import Sink
 from hedgerow.run.tally import Tally, count
@@ -133,8 +133,15 @@ class _Unbegun:
             )
 
     def _save(self, path: Path) -> None:
-        write_whole(path, self.engine.to_bytes())
-        self.engine.together(lambda: (None, model_mark(path)))
+        data = self.engine.to_bytes()
+        if not same_file(path, self.job.model):
+            write_whole(path, data)
+            return
+        new = mark_of(data)
+        either = {"model": b" ".join([*(self.engine.mark("model") or b"").split()[-1:], new["model"]])}
+        self.engine.together(lambda: (None, either))  # whichever of them is there when the process ends
+        write_whole(path, data)
+        self.engine.together(lambda: (None, new))
 
 
 class Run(_Unbegun):

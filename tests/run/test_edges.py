@@ -1,0 +1,43 @@
+"""Runs with a journal at their edges: saving, another output, labels that contradict each other."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hedgerow.live import Settings
+from hedgerow.run.job import Job
+from hedgerow.run.loop import run
+
+
+@pytest.fixture
+def job(folder, tmp_path):
+    model, stream = (Path(shutil.copy(folder / name, tmp_path)) for name in ("model.safetensors", "stream.csv"))
+    stream.write_text("".join(stream.read_text().splitlines(keepends=True)[:41]))
+    return Job(
+        model, str(stream), str(tmp_path / "out.jsonl"), "y", id="id", journal=tmp_path / "journal",
+        settings=Settings(sync="normal"),
+    )  # fmt: skip
+
+
+def go(job):
+    said = []
+    assert run(job, said.append, lambda _: None) == 0
+    return "\n".join(said)
+
+
+def test_a_run_that_saves_elsewhere_can_be_given_again(job, tmp_path):
+    job = replace(job, save=tmp_path / "saved.safetensors")
+    go(job)
+    assert "going on with the journal" in go(job)
+
+
+def test_a_run_that_saves_over_its_model_goes_on_whenever_it_ended(job):
+    before = job.model.read_bytes()
+    saving = replace(job, save=job.model)
+    go(saving)
+    assert job.model.read_bytes() != before
+    assert "going on with the journal" in go(saving)
