@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hedgerow.core.errors import InputError
 from hedgerow.live import Settings
 from hedgerow.run.job import Job
 from hedgerow.run.loop import run
@@ -41,3 +42,13 @@ def test_a_run_that_saves_over_its_model_goes_on_whenever_it_ended(job):
     go(saving)
     assert job.model.read_bytes() != before
     assert "going on with the journal" in go(saving)
+
+
+@pytest.mark.parametrize("first", ["file", "stream"])
+def test_an_output_of_another_kind_is_refused_with_a_word(job, first):
+    stream = replace(job, output="/dev/null")
+    one, other = (job, stream) if first == "file" else (stream, job)
+    go(one)
+    with pytest.raises(InputError, match="go on with that"):
+        go(other)
+    go(one)
