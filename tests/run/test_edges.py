@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -52,3 +53,11 @@ def test_an_output_of_another_kind_is_refused_with_a_word(job, first):
     with pytest.raises(InputError, match="go on with that"):
         go(other)
     go(one)
+
+
+def test_the_first_of_two_labels_counts_and_the_other_is_named(job, tmp_path):
+    labels = tmp_path / "labels.csv"
+    labels.write_text("id,label\nr0,0\nr0,1\nr0,0\n")
+    go(replace(job, label=None, labels=labels))
+    bad = [json.loads(line) for line in Path(f"{job.output}.bad.jsonl").read_text().splitlines()]
+    assert [(each["line"], each["row"]) for each in bad] == [(3, "r0")]
