@@ -61,3 +61,13 @@ def test_the_first_of_two_labels_counts_and_the_other_is_named(job, tmp_path):
     go(replace(job, label=None, labels=labels))
     bad = [json.loads(line) for line in Path(f"{job.output}.bad.jsonl").read_text().splitlines()]
     assert [(each["line"], each["row"]) for each in bad] == [(3, "r0")]
+
+
+def test_a_file_of_labels_that_was_cut_is_refused(job, tmp_path):
+    labels = tmp_path / "labels.csv"
+    labels.write_text("id,label\nr0,0\nr1,1\n")
+    job = replace(job, label=None, labels=labels)
+    go(job)
+    labels.write_text("id,label\nr2,1\n")
+    with pytest.raises(InputError, match="shorter than before"):
+        go(job)
