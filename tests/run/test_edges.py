@@ -71,3 +71,15 @@ def test_a_file_of_labels_that_was_cut_is_refused(job, tmp_path):
     labels.write_text("id,label\nr2,1\n")
     with pytest.raises(InputError, match="shorter than before"):
         go(job)
+
+
+def test_a_row_that_stopped_the_run_is_not_passed_over_by_the_same_command(job):
+    lines = Path(job.input).read_text().splitlines(keepends=True)
+    Path(job.input).write_text("".join([*lines[:11], "bad" + ",x" * lines[0].count(",") + "\n", *lines[11:]]))
+    stop = replace(job, on_error="stop")
+    for _ in range(2):
+        with pytest.raises(InputError, match="line 12"):
+            go(stop)
+        assert len(Path(job.output).read_text().splitlines()) == 10
+    assert "line 12 skipped" in go(job)
+    assert len(Path(job.output).read_text().splitlines()) == 40

@@ -168,8 +168,10 @@ class Run(_Unbegun):
             for block in self.feed:
                 if self.interrupts.signal:
                     return
-                self._take(self._until_bad(block))
-                self.feed.acknowledge(block)
+                part = self._until_bad(block)
+                self._take(part, whole=part is block)
+                if part is block:
+                    self.feed.acknowledge(block)
                 if self.feed.ignored and not noticed:
                     noticed = True
                     hint = "" if self.job.label else " (if one of them is the label, name it with --label)"
@@ -185,8 +187,8 @@ class Run(_Unbegun):
                 if sink is not None:
                     sink.close()
 
-    def _take(self, block: RowBlock) -> None:
-        """All of a block, in one transaction, then its lines."""
+    def _take(self, block: RowBlock, whole: bool) -> None:
+        """All of a block, in one transaction, then its lines; only a whole one moves the place in the input on."""
         before = self.tally.to_bytes()
 
         def work() -> tuple[None, Marks]:
@@ -199,7 +201,8 @@ class Run(_Unbegun):
                     bad.append(Bad(item.line, why, item.id))
             if block.ids is not None:
                 bad += self._late.after(block.ids)
-            return None, {"input": self.feed.place(block), **self._written(lines, bad, block.file)}
+            place = {"input": self.feed.place(block)} if whole else {}
+            return None, {**place, **self._written(lines, bad, block.file)}
 
         try:
             self.engine.together(work)
@@ -320,8 +323,7 @@ class Run(_Unbegun):
         first = min(bad.line for bad in block.bad)
         n = int((block.lines < first).sum())
         labels, ids = (None if part is None else part[:n] for part in (block.labels, block.ids))
-        end = {**block.end, "stopped": first}
-        return RowBlock(block.rows[:n], block.lines[:n], block.X[:n], labels, ids, [], [], end, block.file)
+        return RowBlock(block.rows[:n], block.lines[:n], block.X[:n], labels, ids, [], [], block.end, block.file)
 
     def _stop_at_bad(self, block: RowBlock) -> None:
         if self.job.on_error == "stop" and block.bad:
