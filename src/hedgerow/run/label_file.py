@@ -23,6 +23,13 @@ class LabelFile:
         if self._format is None:
             raise InputError(f"--labels {path}: a file of labels is a .csv, .tsv or .jsonl")
         self.at, self.line = (place["at"], place["line"]) if place else (0, 0)
+        with self._open() as file:
+            size = file.seek(0, io.SEEK_END)
+        if size < self.at:
+            raise InputError(
+                f"--labels {path}: shorter than before: it ends before byte {self.at}, the place to go on; was it "
+                "cut or replaced?"
+            )
         self._header = b""
         self._columns(id)
 

@@ -41,7 +41,9 @@ class LateLabels:
                     continue
                 result = self.give(item)
                 if result is None:
-                    self._held[item.id] = (item.label, item.line, place)
+                    first = self._held.setdefault(item.id, (item.label, item.line, place))[0]
+                    if first != item.label:
+                        bad.append(Bad(item.line, f"label of {item.id!r}: {first!r} was given for it before", item.id))
                 elif result.status in UNUSED:
                     bad.append(_unused(item, result))
                 if len(self._held) >= HELD:

@@ -18,7 +18,7 @@ import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError
-from hedgerow.core.files import write_whole
+from hedgerow.core.files import same_file, write_whole
 from hedgerow.data.columns import listed, shown
 from hedgerow.data.prediction_lines import prediction_lines
 from hedgerow.data.row_blocks import Bad, RowBlock
@@ -32,7 +32,7 @@ from hedgerow.run.interrupts import Interrupted, Interrupts
 from hedgerow.run.job import Job, called, check
 from hedgerow.run.label_file import LabelFile
 from hedgerow.run.late_labels import LateLabels
-from hedgerow.run.model_mark import check_model, model_mark
+from hedgerow.run.model_mark import check_model, mark_of
 from hedgerow.run.outputs import dead_letters, output
 from hedgerow.run.sinks import Sink
 from hedgerow.run.tally import Tally, count
@@ -133,8 +133,15 @@ class _Unbegun:
             )
 
     def _save(self, path: Path) -> None:
-        write_whole(path, self.engine.to_bytes())
-        self.engine.together(lambda: (None, model_mark(path)))
+        data = self.engine.to_bytes()
+        if not same_file(path, self.job.model):
+            write_whole(path, data)
+            return
+        new = mark_of(data)
+        either = {"model": b" ".join([*(self.engine.mark("model") or b"").split()[-1:], new["model"]])}
+        self.engine.together(lambda: (None, either))  # whichever of them is there when the process ends
+        write_whole(path, data)
+        self.engine.together(lambda: (None, new))
 
 
 class Run(_Unbegun):
@@ -161,8 +168,10 @@ class Run(_Unbegun):
             for block in self.feed:
                 if self.interrupts.signal:
                     return
-                self._take(self._until_bad(block))
-                self.feed.acknowledge(block)
+                part = self._until_bad(block)
+                self._take(part, whole=part is block)
+                if part is block:
+                    self.feed.acknowledge(block)
                 if self.feed.ignored and not noticed:
                     noticed = True
                     hint = "" if self.job.label else " (if one of them is the label, name it with --label)"
@@ -178,8 +187,8 @@ class Run(_Unbegun):
                 if sink is not None:
                     sink.close()
 
-    def _take(self, block: RowBlock) -> None:
-        """All of a block, in one transaction, then its lines."""
+    def _take(self, block: RowBlock, whole: bool) -> None:
+        """All of a block, in one transaction, then its lines; only a whole one moves the place in the input on."""
         before = self.tally.to_bytes()
 
         def work() -> tuple[None, Marks]:
@@ -192,7 +201,8 @@ class Run(_Unbegun):
                     bad.append(Bad(item.line, why, item.id))
             if block.ids is not None:
                 bad += self._late.after(block.ids)
-            return None, {"input": self.feed.place(block), **self._written(lines, bad, block.file)}
+            place = {"input": self.feed.place(block)} if whole else {}
+            return None, {**place, **self._written(lines, bad, block.file)}
 
         try:
             self.engine.together(work)
@@ -313,8 +323,7 @@ class Run(_Unbegun):
         first = min(bad.line for bad in block.bad)
         n = int((block.lines < first).sum())
         labels, ids = (None if part is None else part[:n] for part in (block.labels, block.ids))
-        end = {**block.end, "stopped": first}
-        return RowBlock(block.rows[:n], block.lines[:n], block.X[:n], labels, ids, [], [], end, block.file)
+        return RowBlock(block.rows[:n], block.lines[:n], block.X[:n], labels, ids, [], [], block.end, block.file)
 
     def _stop_at_bad(self, block: RowBlock) -> None:
         if self.job.on_error == "stop" and block.bad:

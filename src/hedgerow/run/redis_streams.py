@@ -23,6 +23,7 @@ from hedgerow.run.engine import Engine, Marks
 from hedgerow.run.interrupts import Interrupted, Interrupts
 from hedgerow.run.job import Job
 from hedgerow.run.messages import AT_ONCE, Messages
+from hedgerow.run.sinks import begun
 
 WAIT = 500  # milliseconds for new entries, between two looks at signals
 ABANDONED = 60_000  # milliseconds after which entries of a consumer that is gone are taken over
@@ -195,8 +196,8 @@ class RedisSink:
         if before is None:
             self._next = self._server.do(self._end) + 1
             return
-        about, _, self._data = before.partition(b"\n")
-        self._next = int(json.loads(about)["next"])
+        about, self._data = begun(before, "next", url.rpartition("@")[2])
+        self._next = int(about["next"])
         self.write()
 
     def _end(self) -> int:

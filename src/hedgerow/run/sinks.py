@@ -7,7 +7,7 @@ import os
 import stat
 import time
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from hedgerow.core.errors import InputError
 from hedgerow.run.engine import Engine, Marks
@@ -83,8 +83,7 @@ class Kept:
             self._open()
 
     def _go_on(self, before: bytes) -> None:
-        text, _, data = before.partition(b"\n")
-        about = json.loads(text)
+        about, data = begun(before, "path", str(self._path))
         here, there = self._path, Path(about["path"])
         if there == here.resolve() or there.exists():
             self._path = there
@@ -155,14 +154,18 @@ class KeptPipe:
     def __init__(self, mark: str, plain: Plain, engine: Engine) -> None:
         self._mark, self._plain = mark, plain
         before = engine.mark(mark)
-        if before:
-            plain.put(before)
-            plain.write()
+        if before is not None:
+            try:
+                plain.put(begun(before, "stream", "a stream")[1])
+                plain.write()
+            except BaseException:
+                plain.close()
+                raise
 
     def put(self, data: bytes) -> Marks:
         """The journal keeps the lines."""
         self._plain.put(data)
-        return {self._mark: data}
+        return {self._mark: json.dumps({"stream": True}).encode() + b"\n" + data}
 
     def write(self) -> None:
         """What was put."""
@@ -171,6 +174,16 @@ class KeptPipe:
     def close(self) -> None:
         """Nothing is left."""
         self._plain.close()
+
+
+def begun(mark: bytes, kind: str, now: str) -> tuple[dict[str, Any], bytes]:
+    """What a mark says of an output of this kind, and its newest lines; refused if it is of an output of another."""
+    text, _, data = mark.partition(b"\n")
+    about = json.loads(text)
+    if kind not in about:
+        before = about.get("path") or ("a stream (standard output, a pipe)" if "stream" in about else "a Redis stream")
+        raise InputError(f"the output is {now}, that of the journal until now {before}; go on with that")
+    return about, data
 
 
 def _ends_with_a_line(path: str) -> bool:

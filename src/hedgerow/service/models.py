@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import shutil
 from collections.abc import Awaitable, Callable, Iterator
@@ -14,9 +15,11 @@ from uuid import uuid4
 import numpy as np
 
 from hedgerow.core.errors import HedgerowError, InputError
+from hedgerow.core.labels import plain
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.live import LiveModel, Settings
 from hedgerow.live.errors import Busy, Closed, JournalError, Owned
+from hedgerow.live.rows import labels_together
 from hedgerow.service.names import folder_of, model_folders
 from hedgerow.service.problems import Problem
 from hedgerow.service.settings import ServiceSettings
@@ -24,6 +27,7 @@ from hedgerow.service.together import Together
 from hedgerow.service.work import WorkFolder
 
 T = TypeVar("T")
+logger = logging.getLogger("hedgerow.service")
 OWNED_AGAIN = 5.0  # seconds after which a model that another process owned is tried again
 
 
@@ -94,7 +98,7 @@ class Models:
         for entry in self._entries.values():
             live, entry.live, entry.state = entry.live, None, "closed"
             if live is not None:
-                await asyncio.to_thread(live.close)
+                await asyncio.to_thread(_close, live)
         self.work.give_up()
 
     # -- asking -------------------------------------------------------------------------------------------------
@@ -170,7 +174,7 @@ class Models:
             raise Problem("unusable", f"{name!r} is in use elsewhere: {entry.error}")
         live, entry.live, entry.state = entry.live, None, "leaving"
         if live is not None:
-            await asyncio.to_thread(live.close)
+            await asyncio.to_thread(_close, live)
         gone = self.work.path / f"deleted-{uuid4().hex}"
         os.replace(entry.folder, gone)
         del self._entries[name]
@@ -220,6 +224,14 @@ def _create(entry: Entry, file: Path, work: Path, settings: Settings) -> None:
     _open(entry)
 
 
+def _close(live: LiveModel) -> None:
+    """Close a model. One that cannot take its last snapshot has all in its journal; it must not keep others open."""
+    try:
+        live.close()
+    except HedgerowError as error:
+        logger.error("%s was closed without a snapshot (%s)", live.folder.name, type(error).__name__)
+
+
 def warm(live: LiveModel) -> None:
     """Make the compiled loops ready, so that the first request does not wait for them.
 
@@ -232,4 +244,4 @@ def warm(live: LiveModel) -> None:
     label = clf.classes_[0]
     clf.explain_one(X[0])
     clf.learn_one(X[0], label)
-    clf.predict_then_learn(X, np.array([label, label]))
+    clf.predict_then_learn(X, labels_together([plain(label)] * 2))

@@ -153,7 +153,10 @@ def _tensor(tensor: dict[str, Any], field: str, most: int) -> list[list[Any]]:
     for key, kind in (("name", str), ("shape", list), ("datatype", str), ("data", list)):
         if type(tensor.get(key)) is not kind:
             raise invalid(f"{field}.{key}", f"missing, or not {kind_of(kind())}")
-    if "binary_data_size" in (tensor.get("parameters") or {}):
+    parameters = tensor.get("parameters") or {}
+    if type(parameters) is not dict:
+        raise invalid(f"{field}.parameters", f"must be an object, not {kind_of(parameters)}")
+    if "binary_data_size" in parameters:
         raise Problem("malformed", "the binary data extension is not spoken here; send the tensors as JSON")
     if tensor["datatype"] not in NUMBERS:
         raise invalid(f"{field}.datatype", f"features are numbers: {', '.join(NUMBERS)}")

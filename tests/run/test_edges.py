@@ -1,0 +1,85 @@
+"""Runs with a journal at their edges: saving, another output, labels that contradict each other."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hedgerow.core.errors import InputError
+from hedgerow.live import Settings
+from hedgerow.run.job import Job
+from hedgerow.run.loop import run
+
+
+@pytest.fixture
+def job(folder, tmp_path):
+    model, stream = (Path(shutil.copy(folder / name, tmp_path)) for name in ("model.safetensors", "stream.csv"))
+    stream.write_text("".join(stream.read_text().splitlines(keepends=True)[:41]))
+    return Job(
+        model, str(stream), str(tmp_path / "out.jsonl"), "y", id="id", journal=tmp_path / "journal",
+        settings=Settings(sync="normal"),
+    )  # fmt: skip
+
+
+def go(job):
+    said = []
+    assert run(job, said.append, lambda _: None) == 0
+    return "\n".join(said)
+
+
+def test_a_run_that_saves_elsewhere_can_be_given_again(job, tmp_path):
+    job = replace(job, save=tmp_path / "saved.safetensors")
+    go(job)
+    assert "going on with the journal" in go(job)
+
+
+def test_a_run_that_saves_over_its_model_goes_on_whenever_it_ended(job):
+    before = job.model.read_bytes()
+    saving = replace(job, save=job.model)
+    go(saving)
+    assert job.model.read_bytes() != before
+    assert "going on with the journal" in go(saving)
+
+
+@pytest.mark.parametrize("first", ["file", "stream"])
+def test_an_output_of_another_kind_is_refused_with_a_word(job, first):
+    stream = replace(job, output="/dev/null")
+    one, other = (job, stream) if first == "file" else (stream, job)
+    go(one)
+    with pytest.raises(InputError, match="go on with that"):
+        go(other)
+    go(one)
+
+
+def test_the_first_of_two_labels_counts_and_the_other_is_named(job, tmp_path):
+    labels = tmp_path / "labels.csv"
+    labels.write_text("id,label\nr0,0\nr0,1\nr0,0\n")
+    go(replace(job, label=None, labels=labels))
+    bad = [json.loads(line) for line in Path(f"{job.output}.bad.jsonl").read_text().splitlines()]
+    assert [(each["line"], each["row"]) for each in bad] == [(3, "r0")]
+
+
+def test_a_file_of_labels_that_was_cut_is_refused(job, tmp_path):
+    labels = tmp_path / "labels.csv"
+    labels.write_text("id,label\nr0,0\nr1,1\n")
+    job = replace(job, label=None, labels=labels)
+    go(job)
+    labels.write_text("id,label\nr2,1\n")
+    with pytest.raises(InputError, match="shorter than before"):
+        go(job)
+
+
+def test_a_row_that_stopped_the_run_is_not_passed_over_by_the_same_command(job):
+    lines = Path(job.input).read_text().splitlines(keepends=True)
+    Path(job.input).write_text("".join([*lines[:11], "bad" + ",x" * lines[0].count(",") + "\n", *lines[11:]]))
+    stop = replace(job, on_error="stop")
+    for _ in range(2):
+        with pytest.raises(InputError, match="line 12"):
+            go(stop)
+        assert len(Path(job.output).read_text().splitlines()) == 10
+    assert "line 12 skipped" in go(job)
+    assert len(Path(job.output).read_text().splitlines()) == 40
