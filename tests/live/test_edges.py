@@ -150,3 +150,14 @@ def test_a_label_that_cannot_be_written_is_refused_alone(tmp_path, label):
         with pytest.raises(InputError):
             live.predict_then_learn(X[5:7], ["k0", label])
         assert live.stats()["labels"] == 4
+
+
+def test_another_label_for_what_was_learned_is_refused_and_changes_nothing(tmp_path, oddm):
+    X, y = make_rows(7, 20, shift=1.0)
+    with LiveModel.create(tmp_path / "live", oddm) as live:
+        live.predict_then_learn(X[:5], [int(label) for label in y[:5]], ids=list("abcde"))
+        with pytest.raises(InputError, match="id 'b' was learned"):
+            live.predict_then_learn(X[1:7], [int(y[1]) + 1, *map(int, y[2:7])], ids=list("bcdefg"))
+        with pytest.raises(InputError, match="NoneType"):
+            live.predict_then_learn(X[:5], None)
+        assert (live.stats()["events"], live.stats()["labels"]) == (5, 5)

@@ -173,7 +173,12 @@ class Journal:
         text = self.set_meta("totals", about)
         self._db.execute("COMMIT")
         self.open_transaction = False
-        self.head.write(self.commits, self.last, zlib.crc32(text.encode()))
+        try:
+            self.head.write(self.commits, self.last, zlib.crc32(text.encode()))
+        except OSError as error:
+            raise JournalError(
+                f"{self.head.path}: {error.strerror}; what was asked is in the journal, ask again by its id"
+            ) from error
 
     def accept_loss(self) -> None:
         """From now on the head says what is there, not what was once acknowledged."""

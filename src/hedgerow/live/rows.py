@@ -120,7 +120,9 @@ def labels_together(labels: list[Any]) -> Array:
     (array([1, 2]), array([1, None], dtype=object))
     """
     kinds = set(map(type, labels))
-    if kinds == {str} or (kinds == {int} and all(-(2**63) <= edge < 2**63 for edge in (min(labels), max(labels)))):
+    if (kinds == {str} and "\0" not in "".join(labels)) or (
+        kinds == {int} and all(-(2**63) <= edge < 2**63 for edge in (min(labels), max(labels)))
+    ):
         return np.array(labels)
     array = np.empty(len(labels), dtype=object)
     array[:] = labels

@@ -130,6 +130,7 @@ class Writer:
         known: list[_Known | None] = [None] * len(rows)
         if ids is not None:
             known = [self._known(*pair) for pair in zip(names, rows, strict=True)]
+            self._check_labels(names, known, texts)
         new = [i for i, found in enumerate(known) if found is None]
         whole = len(new) == len(rows)
         numbers, P = [0] * len(rows), np.zeros((0, len(self.steps.clf.classes_)))
@@ -141,6 +142,15 @@ class Writer:
         if not whole:
             P = self._with_known(P, new, known, numbers)
         return Taken(names, numbers, P, [found is not None for found in known])
+
+    def _check_labels(self, ids: list[str | None], known: list[_Known | None], texts: list[str] | None) -> None:
+        """Refuse another label for what was learned before, before anything is done."""
+        for id, found, text in zip(ids, known, texts or (), strict=False):
+            if found is None or text == "null":
+                continue
+            before = self.journal.row("SELECT label FROM answer WHERE number = ?", (found.number,))
+            if before is not None and before[0] not in ("null", text):
+                raise InputError(f"id {id!r} was learned with the label {before[0]}, not {text}; nothing was changed")
 
     def _with_known(self, P: Array, new: list[int], known: list[_Known | None], numbers: list[int]) -> Array:
         """Probabilities of all rows: those that were made now, and those that were kept."""
@@ -293,7 +303,10 @@ class Writer:
 
     def learn_rows(self, X: Any, y: Any, ids: Sequence[str] | None) -> Taken:
         """As `predict_then_learn`, in arrays."""
-        texts = [label_to_json(label) for label in y]
+        try:
+            texts = [label_to_json(label) for label in y]
+        except TypeError:
+            raise InputError(f"y is {type(y).__name__}; give a list of labels, None where one is missing") from None
         taken = self._taken(X, ids, texts, self._learn_block)
         for id, text, repeated in zip(taken.ids, texts, taken.repeated, strict=True):
             if repeated and id is not None and text != "null":
