@@ -352,15 +352,8 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
 
     def _learn(self, X: Matrix, labels: Array, weight: Array | None) -> list[Trace]:
         """Rows in order, in blocks; a class met for the first time gets a block of its own, predicted without it."""
-        table, codes = self._codes, self._codes.of(labels)
-        if (codes == Codes.NEW).any():
-            if self.classes is not None:
-                self._known(table, labels, "the stream")
-            new = table.unseen(labels)
-            moments = [self.learner_.source(i) for i in range(len(self.source_names_))]
-            door.check_new_classes(self.max_classes, door.classes_met(moments), len(table.classes), new)
-            table = table.grow(new)
-            codes = table.of(labels)
+        table = self._codes_with(labels)
+        codes = table.of(labels)
         if not len(table.classes):  # no label yet, and none here
             return []
         first = sorted(int(np.flatnonzero(codes == k)[0]) for k in range(len(self._codes.classes), len(table.classes)))
@@ -374,6 +367,23 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
                 traces.append(self.learner_.run(block, codes[a:b], None, part))
             known = self.learner_.n_classes
         return traces
+
+    def _codes_with(self, labels: Array) -> Codes:
+        """The table of classes with those that are new among these labels; refused if they cannot be."""
+        table = self._codes
+        if not (table.of(labels) == Codes.NEW).any():
+            return table
+        if self.classes is not None:
+            self._known(table, labels, "the stream")
+        new = table.unseen(labels)
+        moments = [self.learner_.source(i) for i in range(len(self.source_names_))]
+        door.check_new_classes(self.max_classes, door.classes_met(moments), len(table.classes), new)
+        return table.grow(new)
+
+    def check_labels(self, y: Any) -> None:
+        """Refuse labels that could not be learned; nothing changes."""
+        with self._fitted:
+            self._codes_with(as_labels(y, "y"))
 
     def _learn_new_class(self, codes: Codes, X: Matrix, y: Array, weight: Array | None) -> Trace:
         """The first row of a class, predicted without it, and room for the class: both or neither."""

@@ -1,7 +1,10 @@
-"""Many targets, one set of sources: a learner for every key, of which each keeps only what its own labels changed."""
+"""Many targets, one set of sources: a model for every key, of which each keeps only what its own labels changed."""
 
 from hedgerow.fleet.base import Base
+from hedgerow.fleet.fleet import Fleet
 from hedgerow.fleet.key_state import KeyState
+from hedgerow.fleet.keys import DeadLetter
 from hedgerow.fleet.member import Member
+from hedgerow.fleet.target import Target
 
-__all__ = ["Base", "KeyState", "Member"]
+__all__ = ["Base", "DeadLetter", "Fleet", "KeyState", "Member", "Target"]

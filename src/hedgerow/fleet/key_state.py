@@ -20,7 +20,9 @@ from __future__ import annotations
 import json
 import struct
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -43,11 +45,18 @@ class KeyState:
     weights: Array
     new_classes: Array
     snapshot: bytes = b""
+    ROWS: ClassVar = ("X", "codes", "weights")
 
     @classmethod
     def empty(cls, features: int) -> KeyState:
         """Of a key that has learned nothing."""
         return cls(np.empty((0, features)), np.empty(0, np.int64), np.empty(0), np.empty(0, dtype=object))
+
+    @classmethod
+    def joined(cls, states: Sequence[KeyState]) -> KeyState:
+        """One after the other; only the first may have a snapshot."""
+        rows = (np.concatenate([getattr(state, name) for state in states]) for name in cls.ROWS)
+        return cls(*rows, states[-1].new_classes, states[0].snapshot)
 
     def __len__(self) -> int:
         return len(self.codes)

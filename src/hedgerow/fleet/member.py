@@ -27,13 +27,9 @@ class Member:
         self._snapshot = state.snapshot
         self._X, self._codes, self._weights = [state.X], [state.codes], [state.weights]
         self._clf = base.start(state.snapshot, name)
-        labels = np.concatenate([np.asarray(base.classes, dtype=object), state.new_classes])
-        if state.codes.max(initial=-1) >= len(labels):
-            raise InputError(f"{name}: its state names class {state.codes.max()} of {len(labels)}; restore it")
         if len(state):
-            named = np.empty(len(state), dtype=object)
-            named[:] = [None if code == MISSING else labels[code] for code in state.codes]
-            self._clf.partial_fit(state.X, named, sample_weight=None if (state.weights == 1).all() else state.weights)
+            labels = labels_of(base, state.new_classes, state.codes, name)
+            self._clf.partial_fit(state.X, labels, sample_weight=None if (state.weights == 1).all() else state.weights)
 
     # -- the verbs ----------------------------------------------------------------------------------------------
 
@@ -102,3 +98,13 @@ class Member:
     def to_bytes(self) -> bytes:
         """The state as bytes."""
         return self.state().to_bytes(self._base.digest)
+
+
+def labels_of(base: Base, new_classes: Array, codes: Array, name: str) -> Array:
+    """Labels by their codes: places among the classes of the base and then the key's own; None where there is none."""
+    classes = [*base.classes.tolist(), *new_classes.tolist()]
+    if codes.max(initial=MISSING) >= len(classes) or codes.min(initial=0) < MISSING:
+        raise InputError(f"{name}: its state names a class that it does not have ({len(classes)} are known); restore it")
+    labels = np.empty(len(codes), dtype=object)
+    labels[:] = [None if code == MISSING else classes[code] for code in codes.tolist()]
+    return labels

@@ -100,7 +100,7 @@ class Journal:
         try:
             yield
         except sqlite3.Error as error:
-            raise JournalError(f"{self.path}: {_explained(error)}") from error
+            raise JournalError(f"{self.path}: {explained(error)}") from error
         except OSError as error:
             raise JournalError(f"{self.folder}: {error.strerror or error}; nothing of this was kept") from error
 
@@ -235,7 +235,8 @@ class Journal:
             self.head.close()
 
 
-def _explained(error: sqlite3.Error) -> str:
+def explained(error: sqlite3.Error) -> str:
+    """What went wrong, and what to do."""
     text = str(error)
     if "full" in text:
         return "the disk is full; nothing of this was kept. Free some space and try again"

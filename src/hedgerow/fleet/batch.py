@@ -1,0 +1,109 @@
+"""A batch of keyed, labelled rows: checked at the door, and as bytes in the journal."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hedgerow.core.arrays import LARGEST, Array, check_finite, dense
+from hedgerow.core.errors import InputError
+from hedgerow.core.labels import is_missing, plain
+from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.estimator.inputs import weighted_labels
+from hedgerow.fleet.keys import DeadLetter, Key, checked_keys
+
+LARGE = LARGEST[np.dtype(np.float64)]
+SIZES = struct.Struct("<III")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows with their keys; where they are to be learned also labels (None: none) and weights."""
+
+    keys: list[Key]
+    X: Array
+    labels: Array
+    weights: Array
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def some(self, places: list[int]) -> Batch:
+        """These rows."""
+        return Batch([self.keys[i] for i in places], self.X[places], self.labels[places], self.weights[places])
+
+    def by_key(self) -> dict[Key, list[int]]:
+        """The places of each key's rows, in order."""
+        found: dict[Key, list[int]] = {}
+        for i, key in enumerate(self.keys):
+            found.setdefault(key, []).append(i)
+        return found
+
+    def to_bytes(self) -> bytes:
+        """Without loss; labels are text, numbers or tuples of these."""
+        labels = [None if none else plain(label) for label, none in zip(self.labels, is_missing(self.labels), strict=True)]
+        about = {"keys": self.keys, "labels": labels}
+        if (self.weights != 1).any():
+            about["weights"] = self.weights.tolist()
+        try:
+            text = json.dumps(about).encode()
+        except TypeError as error:
+            raise InputError(f"y: labels of a fleet are text, numbers or tuples of these ({error})") from error
+        rows = np.ascontiguousarray(self.X, "<f8")
+        return SIZES.pack(len(text), *rows.shape) + text + rows.tobytes()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Batch:
+        """The inverse."""
+        size, rows, features = SIZES.unpack_from(data)
+        about = json.loads(data[SIZES.size : SIZES.size + size])
+        X = np.frombuffer(data, "<f8", offset=SIZES.size + size).reshape(rows, features)
+        labels = np.empty(rows, dtype=object)
+        labels[:] = [tuple(label) if isinstance(label, list) else label for label in about["labels"]]
+        return cls(about["keys"], X, labels, np.array(about.get("weights", np.ones(rows)), np.float64))
+
+
+def checked(
+    clf: OnlineTransferClassifier, keys: Any, X: Any, y: Any, sample_weight: Any, letters: list[DeadLetter] | None
+) -> tuple[Batch, list[int]]:
+    """The rows of a batch that can be used, and their places in it. Others are an error, or letters."""
+    found, good = checked_keys(keys, letters)
+    rows = _matrix(clf, X, letters)
+    n = len(rows)
+    if len(found) != n:
+        raise InputError(f"{len(found)} keys for {n} rows of X; give one a row")
+    if y is None:
+        labels, weights = np.full(n, None, dtype=object), np.ones(n)
+    else:
+        labels, given = weighted_labels(y, sample_weight, n)
+        weights = np.ones(n) if given is None else given
+    if letters is not None:
+        good = list(_finite(rows, found, good, letters))
+    batch = Batch(found, rows, labels, weights)
+    return (batch if len(good) == n else batch.some(good)), good
+
+
+def _matrix(clf: OnlineTransferClassifier, X: Any, letters: list[DeadLetter] | None) -> Array:
+    plain_rows = type(X) is np.ndarray and X.ndim == 2 and X.shape[1] == clf.n_features_in_ and X.dtype.kind in "fiu"
+    if letters is None or not plain_rows:
+        rows = np.asarray(dense(clf.as_matrix(X)), np.float64)
+        check_finite(rows, "X", getattr(clf, "feature_names_in_", None))
+        return rows
+    return np.asarray(X, np.float64)
+
+
+def _finite(rows: Array, keys: list[Any], good: list[int], letters: list[DeadLetter]) -> Iterable[int]:
+    with np.errstate(invalid="ignore"):
+        bad = ~(np.abs(rows) <= LARGE).all(axis=1)
+    for i in good:
+        if bad[i]:
+            column = int(np.flatnonzero(~(np.abs(rows[i]) <= LARGE))[0])
+            reason = f"feature {column} is {rows[i, column]}; replace gaps and infinities before"
+            letters.append(DeadLetter(i, keys[i], reason))
+        else:
+            yield i

@@ -1,0 +1,414 @@
+"""Fleet: one set of sources, a model for every key, in bounded memory and one file.
+
+A batch of labelled rows is in the journal of the file before it is learned and acknowledged. What a key has learned
+goes to its state when it leaves memory, or when the journal has grown long; after a crash the rest is learned again
+from the journal, in order: every label once.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from hedgerow.core.arrays import Array
+from hedgerow.core.domains import Domain
+from hedgerow.core.errors import InputError
+from hedgerow.core.files import write_whole
+from hedgerow.core.interrupts import uninterrupted
+from hedgerow.core.labels import MISSING
+from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.fleet.base import Base
+from hedgerow.fleet.batch import Batch, checked
+from hedgerow.fleet.holder import Holder
+from hedgerow.fleet.keys import DeadLetter, Key, checked_key
+from hedgerow.fleet.store import FILE, FORMAT, Store
+from hedgerow.fleet.target import Target
+from hedgerow.fleet.work import Said, Work, parts_of
+from hedgerow.live.errors import Closed, JournalError
+from hedgerow.live.owner import Owner
+
+MEMORY = 2**30
+JOURNAL = 64 * 2**20  # bytes of the journal beyond which states are written, so that it becomes shorter
+BASE = "base.safetensors"
+Letters = list[DeadLetter] | None
+
+
+class Fleet:
+    """Keyed targets that share their sources. Use it in a `with`, or close it.
+
+    Parameters
+    ----------
+    sources : labelled domains, fitted once; every key starts from them. Or a `Base`, or a fitted model without labels
+        of a target.
+    method, options : as for `OnlineTransferClassifier`.
+    path : a folder for what the keys learn; None: a temporary one, gone with the fleet. `Fleet.open` goes on with it.
+    memory : bytes of keys that are held in memory; others are on disk and come back when they are asked for.
+    sync : "full" waits for the disk at every batch of labels; "normal" survives the end of the process, not a power cut.
+
+    Examples
+    --------
+    >>> sources = [Domain("a", np.eye(4), ["x", "y", "x", "y"])]
+    >>> with Fleet(sources, "hedgerow-linear") as fleet:
+    ...     said = fleet.predict(["site-1", "site-2"], np.eye(4)[:2]).tolist()
+    ...     fleet.learn(["site-1", "site-2"], np.eye(4)[:2], ["x", "x"])["site-1"].seen_
+    1
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[Domain] | Base | OnlineTransferClassifier,
+        method: str = "hedgerow",
+        *,
+        path: str | os.PathLike[str] | None = None,
+        memory: int = MEMORY,
+        sync: str = "full",
+        **options: Any,
+    ) -> None:
+        base = _base(sources, method, options)
+        memory = _memory(memory)
+        if sync not in ("full", "normal"):
+            raise InputError(f"sync={sync!r}: 'full' or 'normal'")
+        self._temporary = path is None
+        folder = Path(tempfile.mkdtemp(prefix="hedgerow-fleet-") if path is None else path)
+        if (folder / FILE).exists():
+            raise InputError(f"{folder} has a fleet already: Fleet.open goes on with it, or choose another folder")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            write_whole(folder / BASE, base.to_bytes())
+        except OSError as error:
+            raise JournalError(f"cannot write to {folder}: {error.strerror}") from error
+        self._begin(folder, base, memory, sync, create=True)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, memory: int = MEMORY) -> Self:
+        """Go on with a fleet, however its process ended."""
+        folder = Path(path)
+        if not (folder / FILE).is_file():
+            raise InputError(f"{folder} has no fleet; Fleet(sources, path=..) makes one")
+        fleet = cls.__new__(cls)
+        fleet._temporary = False
+        base = Base(OnlineTransferClassifier.load(folder / BASE))
+        fleet._begin(folder, base, _memory(memory), "full", create=False)
+        return fleet
+
+    def _begin(self, folder: Path, base: Base, memory: int, sync: str, create: bool) -> None:
+        self.folder, self.base, self._lock, self._closed = folder, base, threading.RLock(), False
+        self._owner = Owner(folder)
+        try:
+            self._store = Store(folder, create=create, sync=sync)
+            with self._store.errors():
+                about = {"format": FORMAT, "base": base.digest.hex(), "sync": sync}
+                if create:
+                    with self._store.transaction():
+                        self._store.set_meta("about", about)
+                self._check(self._store.meta("about"))
+                self._store.verify()
+            self._holder = Holder(base, self._store, memory)
+            self._work = Work(self._holder)
+            self._recover()
+        except BaseException:
+            self._owner.release()
+            raise
+
+    def _check(self, about: Any) -> None:
+        if not isinstance(about, dict) or about.get("format") != FORMAT:
+            raise JournalError(f"{self.folder}: not a fleet that this hedgerow can read: upgrade")
+        if about["base"] != self.base.digest.hex():
+            raise JournalError(f"{self.folder}: its {BASE} is not the one that its keys belong to; restore it")
+        self._store.set_sync(about["sync"])
+
+    def _recover(self) -> None:
+        """Learn again what is in the journal and in no state."""
+        for number, data in self._store.batches():
+            batch = Batch.from_bytes(data)
+            upto = {key: self._store.upto(key) for key in set(batch.keys)}
+            rows = [i for i, key in enumerate(batch.keys) if upto[key] < number]
+            for _ in self._learn(batch.some(rows), number, {}):
+                pass
+
+    # -- the verbs ----------------------------------------------------------------------------------------------
+
+    def predict(self, keys: Any, X: Any, *, dead_letters: Letters = None) -> Array:
+        """The most likely class of each row for its key; None for a row that went to `dead_letters`."""
+        return self._labels(len(keys), self._predicted(keys, X, dead_letters))
+
+    def predict_proba(self, keys: Any, X: Any, *, dead_letters: Letters = None) -> Array:
+        """A probability a class of `classes_`; a row of NaN for one that went to `dead_letters`."""
+        found = list(self._predicted(keys, X, dead_letters))
+        column = {label: k for k, label in enumerate(self.classes_.tolist())}
+        out = np.full((len(keys), len(column)), np.nan)
+        for places, said in found:
+            out[places] = 0.0
+            out[np.ix_(places, [column[label] for label in said.classes.tolist()])] = said.P
+        return out
+
+    def learn(self, keys: Any, X: Any, y: Any, sample_weight: Any = None, *, dead_letters: Letters = None) -> Self:
+        """Labelled rows, each for its key, in order; on disk when it returns. A label may be None."""
+        for _ in self._learned(keys, X, y, sample_weight, dead_letters):
+            pass
+        return self
+
+    def predict_then_learn(
+        self, keys: Any, X: Any, y: Any, sample_weight: Any = None, *, dead_letters: Letters = None
+    ) -> Array:
+        """The prediction made for each row before its label was learned."""
+        return self._labels(len(keys), self._learned(keys, X, y, sample_weight, dead_letters))
+
+    def warm_up(self, key: Key, X: Any) -> Self:
+        """Unlabelled rows of a key, before its stream: they move its mean, and join its pool where the method has one."""
+        n = len(X)
+        return self.learn([key] * n, X, [None] * n)
+
+    @property
+    def classes_(self) -> Array:
+        """The classes of the sources, then those that any key in memory has met beside."""
+        with self._lock:
+            known = self.base.classes.tolist()
+            for held in self._holder.held.values():
+                if held.clf is not None and len(held.clf.classes_) > len(self.base.classes):
+                    known += [label for label in held.clf.classes_.tolist() if label not in known]
+            return self.base.classes if len(known) == len(self.base.classes) else np.array(known, dtype=object)
+
+    # -- keys ---------------------------------------------------------------------------------------------------
+
+    def __getitem__(self, key: Key) -> Target:
+        """The estimator of one key."""
+        return Target(self, checked_key(key))
+
+    def __contains__(self, key: object) -> bool:
+        with self._open():
+            key = checked_key(key)
+            return (key in self._holder.held and bool(self._holder.held[key].rows)) or bool(self._store.parts(key))
+
+    def keys(self) -> list[Key]:
+        """All keys that have learned something, in no order."""
+        with self._open():
+            self.flush()
+            return list(self._store.keys())
+
+    def model(self, key: Key) -> OnlineTransferClassifier:
+        """A model of one's own that knows what the key knows; what it learns from then on is not the key's."""
+        from hedgerow.fleet.member import Member
+
+        with self._open():
+            return Member(self.base, self._state(checked_key(key)), f"key {key!r}").clf
+
+    def to_bytes(self, key: Key) -> bytes:
+        """The state of a key, as `Base.member` and `put` take it."""
+        with self._open():
+            return self._state(checked_key(key)).to_bytes(self.base.digest)
+
+    def put(self, key: Key, state: bytes) -> None:
+        """A key with this state, in place of what it had."""
+        member = self.base.member(state, f"key {key!r}")  # whatever is wrong with it is said here
+        found = member.state()
+        with self._open(), uninterrupted():
+            self._drop(checked_key(key))
+            number = self._store.totals["last"]
+            with self._store.transaction():
+                self._store.forget(key)
+                first = member.seen_ if found.snapshot else 0
+                self._store.put_state(key, first, found, number, self.base.digest)
+
+    def forget(self, key: Key) -> None:
+        """All that a key has learned is gone."""
+        with self._open(), uninterrupted():
+            self._drop(checked_key(key))
+            with self._store.transaction():
+                self._store.forget(key)
+
+    def _drop(self, key: Key) -> None:
+        """Out of memory, with what the journal has of it in its state: recovery must not bring it back."""
+        if key in self._holder.held:
+            self._write([key])
+            self._holder.leave([key])
+
+    def _state(self, key: Key) -> Any:
+        if key in self._holder.held:
+            self._write([key])
+        return self._holder.stored_state(key)[1]
+
+    # -- batches ------------------------------------------------------------------------------------------------
+
+    def _predicted(self, keys: Any, X: Any, letters: Letters) -> Iterator[tuple[list[int], Said]]:
+        with self._open():
+            batch, places = checked(self.base.clf, keys, X, None, None, letters)
+            self._work.begin_prediction()
+            for part in parts_of(batch):
+                self._make_place()
+                bad = self._work.fetch([key for key, _ in part])
+                good = self._without(part, bad, places, letters)
+                for said in self._work.predict(batch, good):
+                    yield [places[i] for i in said.places], said
+
+    def _learned(
+        self, keys: Any, X: Any, y: Any, sample_weight: Any, letters: Letters
+    ) -> Iterator[tuple[list[int], Said]]:
+        if y is None:
+            raise InputError("learn needs a label for each row (None for one without)")
+        with self._open():
+            batch, places = checked(self.base.clf, keys, X, y, sample_weight, letters)
+            batch, places = self._readable(batch, places, letters)
+            if not len(batch):
+                return
+            with uninterrupted():
+                number = self._note(batch)
+            for said in self._learn(batch, number, {}):
+                yield [places[i] for i in said.places], said
+
+    def _readable(self, batch: Batch, places: list[int], letters: Letters) -> tuple[Batch, list[int]]:
+        """Without the keys whose state cannot be read or whose labels cannot be learned: said before anything changes."""
+        bad: dict[Key, InputError] = {}
+        codes = self.base.clf.codes_of(batch.labels)
+        for key, rows in batch.by_key().items():
+            if key not in self._holder.held and self._store.parts(key):
+                try:
+                    self._holder.stored_state(key)
+                except InputError as error:
+                    bad[key] = error
+                    continue
+            if (codes[rows] < MISSING).any():
+                try:
+                    self._check_labels(key, batch.labels[rows])
+                except InputError as error:
+                    bad[key] = InputError(f"key {key!r}: {error}")
+        if not bad:
+            return batch, places
+        good = self._without(list(batch.by_key().items()), bad, places, letters)
+        rows = sorted(i for _, own in good for i in own)
+        return batch.some(rows), [places[i] for i in rows]
+
+    def _check_labels(self, key: Key, labels: Array) -> None:
+        self._work.fetch([key])
+        clf = self._holder.held[key].clf
+        (self.base.clf if clf is None else clf).check_labels(labels)
+
+    def _learn(self, batch: Batch, number: int, letters: Any) -> Iterator[Said]:
+        for part in parts_of(batch):
+            self._make_place()
+            self._work.fetch([key for key, _ in part])
+            with uninterrupted():
+                yield from list(self._work.learn(batch, part, number))
+
+    @staticmethod
+    def _without(
+        part: list[tuple[Key, list[int]]], bad: dict[Key, InputError], places: list[int], letters: Letters
+    ) -> list[tuple[Key, list[int]]]:
+        if bad and letters is None:
+            raise next(iter(bad.values()))
+        for key, rows in part if letters is not None and bad else ():
+            if key in bad:
+                letters.extend(DeadLetter(places[i], key, str(bad[key])) for i in rows)
+        return [(key, rows) for key, rows in part if key not in bad]
+
+    def _labels(self, n: int, found: Iterator[tuple[list[int], Said]]) -> Array:
+        labels = np.full(n, None, dtype=object)
+        for places, said in found:
+            labels[places] = said.classes[said.P.argmax(axis=1)]
+        kind = self.base.classes.dtype
+        whole = kind != object and all(label is not None for label in labels)
+        return labels.astype(kind) if whole and kind.kind != "U" else labels.astype(str) if whole else labels
+
+    # -- disk ---------------------------------------------------------------------------------------------------
+
+    def _note(self, batch: Batch) -> int:
+        """The batch is in the journal; keys with the oldest rows there are written where it has grown long."""
+        holder, data = self._holder, batch.to_bytes()
+        written: list[Key] = []
+        with self._store.transaction():
+            if self._store.journal_bytes + len(data) > JOURNAL and holder.dirty:
+                written = holder.write(list(holder.dirty)[: 2 * len(batch) + 1])
+                left = next((first for key, first in holder.dirty.items() if key not in set(written)), None)
+                self._store.trim(self._store.totals["last"] + 1 if left is None else left)
+            number = self._store.note(data)
+        holder.written(written)
+        return number
+
+    def _make_place(self) -> None:
+        """Keys that were not asked for lately leave, if memory is short."""
+        keys = self._holder.too_many()
+        if keys:
+            self._write(keys)
+            self._holder.leave(keys)
+
+    def _write(self, keys: Sequence[Key]) -> None:
+        dirty = [key for key in keys if key in self._holder.dirty]
+        if dirty:
+            with uninterrupted():
+                with self._store.transaction():
+                    written = self._holder.write(dirty)
+                self._holder.written(written)
+
+    def flush(self) -> None:
+        """Write what all keys have learned to their states; the journal is empty then."""
+        with self._open(), uninterrupted():
+            self._write(list(self._holder.dirty))
+            with self._store.transaction():
+                self._store.trim(self._store.totals["last"] + 1)
+
+    def stats(self) -> dict[str, Any]:
+        """Keys and bytes, in memory and on disk."""
+        with self._open():
+            holder = self._holder
+            own = sum(held.clf is not None for held in holder.held.values())
+            return {
+                "held": len(holder.held),
+                "light": len(holder.held) - own,
+                "own": own,
+                "bytes": holder.bytes,
+                "limit": holder.limit,
+                "misses": holder.misses,
+                "evicted": holder.evicted,
+                "rows_stored": self._store.totals["rows"],
+                "journal_bytes": self._store.journal_bytes,
+                "file_bytes": self._store.bytes,
+            }
+
+    # -- the end ------------------------------------------------------------------------------------------------
+
+    def _open(self) -> threading.RLock:
+        if self._closed:
+            raise Closed(f"the fleet in {self.folder} was closed; Fleet.open goes on with it")
+        return self._lock
+
+    def close(self) -> None:
+        """Write all states and let the folder go; a temporary one is removed."""
+        with self._lock:
+            if self._closed:
+                return
+            try:
+                if not self._temporary:
+                    self.flush()
+            finally:
+                self._closed = True
+                self._store.close()
+                self._owner.release()
+                if self._temporary:
+                    shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _base(sources: Any, method: str, options: dict[str, Any]) -> Base:
+    if isinstance(sources, Base | OnlineTransferClassifier):
+        if options or method != "hedgerow":
+            raise InputError("a fleet from a fitted model takes neither a method nor options: the model has them")
+        return sources if isinstance(sources, Base) else Base(sources)
+    return Base.fit(sources, method, **options)
+
+
+def _memory(memory: Any) -> int:
+    if isinstance(memory, bool) or not isinstance(memory, int | np.integer) or memory < 2**20:
+        raise InputError(f"memory={memory!r}: a number of bytes, at least {2**20} (1 MiB)")
+    return int(memory)

@@ -1,0 +1,192 @@
+"""Which keys are in memory: read from the store when they are asked for, and gone when others need their place.
+
+A key that was read goes through its rows again (many light keys together), so that it knows what it knew.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from hedgerow.core.arrays import Array
+from hedgerow.core.errors import InputError
+from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.fleet.base import Base
+from hedgerow.fleet.held import AROUND, Held, Rows, bytes_of
+from hedgerow.fleet.key_state import KeyState
+from hedgerow.fleet.keys import Key
+from hedgerow.fleet.light import Light, can_be_light
+from hedgerow.fleet.member import MOST_ROWS, labels_of
+from hedgerow.fleet.store import Part, Store
+from hedgerow.learners.ridge.learner import RidgeLearner
+
+PART = 256  # rows of light keys that are worked on at once
+FEW = 16  # rows after a snapshot for which no new one is taken
+Replay = Callable[[list[tuple[Key, KeyState]]], None]
+
+
+class Holder:
+    """Keys in memory: at most `limit` bytes of them, and what one part of a batch needs."""
+
+    def __init__(self, base: Base, store: Store, limit: int) -> None:
+        self.base, self.store, self.limit = base, store, limit
+        learner, self.light = base.clf.learner_, None
+        if isinstance(learner, RidgeLearner) and can_be_light(learner):
+            self.light = Light(learner, limit, PART)
+        self.held: OrderedDict[Key, Held] = OrderedDict()
+        self.dirty: OrderedDict[Key, int] = OrderedDict()  # keys with fresh rows, and the first batch of these
+        self.bytes = self.misses = self.evicted = 0
+
+    # -- keys that leave ----------------------------------------------------------------------------------------
+
+    def too_many(self) -> list[Key]:
+        """The keys that have to leave, longest unused first."""
+        over, found = self.bytes - self.limit, []
+        for key, held in self.held.items():
+            if over <= 0:
+                break
+            over -= held.bytes
+            found.append(key)
+        return found
+
+    def leave(self, keys: Sequence[Key]) -> None:
+        """Take keys out of memory; what they have learned is in the store."""
+        for key in keys:
+            held = self.held.pop(key)
+            self.bytes -= held.bytes
+            self.evicted += 1
+            if held.arena is not None:
+                held.arena.give_back(held.slot)
+
+    def write(self, keys: Sequence[Key]) -> list[Key]:
+        """Put the fresh rows of keys into the store, within its transaction; `written` when it is committed."""
+        parts: list[Part] = []
+        for key in keys:
+            held = self.held[key]
+            if not held.fresh:
+                continue
+            state = held.fresh_state(self.base)
+            first, rows = held.stored, len(state)
+            if held.clf is not None and self._wants_snapshot(held, rows):
+                self.store.forget(key)
+                state, first, rows = held.snapshot_state(self.base), held.rows, 0
+            parts.append((key, first, rows, held.upto, state.to_bytes(self.base.digest)))
+        self.store.put(parts)
+        return [part[0] for part in parts]
+
+    def _wants_snapshot(self, held: Held, fresh: int) -> bool:
+        rows = held.after_snapshot + fresh
+        return rows > MOST_ROWS or (rows > FEW and 8 * rows * self.base.n_features > held.bytes)
+
+    def written(self, keys: Sequence[Key]) -> None:
+        """The transaction was committed."""
+        for key in keys:
+            held = self.held[key]
+            fresh = held.rows - held.stored
+            snapshot = held.clf is not None and self._wants_snapshot(held, fresh)
+            self.bytes -= held.written(0 if snapshot else held.after_snapshot + fresh)
+            self.dirty.pop(key, None)
+
+    # -- keys that come -----------------------------------------------------------------------------------------
+
+    def fetch(self, keys: Sequence[Key], replay: Replay) -> dict[Key, InputError]:
+        """Hold these keys; those whose state cannot be read are returned with the reason."""
+        bad: dict[Key, InputError] = {}
+        replays: list[tuple[Key, KeyState]] = []
+        for key in keys:
+            if key in self.held:
+                self.held.move_to_end(key)
+                continue
+            self.misses += 1
+            try:
+                held, state = self._read(key)
+            except InputError as error:
+                bad[key] = error
+                continue
+            self.held[key] = held
+            self.bytes += held.bytes
+            if held.arena is not None and len(state):
+                replays.append((key, state))
+        if replays:
+            replay(replays)
+        return bad
+
+    def _read(self, key: Key) -> tuple[Held, KeyState]:
+        before, state, upto = self.stored_state(key)
+        held = Held(before + len(state), before + len(state), upto, AROUND, after_snapshot=len(state))
+        if self.light is not None and self._can_be_light(self.light, state):
+            held.arena = self.light.arenas.of(len(state) + 1)
+            held.slot = held.arena.take()
+            held.arena.R[held.slot, : len(self.light.start)] = self.light.start
+            held.bytes += held.arena.bytes
+        else:
+            held.clf = self._model(key, state)
+            held.bytes += bytes_of(held.clf)
+        return held, state
+
+    @staticmethod
+    def _can_be_light(light: Light, state: KeyState) -> bool:
+        if state.snapshot or len(state.new_classes) or len(state) > light.most:
+            return False
+        return not (light.has_pool and (state.codes < 0).any())
+
+    def stored_state(self, key: Key) -> tuple[int, KeyState, int]:
+        """What the store has of a key: how many rows before its snapshot, the state, and the newest batch in it."""
+        parts = self.store.parts(key)
+        if not parts:
+            return 0, KeyState.empty(self.base.n_features), 0
+        states = [KeyState.from_bytes(part[3], self.base.digest, f"key {key!r}") for part in parts]
+        at = parts[0][0] if states[0].snapshot else 0
+        for i, ((first, rows, _, _), state) in enumerate(zip(parts, states, strict=True)):
+            if first != at or rows != len(state) or (i and state.snapshot):
+                raise InputError(f"key {key!r}: rows of its state are missing; restore the store, or forget the key")
+            at += rows
+        return parts[0][0], KeyState.joined(states), max(part[2] for part in parts)
+
+    def _model(self, key: Key, state: KeyState, more: Sequence[Rows] = ()) -> OnlineTransferClassifier:
+        name = f"key {key!r}"
+        clf = self.base.start(state.snapshot, name)
+        for X, codes, weights in [(state.X, state.codes, state.weights), *more]:
+            if len(codes):
+                labels = labels_of(self.base, state.new_classes, codes, name)
+                clf.partial_fit(X, labels, sample_weight=None if (weights == 1).all() else weights)
+        return clf
+
+    def own(self, key: Key) -> OnlineTransferClassifier:
+        """The model of its own of a key; a light one gets it now, from all its rows."""
+        held = self.held[key]
+        if held.clf is None:
+            held.clf = self._model(key, self.stored_state(key)[1], held.fresh)
+            self.bytes -= held.bytes
+            if held.arena is not None:
+                held.bytes -= held.arena.bytes
+                held.arena.give_back(held.slot)
+                held.arena = None
+            held.bytes += bytes_of(held.clf)
+            self.bytes += held.bytes
+        return held.clf
+
+    def make_room(self, key: Key, rows: int) -> bool:
+        """Room in a light key's record for so many more rows; False if it may not have so many."""
+        held = self.held[key]
+        assert self.light is not None
+        assert held.arena is not None
+        need = held.rows + rows
+        if need > self.light.most:
+            return False
+        if need > held.arena.room:
+            to = self.light.arenas.of(need)
+            held.slot = self.light.arenas.move(held.arena, held.slot, to)
+            grown = to.bytes - held.arena.bytes
+            held.arena = to
+            held.bytes += grown
+            self.bytes += grown
+        return True
+
+    def remember(self, key: Key, X: Array, codes: Array, weights: Array, number: int) -> None:
+        """Rows that a key has learned, of this batch; they are fresh until they are written."""
+        held = self.held[key]
+        self.bytes += held.remember(X, np.asarray(codes, np.int64), weights, number)
+        self.dirty.setdefault(key, number)

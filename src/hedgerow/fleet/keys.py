@@ -1,0 +1,63 @@
+"""What a key may be, and a batch of keyed rows checked row by row, so that one bad row need not stop the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hedgerow.core.arrays import Array
+from hedgerow.core.errors import InputError
+
+Key = str | int
+LONGEST = 200  # characters of a key
+
+
+@dataclass(frozen=True)
+class DeadLetter:
+    """A row that could not be used: its place in the batch, its key as it came, and why."""
+
+    row: int
+    key: Any
+    reason: str
+
+
+def checked_key(key: Any) -> Key:
+    """Text or a whole number, as Python has them.
+
+    >>> checked_key(np.int64(7)), checked_key("site-7")
+    (7, 'site-7')
+    """
+    if type(key) is str or type(key) is int:
+        good = 0 < len(key) <= LONGEST if type(key) is str else -(2**63) <= key < 2**63
+        if good:
+            return key
+    elif isinstance(key, np.integer):
+        return int(key)
+    elif isinstance(key, str):
+        return checked_key(str.__str__(key))
+    raise InputError(
+        f"key {str(key)[:40]!r} of type {type(key).__name__}: a key is text of 1 to {LONGEST} characters or a whole "
+        "number of 64 bits; make it text with str(key)"
+    )
+
+
+def checked_keys(keys: Sequence[Any] | Array, letters: list[DeadLetter] | None) -> tuple[list[Any], list[int]]:
+    """The keys, and the places of those that can be used; the others are an error, or letters."""
+    given = keys.tolist() if isinstance(keys, np.ndarray) else list(keys)
+    found: list[Any] = list(given)
+    good = []
+    for i, key in enumerate(given):
+        if (type(key) is str and 0 < len(key) <= LONGEST) or (type(key) is int and -(2**63) <= key < 2**63):
+            good.append(i)
+            continue
+        try:
+            found[i] = checked_key(key)
+            good.append(i)
+        except InputError as error:
+            if letters is None:
+                raise InputError(f"row {i}: {error}") from None
+            letters.append(DeadLetter(i, key, str(error)))
+    return found, good
