@@ -130,8 +130,7 @@ class Fleet:
             batch = Batch.from_bytes(data)
             upto = {key: self._store.upto(key) for key in set(batch.keys)}
             rows = [i for i, key in enumerate(batch.keys) if upto[key] < number]
-            for _ in self._learn(batch.some(rows), number, {}):
-                pass
+            self._applied(batch.some(rows), number)
 
     # -- the verbs ----------------------------------------------------------------------------------------------
 
@@ -149,17 +148,28 @@ class Fleet:
             out[np.ix_(places, [column[label] for label in said.classes.tolist()])] = said.P
         return out
 
-    def learn(self, keys: Any, X: Any, y: Any, sample_weight: Any = None, *, dead_letters: Letters = None) -> Self:
-        """Labelled rows, each for its key, in order; on disk when it returns. A label may be None."""
-        for _ in self._learned(keys, X, y, sample_weight, dead_letters):
+    def learn(
+        self, keys: Any, X: Any, y: Any, sample_weight: Any = None, *, mark: Any = None, dead_letters: Letters = None
+    ) -> Self:
+        """Labelled rows, each for its key, in order; on disk when it returns. A label may be None.
+
+        `mark` says how far an input was read (anything that JSON can write); it is on disk with the rows or not at all.
+        """
+        for _ in self._learned(keys, X, y, sample_weight, mark, dead_letters):
             pass
         return self
 
     def predict_then_learn(
-        self, keys: Any, X: Any, y: Any, sample_weight: Any = None, *, dead_letters: Letters = None
+        self, keys: Any, X: Any, y: Any, sample_weight: Any = None, *, mark: Any = None, dead_letters: Letters = None
     ) -> Array:
-        """The prediction made for each row before its label was learned."""
-        return self._labels(len(keys), self._learned(keys, X, y, sample_weight, dead_letters))
+        """The prediction made for each row before its label was learned; otherwise as `learn`."""
+        return self._labels(len(keys), self._learned(keys, X, y, sample_weight, mark, dead_letters))
+
+    @property
+    def mark(self) -> Any:
+        """The newest mark that was given with rows; None if there is none."""
+        with self._open():
+            return self._store.meta("mark")
 
     def warm_up(self, key: Key, X: Any) -> Self:
         """Unlabelled rows of a key, before its stream: they move its mean, and join its pool where the method has one."""
@@ -249,18 +259,17 @@ class Fleet:
                     yield [places[i] for i in said.places], said
 
     def _learned(
-        self, keys: Any, X: Any, y: Any, sample_weight: Any, letters: Letters
+        self, keys: Any, X: Any, y: Any, sample_weight: Any, mark: Any, letters: Letters
     ) -> Iterator[tuple[list[int], Said]]:
         if y is None:
             raise InputError("learn needs a label for each row (None for one without)")
         with self._open():
             batch, places = checked(self.base.clf, keys, X, y, sample_weight, letters)
             batch, places = self._readable(batch, places, letters)
-            if not len(batch):
-                return
             with uninterrupted():
-                number = self._note(batch)
-            for said in self._learn(batch, number, {}):
+                number = self._note(batch, mark)
+                found = self._applied(batch, number)
+            for said in found:
                 yield [places[i] for i in said.places], said
 
     def _readable(self, batch: Batch, places: list[int], letters: Letters) -> tuple[Batch, list[int]]:
@@ -290,12 +299,18 @@ class Fleet:
         clf = self._holder.held[key].clf
         (self.base.clf if clf is None else clf).check_labels(labels)
 
-    def _learn(self, batch: Batch, number: int, letters: Any) -> Iterator[Said]:
-        for part in parts_of(batch):
-            self._make_place()
-            self._work.fetch([key for key, _ in part])
-            with uninterrupted():
-                yield from list(self._work.learn(batch, part, number))
+    def _applied(self, batch: Batch, number: int) -> list[Said]:
+        """What the journal has is learned. An error here leaves memory behind the journal: the fleet closes itself."""
+        found = []
+        try:
+            for part in parts_of(batch):
+                self._make_place()
+                self._work.fetch([key for key, _ in part])
+                found.extend(self._work.learn(batch, part, number))
+        except BaseException:
+            self._let_go()
+            raise
+        return found
 
     @staticmethod
     def _without(
@@ -318,7 +333,7 @@ class Fleet:
 
     # -- disk ---------------------------------------------------------------------------------------------------
 
-    def _note(self, batch: Batch) -> int:
+    def _note(self, batch: Batch, mark: Any) -> int:
         """The batch is in the journal; keys with the oldest rows there are written where it has grown long."""
         holder, data = self._holder, batch.to_bytes()
         written: list[Key] = []
@@ -327,6 +342,8 @@ class Fleet:
                 written = holder.write(list(holder.dirty)[: 2 * len(batch) + 1])
                 left = next((first for key, first in holder.dirty.items() if key not in set(written)), None)
                 self._store.trim(self._store.totals["last"] + 1 if left is None else left)
+            if mark is not None:
+                self._store.set_meta("mark", mark)
             number = self._store.note(data)
         holder.written(written)
         return number
@@ -387,11 +404,14 @@ class Fleet:
                 if not self._temporary:
                     self.flush()
             finally:
-                self._closed = True
-                self._store.close()
-                self._owner.release()
-                if self._temporary:
-                    shutil.rmtree(self.folder, ignore_errors=True)
+                self._let_go()
+
+    def _let_go(self) -> None:
+        self._closed = True
+        self._store.close()
+        self._owner.release()
+        if self._temporary:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def __enter__(self) -> Self:
         return self
