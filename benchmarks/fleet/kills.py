@@ -58,29 +58,24 @@ def kill_fleet(folder: Path, kills: int, batches: int, say=print):
         Fleet(given, "hedgerow-linear", path=folder / name, memory=2**20).close()
     rng, done, acknowledged = random.Random(0), 0, 0
     while True:
-        process = subprocess.Popen(
+        stop = rng.randrange(1, max(2, 2 * (batches - acknowledged) // max(1, kills - done)))
+        with subprocess.Popen(
             [sys.executable, __file__, "--feed", str(folder / "killed"), "--batches", str(batches)],
             stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        assert process.stdout is not None
-        stop = rng.randrange(1, max(2, 2 * (batches - acknowledged) // max(1, kills - done)))
-        ended = False
-        for line in process.stdout:
-            if line.strip() == "done":
-                ended = True
-                break
-            assert int(line) == acknowledged + 1, f"batch {line.strip()} after {acknowledged}"
-            acknowledged = int(line)
-            stop -= 1
-            if stop <= 0 and done < kills:
-                time.sleep(rng.random() * 0.02)
-                process.kill()
-                done += 1
-                break
-        for line in process.stdout:  # what was acknowledged before the kill came
-            if line.strip().isdigit():
+        ) as process:  # fmt: skip
+            assert process.stdout is not None
+            ended = False
+            for line in process.stdout:  # to its end: also what was acknowledged before the kill came
+                if line.strip() == "done":
+                    ended = True
+                    continue
+                assert int(line) == acknowledged + 1, f"batch {line.strip()} after {acknowledged}"
                 acknowledged = int(line)
-        process.wait()
+                stop -= 1
+                if stop == 0 and done < kills:
+                    time.sleep(rng.random() * 0.02)
+                    process.kill()
+                    done += 1
         if ended:
             break
         with Fleet.open(folder / "killed", memory=2**20) as fleet:

@@ -89,6 +89,11 @@ def checked(
 
 
 def _matrix(clf: OnlineTransferClassifier, X: Any, letters: list[DeadLetter] | None) -> Array:
+    shape = getattr(X, "shape", ())
+    if len(shape) == 2 and shape[1] != clf.n_features_in_:
+        raise InputError(
+            f"X has {shape[1]} columns, the sources of this fleet have {clf.n_features_in_} features; give these"
+        )
     plain_rows = type(X) is np.ndarray and X.ndim == 2 and X.shape[1] == clf.n_features_in_ and X.dtype.kind in "fiu"
     if letters is None or not plain_rows:
         rows = np.asarray(dense(clf.as_matrix(X)), np.float64)

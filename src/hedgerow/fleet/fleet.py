@@ -103,18 +103,22 @@ class Fleet:
         self._owner = Owner(folder)
         try:
             self._store = Store(folder, create=create, sync=sync)
+        except BaseException:
+            self._owner.release()
+            raise
+        try:
             with self._store.errors():
-                about = {"format": FORMAT, "base": base.digest.hex(), "sync": sync}
                 if create:
                     with self._store.transaction():
-                        self._store.set_meta("about", about)
+                        self._store.set_meta("about", {"format": FORMAT, "base": base.digest.hex(), "sync": sync})
                 self._check(self._store.meta("about"))
                 self._store.verify()
             self._holder = Holder(base, self._store, memory)
             self._work = Work(self._holder)
             self._recover()
         except BaseException:
-            self._owner.release()
+            if not self._closed:
+                self._let_go()
             raise
 
     def _check(self, about: Any) -> None:
@@ -136,11 +140,11 @@ class Fleet:
 
     def predict(self, keys: Any, X: Any, *, dead_letters: Letters = None) -> Array:
         """The most likely class of each row for its key; None for a row that went to `dead_letters`."""
-        return self._labels(len(keys), self._predicted(keys, X, dead_letters))
+        return self._labels(len(keys), self.said(keys, X, dead_letters))
 
     def predict_proba(self, keys: Any, X: Any, *, dead_letters: Letters = None) -> Array:
         """A probability a class of `classes_`; a row of NaN for one that went to `dead_letters`."""
-        found = list(self._predicted(keys, X, dead_letters))
+        found = list(self.said(keys, X, dead_letters))
         column = {label: k for k, label in enumerate(self.classes_.tolist())}
         out = np.full((len(keys), len(column)), np.nan)
         for places, said in found:
@@ -223,9 +227,7 @@ class Fleet:
             self._drop(checked_key(key))
             number = self._store.totals["last"]
             with self._store.transaction():
-                self._store.forget(key)
-                first = member.seen_ if found.snapshot else 0
-                self._store.put_state(key, first, found, number, self.base.digest)
+                self._store.put_state(key, found, number, self.base.digest)
 
     def forget(self, key: Key) -> None:
         """All that a key has learned is gone."""
@@ -247,7 +249,8 @@ class Fleet:
 
     # -- batches ------------------------------------------------------------------------------------------------
 
-    def _predicted(self, keys: Any, X: Any, letters: Letters) -> Iterator[tuple[list[int], Said]]:
+    def said(self, keys: Any, X: Any, letters: Letters = None) -> Iterator[tuple[list[int], Said]]:
+        """Probabilities of some rows after the other: their places, and what was said of them, a column a class."""
         with self._open():
             batch, places = checked(self.base.clf, keys, X, None, None, letters)
             self._work.begin_prediction()

@@ -17,7 +17,6 @@ import sqlite3
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,7 @@ SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL, "check" INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE journal (number INTEGER PRIMARY KEY, data BLOB NOT NULL, "check" INTEGER NOT NULL);
 CREATE TABLE state (key, first INTEGER, rows INTEGER NOT NULL, upto INTEGER NOT NULL, data BLOB NOT NULL,
-    PRIMARY KEY (key, first)) WITHOUT ROWID;
+    PRIMARY KEY (key, first, rows)) WITHOUT ROWID;
 """
 Part = tuple[Key, int, int, int, bytes]  # a row of `state`
 
@@ -133,18 +132,11 @@ class Store:
         self.totals["parts"] += len(parts)
         self.totals["rows"] += sum(part[2] for part in parts)
 
-    def put_state(self, key: Key, first: int, state: KeyState, upto: int, base: bytes) -> None:
-        """A key's whole state: its snapshot, if it has one, and its rows after it."""
-        parts: list[Part] = []
-        if state.snapshot:
-            none = KeyState.empty(state.X.shape[1])
-            alone = replace(none, new_classes=state.new_classes, snapshot=state.snapshot)
-            parts.append((key, first - len(state), 0, upto, alone.to_bytes(base)))
-            first -= len(state)
-            state = replace(state, snapshot=b"")
-        if len(state):
-            parts.append((key, first, len(state), upto, state.to_bytes(base)))
-        self.put(parts)
+    def put_state(self, key: Key, state: KeyState, upto: int, base: bytes) -> None:
+        """A key's whole state, in place of what it had."""
+        self.forget(key)
+        if state.snapshot or len(state):
+            self.put([(key, 0, len(state), upto, state.to_bytes(base))])
 
     def forget(self, key: Key) -> None:
         """All that a key has."""
@@ -168,7 +160,7 @@ class Store:
         """(first, rows, upto, data) of a key, in order."""
         with self.errors():
             return self._db.execute(
-                "SELECT first, rows, upto, data FROM state WHERE key = ? ORDER BY first", (key,)
+                "SELECT first, rows, upto, data FROM state WHERE key = ? ORDER BY first, rows", (key,)
             ).fetchall()
 
     def upto(self, key: Key) -> int:

@@ -34,9 +34,11 @@ class Target(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> Array:
         """A probability a class of `classes_`."""
-        columns = {label: k for k, label in enumerate(self.fleet.classes_.tolist())}
-        P = self.fleet.predict_proba([self.key] * len(X), X)
-        return np.asarray(P[:, [columns[label] for label in self.classes_.tolist()]])
+        found = list(self.fleet.said([self.key] * len(X), X))
+        out = np.empty((len(X), found[0][1].P.shape[1] if found else len(self.classes_)))
+        for places, said in found:
+            out[places] = said.P
+        return out
 
     def predict_one(self, x: Any) -> Any:
         """The most likely class of one instance."""
