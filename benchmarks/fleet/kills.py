@@ -1,6 +1,6 @@
 """kill -9 of a process that feeds a fleet, again and again, against a fleet that nobody killed.
 
-    python -m fleet.kills --kills 200          (in benchmarks/)
+python -m fleet.kills --kills 200          (in benchmarks/)
 """
 
 from __future__ import annotations

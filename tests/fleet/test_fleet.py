@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ def own_models(task, method, keys):
 
 def batches(rng, n):
     edges = np.unique([0, *rng.integers(0, n + 1, size=6), n])
-    return [slice(a, b) for a, b in zip(edges, edges[1:], strict=False)]
+    return [slice(a, b) for a, b in pairwise(edges)]
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -91,9 +92,7 @@ def test_a_prediction_before_its_labels_is_reused_only_if_it_is_right():
             one.learn(keys[rows], task.X[rows], task.y[rows])
             one.predict(keys[rows], task.X[rows])  # for labels that never come
             other.learn(keys[rows], task.X[rows], task.y[rows])
-        np.testing.assert_allclose(
-            one.predict_proba(keys, task.X), other.predict_proba(keys, task.X), atol=1e-10
-        )
+        np.testing.assert_allclose(one.predict_proba(keys, task.X), other.predict_proba(keys, task.X), atol=1e-10)
 
 
 def test_a_key_without_labels_predicts_as_the_base():
@@ -122,7 +121,7 @@ def test_bad_rows_are_an_error_or_letters(tmp_path):
     X[1, 2] = np.nan
     y = list(task.y[:6])
     with Fleet(task.sources, "hedgerow-linear", path=tmp_path / "f") as fleet:
-        with pytest.raises(InputError, match="X contains NaN|NaN"):
+        with pytest.raises(InputError, match=r"NaN"):
             fleet.learn(keys[:6], X, y)
         with pytest.raises(InputError, match=r"row 0: key '2\.5' of type float.*make it text"):
             fleet.learn([2.5, *keys[1:6]], task.X[:6], y)
@@ -145,7 +144,7 @@ def test_bad_rows_are_an_error_or_letters(tmp_path):
 def test_labels_that_cannot_be_learned_change_nothing():
     task, _ = streams(9, 3)
     with Fleet(task.sources, "hedgerow-linear", max_classes=3) as fleet:
-        with pytest.raises(InputError, match="key 'b'.*class 4, and the limit is max_classes=3"):
+        with pytest.raises(InputError, match=r"key 'b'.*class 4, and the limit is max_classes=3"):
             fleet.learn(["a", "b"], task.X[:2], ["c0", "another"])
         assert fleet.keys() == []
         letters: list[DeadLetter] = []

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.core.arrays import LARGEST, Array, check_finite, dense
+from hedgerow.core.arrays import LARGEST, Array, dense
 from hedgerow.core.errors import InputError
-from hedgerow.core.labels import is_missing, plain
+from hedgerow.core.labels import MISSING, is_missing, plain
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.estimator.inputs import weighted_labels
 from hedgerow.fleet.keys import DeadLetter, Key, checked_keys
@@ -44,9 +44,17 @@ class Batch:
             found.setdefault(key, []).append(i)
         return found
 
+    def codes(self, clf: OnlineTransferClassifier) -> Array:
+        """The labels as places among the classes of a model: MISSING where there is none, below it where it is new."""
+        codes = clf.codes_of(self.labels)
+        codes[is_missing(self.labels)] = MISSING
+        return codes
+
     def to_bytes(self) -> bytes:
         """Without loss; labels are text, numbers or tuples of these."""
-        labels = [None if none else plain(label) for label, none in zip(self.labels, is_missing(self.labels), strict=True)]
+        labels = [
+            None if none else plain(label) for label, none in zip(self.labels, is_missing(self.labels), strict=True)
+        ]
         about = {"keys": self.keys, "labels": labels}
         if (self.weights != 1).any():
             about["weights"] = self.weights.tolist()
@@ -89,22 +97,20 @@ def checked(
 
 
 def _matrix(clf: OnlineTransferClassifier, X: Any, letters: list[DeadLetter] | None) -> Array:
-    shape = getattr(X, "shape", ())
+    shape: tuple[int, ...] = getattr(X, "shape", ())
     if len(shape) == 2 and shape[1] != clf.n_features_in_:
         raise InputError(
             f"X has {shape[1]} columns, the sources of this fleet have {clf.n_features_in_} features; give these"
         )
     plain_rows = type(X) is np.ndarray and X.ndim == 2 and X.shape[1] == clf.n_features_in_ and X.dtype.kind in "fiu"
     if letters is None or not plain_rows:
-        rows = np.asarray(dense(clf.as_matrix(X)), np.float64)
-        check_finite(rows, "X", getattr(clf, "feature_names_in_", None))
-        return rows
+        return np.asarray(dense(clf.as_matrix(X)), np.float64)
     return np.asarray(X, np.float64)
 
 
 def _finite(rows: Array, keys: list[Any], good: list[int], letters: list[DeadLetter]) -> Iterable[int]:
     with np.errstate(invalid="ignore"):
-        bad = ~(np.abs(rows) <= LARGE).all(axis=1)
+        bad = np.asarray(~(np.abs(rows) <= LARGE).all(axis=1))
     for i in good:
         if bad[i]:
             column = int(np.flatnonzero(~(np.abs(rows[i]) <= LARGE))[0])

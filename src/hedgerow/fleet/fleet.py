@@ -7,13 +7,14 @@ from the journal, in order: every label once.
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -27,6 +28,7 @@ from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.fleet.base import Base
 from hedgerow.fleet.batch import Batch, checked
 from hedgerow.fleet.holder import Holder
+from hedgerow.fleet.key_state import KeyState
 from hedgerow.fleet.keys import DeadLetter, Key, checked_key
 from hedgerow.fleet.store import FILE, FORMAT, Store
 from hedgerow.fleet.target import Target
@@ -38,6 +40,7 @@ MEMORY = 2**30
 JOURNAL = 64 * 2**20  # bytes of the journal beyond which states are written, so that it becomes shorter
 BASE = "base.safetensors"
 Letters = list[DeadLetter] | None
+T = TypeVar("T")
 
 
 class Fleet:
@@ -50,7 +53,7 @@ class Fleet:
     method, options : as for `OnlineTransferClassifier`.
     path : a folder for what the keys learn; None: a temporary one, gone with the fleet. `Fleet.open` goes on with it.
     memory : bytes of keys that are held in memory; others are on disk and come back when they are asked for.
-    sync : "full" waits for the disk at every batch of labels; "normal" survives the end of the process, not a power cut.
+    sync : "full" waits for the disk at every batch of labels; "normal" survives the end of the process only.
 
     Examples
     --------
@@ -106,6 +109,8 @@ class Fleet:
         except BaseException:
             self._owner.release()
             raise
+        self._holder = Holder(base, self._store, memory)
+        self._work = Work(self._holder)
         try:
             with self._store.errors():
                 if create:
@@ -113,8 +118,6 @@ class Fleet:
                         self._store.set_meta("about", {"format": FORMAT, "base": base.digest.hex(), "sync": sync})
                 self._check(self._store.meta("about"))
                 self._store.verify()
-            self._holder = Holder(base, self._store, memory)
-            self._work = Work(self._holder)
             self._recover()
         except BaseException:
             if not self._closed:
@@ -176,7 +179,7 @@ class Fleet:
             return self._store.meta("mark")
 
     def warm_up(self, key: Key, X: Any) -> Self:
-        """Unlabelled rows of a key, before its stream: they move its mean, and join its pool where the method has one."""
+        """Unlabelled rows of a key, before its stream: they move its mean, and join its pool, where there is one."""
         n = len(X)
         return self.learn([key] * n, X, [None] * n)
 
@@ -242,7 +245,7 @@ class Fleet:
             self._write([key])
             self._holder.leave([key])
 
-    def _state(self, key: Key) -> Any:
+    def _state(self, key: Key) -> KeyState:
         if key in self._holder.held:
             self._write([key])
         return self._holder.stored_state(key)[1]
@@ -254,10 +257,10 @@ class Fleet:
         with self._open():
             batch, places = checked(self.base.clf, keys, X, None, None, letters)
             self._work.begin_prediction()
-            for part in parts_of(batch):
+            for parts in batched(parts_of(batch), self._work.threads):
                 self._make_place()
-                bad = self._work.fetch([key for key, _ in part])
-                good = self._without(part, bad, places, letters)
+                bad = self._work.fetch(parts)
+                good = [self._without(part, bad, places, letters) for part in parts]
                 for said in self._work.predict(batch, good):
                     yield [places[i] for i in said.places], said
 
@@ -276,9 +279,9 @@ class Fleet:
                 yield [places[i] for i in said.places], said
 
     def _readable(self, batch: Batch, places: list[int], letters: Letters) -> tuple[Batch, list[int]]:
-        """Without the keys whose state cannot be read or whose labels cannot be learned: said before anything changes."""
+        """Without keys whose state cannot be read or whose labels cannot be learned: said before anything changes."""
         bad: dict[Key, InputError] = {}
-        codes = self.base.clf.codes_of(batch.labels)
+        codes = batch.codes(self.base.clf)
         for key, rows in batch.by_key().items():
             if key not in self._holder.held and self._store.parts(key):
                 try:
@@ -298,18 +301,18 @@ class Fleet:
         return batch.some(rows), [places[i] for i in rows]
 
     def _check_labels(self, key: Key, labels: Array) -> None:
-        self._work.fetch([key])
+        self._work.fetch([[(key, [])]])
         clf = self._holder.held[key].clf
         (self.base.clf if clf is None else clf).check_labels(labels)
 
     def _applied(self, batch: Batch, number: int) -> list[Said]:
         """What the journal has is learned. An error here leaves memory behind the journal: the fleet closes itself."""
-        found = []
+        found: list[Said] = []
         try:
-            for part in parts_of(batch):
+            for parts in batched(parts_of(batch), self._work.threads):
                 self._make_place()
-                self._work.fetch([key for key, _ in part])
-                found.extend(self._work.learn(batch, part, number))
+                self._work.fetch(parts)
+                found.extend(self._work.learn(batch, parts, number))
         except BaseException:
             self._let_go()
             raise
@@ -319,9 +322,11 @@ class Fleet:
     def _without(
         part: list[tuple[Key, list[int]]], bad: dict[Key, InputError], places: list[int], letters: Letters
     ) -> list[tuple[Key, list[int]]]:
-        if bad and letters is None:
+        if not bad:
+            return part
+        if letters is None:
             raise next(iter(bad.values()))
-        for key, rows in part if letters is not None and bad else ():
+        for key, rows in part:
             if key in bad:
                 letters.extend(DeadLetter(places[i], key, str(bad[key])) for i in rows)
         return [(key, rows) for key, rows in part if key not in bad]
@@ -331,7 +336,7 @@ class Fleet:
         for places, said in found:
             labels[places] = said.classes[said.P.argmax(axis=1)]
         kind = self.base.classes.dtype
-        whole = kind != object and all(label is not None for label in labels)
+        whole = kind.kind != "O" and all(label is not None for label in labels)
         return labels.astype(kind) if whole and kind.kind != "U" else labels.astype(str) if whole else labels
 
     # -- disk ---------------------------------------------------------------------------------------------------
@@ -411,6 +416,7 @@ class Fleet:
 
     def _let_go(self) -> None:
         self._closed = True
+        self._work.close()
         self._store.close()
         self._owner.release()
         if self._temporary:
@@ -421,6 +427,12 @@ class Fleet:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def batched(items: Iterator[T], size: int) -> Iterator[list[T]]:
+    """Lists of so many items."""
+    while some := list(itertools.islice(items, size)):
+        yield some
 
 
 def _base(sources: Any, method: str, options: dict[str, Any]) -> Base:

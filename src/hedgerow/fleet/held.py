@@ -1,4 +1,4 @@
-"""What is held in memory of a key: a record, or a model of its own; and the rows of it that are not in the store yet."""
+"""What is held in memory of a key: a record, or a model of its own; and rows of it that are not in the store yet."""
 
 from __future__ import annotations
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError
 from hedgerow.estimator import OnlineTransferClassifier
@@ -188,5 +186,5 @@ class Holder:
     def remember(self, key: Key, X: Array, codes: Array, weights: Array, number: int) -> None:
         """Rows that a key has learned, of this batch; they are fresh until they are written."""
         held = self.held[key]
-        self.bytes += held.remember(X, np.asarray(codes, np.int64), weights, number)
+        self.bytes += held.remember(X, codes, weights, number)
         self.dirty.setdefault(key, number)

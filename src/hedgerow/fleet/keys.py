@@ -30,14 +30,11 @@ def checked_key(key: Any) -> Key:
     >>> checked_key(np.int64(7)), checked_key("site-7")
     (7, 'site-7')
     """
-    if type(key) is str or type(key) is int:
-        good = 0 < len(key) <= LONGEST if type(key) is str else -(2**63) <= key < 2**63
-        if good:
-            return key
-    elif isinstance(key, np.integer):
+    if isinstance(key, str):
+        if 0 < len(key) <= LONGEST:
+            return str.__str__(key)
+    elif isinstance(key, int | np.integer) and not isinstance(key, bool) and -(2**63) <= key < 2**63:
         return int(key)
-    elif isinstance(key, str):
-        return checked_key(str.__str__(key))
     raise InputError(
         f"key {str(key)[:40]!r} of type {type(key).__name__}: a key is text of 1 to {LONGEST} characters or a whole "
         "number of 64 bits; make it text with str(key)"

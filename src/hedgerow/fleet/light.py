@@ -88,7 +88,8 @@ class Light:
         self.d_ends = np.cumsum([space.dim for space in self.spaces])
         self.q_ends = np.cumsum([space.targets.width for space in self.spaces])
         self.keep = np.array([space.settings.keep for space in self.spaces])
-        columns, tables, halves, q = [], [], [], 0
+        tables: list[Array] = []
+        columns, halves, q = [], [], 0
         for space in self.spaces:
             targets = space.targets
             for h, width in enumerate(targets.widths):
@@ -110,8 +111,9 @@ class Light:
         self.kinds = self.learner.plan.near
         self.near_ends = np.cumsum([rows.shape[1] for rows in near.sources]) if near else np.empty(0, np.int64)
         self.sharpness = np.array([kind.sharpness for kind in self.kinds])
-        none = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
-        self.near = (near.y, near.domain, near.weight) if near else none
+        whole = np.empty(0, np.int64)
+        self.near_y, self.near_domain = (near.y, near.domain) if near else (whole, whole)
+        self.near_weight = near.weight if near else np.empty(0)
 
     def _start(self) -> Array:
         """The record of a target that has learned nothing, up to its rows; `at` are the places of its parts."""
@@ -160,6 +162,18 @@ class Light:
         DS = [products(kept, q) for kept, q in zip(near.sources, Q, strict=True)] if near else []
         return Products(rows, np.hstack(Z), MZ, W, np.array(DS) if DS else np.empty((0, len(rows), 0), np.float32))
 
+    def products_again(self, before: Products | None, rows: Array) -> Products:
+        """As they were computed for a prediction, where the rows are still the same; `before` is used up."""
+        if before is None:
+            return self.products(rows)
+        other = np.flatnonzero((before.rows != rows).any(axis=1))
+        if len(other) > len(rows) // 2:
+            return self.products(rows)
+        if len(other):
+            before.take(self.products(rows[other]), other)
+            before.rows = rows
+        return before
+
     def shared_covariance(self, Z: Array) -> Array:
         """Z P_0, space by space."""
         begins = [0, *self.d_ends.tolist()]
@@ -193,13 +207,11 @@ class Light:
         labels, weights = (np.full(B, -1), np.ones(B)) if y is None or weight is None else (y, weight)
         for arena, places, slots in where:
             run_rows(
-                arena.R, arena.I, slots, places, labels, weights, PZ is not None, arena.room, self.at,
+                arena.R, arena.S, slots, places, labels, weights, PZ is not None, arena.room, self.at,
                 products.Z, products.Z if PZ is None else PZ, products.MZ, products.W, products.DS,
                 self.d_ends, self.q_ends, self.keep, self.columns, self.tables, self.halves, self.class_rows,
-                self.near_ends, *self.near, self.sharpness, TRUST,
+                self.near_ends, self.near_y, self.near_domain, self.near_weight, self.sharpness, TRUST,
                 mixture.TEMPERATURES, self.log_w, mixture.KEEP, mixture.FLOOR, mixture.MEMBERS, mixture.SHARE,
                 self.heads, shipped,
             )  # fmt: skip
         return shipped
-
-

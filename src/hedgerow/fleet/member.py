@@ -104,7 +104,9 @@ def labels_of(base: Base, new_classes: Array, codes: Array, name: str) -> Array:
     """Labels by their codes: places among the classes of the base and then the key's own; None where there is none."""
     classes = [*base.classes.tolist(), *new_classes.tolist()]
     if codes.max(initial=MISSING) >= len(classes) or codes.min(initial=0) < MISSING:
-        raise InputError(f"{name}: its state names a class that it does not have ({len(classes)} are known); restore it")
+        raise InputError(
+            f"{name}: its state names a class that it does not have ({len(classes)} are known); restore it"
+        )
     labels = np.empty(len(codes), dtype=object)
     labels[:] = [None if code == MISSING else classes[code] for code in codes.tolist()]
     return labels

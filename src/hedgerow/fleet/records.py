@@ -49,8 +49,10 @@ class Arena:
     def __init__(self, shape: Shape, room: int, slots: int) -> None:
         self.room, self.bytes = room, shape.bytes_for(room)
         self._memory = mmap.mmap(-1, self.bytes * slots, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            self._memory.madvise(mmap.MADV_HUGEPAGE)
         self.R = np.frombuffer(self._memory, np.float64).reshape(slots, -1)
-        self.I = np.frombuffer(self._memory, np.int16).reshape(slots, -1)
+        self.S = np.frombuffer(self._memory, np.int16).reshape(slots, -1)
         self._free: list[int] = []
         self._used, self._slots = 0, slots
 
@@ -96,7 +98,7 @@ class Arenas:
         for width in (1, 1, shape.D, shape.Q):
             row[begin : begin + n * width] = old_row[at : at + n * width]
             at, begin = at + n * width, begin + to.room * width
-        self._move_kept(arena.I[slot][4 * at :], to.I[new][4 * begin :], n, to.room)
+        self._move_kept(arena.S[slot][4 * at :], to.S[new][4 * begin :], n, to.room)
         arena.give_back(slot)
         return new
 

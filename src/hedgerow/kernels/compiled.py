@@ -30,18 +30,23 @@ log = logging.getLogger("hedgerow")
 @overload
 def compiled(fn: Loop) -> Loop: ...
 @overload
-def compiled(*, fastmath: set[str]) -> Callable[[Loop], Loop]: ...
-def compiled(fn: Loop | None = None, *, fastmath: set[str] | bool = False) -> Loop | Callable[[Loop], Loop]:
-    """A function as a compiled loop. `fastmath` names what may be done to its sums, see `common.SUMS`."""
+def compiled(*, fastmath: set[str] = ..., threads: bool = ...) -> Callable[[Loop], Loop]: ...
+def compiled(
+    fn: Loop | None = None, *, fastmath: set[str] | bool = False, threads: bool = False
+) -> Loop | Callable[[Loop], Loop]:
+    """A function as a compiled loop. `fastmath` names what may be done to its sums, see `common.SUMS`.
+
+    `threads`: other threads run meanwhile; for long loops only.
+    """
     if fn is None:
-        return lambda given: _compiled(given, fastmath)
-    return _compiled(fn, fastmath)
+        return lambda given: _compiled(given, fastmath, threads)
+    return _compiled(fn, fastmath, threads)
 
 
-def _compiled(fn: Loop, fastmath: set[str] | bool) -> Loop:
+def _compiled(fn: Loop, fastmath: set[str] | bool, threads: bool) -> Loop:
     # no_cfunc_wrapper: an entry for calls through a C pointer, which nobody makes, takes a tenth of the time
     decorator: Any = njit
-    loop = decorator(fastmath=fastmath, no_cfunc_wrapper=True)(fn)
+    loop = decorator(fastmath=fastmath, no_cfunc_wrapper=True, nogil=threads)(fn)
     # Relies on numba (0.60 to 0.68, `numba.core.dispatcher`): `_cache` of a dispatcher is asked before and told after
     # each compilation; `enable_caching`, which cache=True calls, puts a FunctionCache there.
     loop._cache = Kept(fn)

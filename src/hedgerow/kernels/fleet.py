@@ -1,8 +1,8 @@
 """The compiled loops of a fleet: one row after the other, each of a target of its own, by the target's own record.
 
 A record is one stretch of memory (`fleet/records.py` has its parts). What all targets share comes in as products that
-were made for the whole batch: Z (rows in all spaces side by side), Z P_0 and Z M_0. Of its own a target has rows g_i and
-e_i: P = P_0 - sum_i g_i' g_i, M = M_0 + sum_i g_i' e_i, space by space (`learners/ridge/regression.py`).
+were made for the whole batch: Z (rows in all spaces side by side), Z P_0 and Z M_0. Of its own a target has rows g_i
+and e_i: P = P_0 - sum_i g_i' g_i, M = M_0 + sum_i g_i' e_i, space by space (`learners/ridge/regression.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from hedgerow.core.arrays import Array
 from hedgerow.kernels.common import SUMS
 from hedgerow.kernels.compiled import compiled
-from hedgerow.kernels.near import _shares, row_products
+from hedgerow.kernels.near import shares, row_products
 from hedgerow.kernels.ridge import mix_rows
 
 SEEN, MISTAKES, ROWS, LOSS, MEMBERS, PAIR, STACKS, CURVES, COUNTS, OWN = range(10)  # places of `at`
@@ -63,7 +63,7 @@ def _fits(G: Array, E: Array, n: int, z: Array, d_ends: Array, q_ends: Array, fi
 
 @compiled(fastmath=SUMS)
 def _scores(fits: Array, columns: Array, targets: Array, halves: Array, F: Array) -> None:
-    """Scores of the heads of all regressions: one number a class, or C_k . f - |C_k|^2/2 (`targets`: from its place)."""
+    """Scores of the heads of all regressions: one number a class, or C_k . f - |C_k|^2/2 with C from `targets`."""
     K = F.shape[2]
     for h in range(len(columns)):
         first, width, place = columns[h, 0], columns[h, 1], columns[h, 2]
@@ -95,7 +95,7 @@ def _near(
         rows = kept[a * room : b * room].reshape((room, b - a))
         row_products(rows[:used], w[a:b], products)
         V = F[0, first + kind * heads : first + (kind + 1) * heads]
-        _shares(D[kind, row], y_s, domain, w_s, products, y, own_weight[:used], sharpness[kind], trust, V)
+        shares(D[kind, row], y_s, domain, w_s, products, y, own_weight[:used], sharpness[kind], trust, V)
         a = b
 
 
@@ -146,16 +146,16 @@ def _learn(
         d, q = d_ends[s], q_ends[s]
 
 
-@compiled
+@compiled(threads=True)
 def run_rows(
-    R: Array, I: Array, slots: Array, rows: Array, y: Array, weight: Array, learn: bool, room: int, at: Array,
+    R: Array, S: Array, slots: Array, rows: Array, y: Array, weight: Array, learn: bool, room: int, at: Array,
     Z: Array, PZ: Array, MZ: Array, W: Array, DS: Array, d_ends: Array, q_ends: Array, keep: Array,
     columns: Array, targets: Array, halves: Array, class_rows: Array,
     near_ends: Array, near_y: Array, near_domain: Array, near_weight: Array, sharpness: Array, trust: float,
     temperatures: int, log_w: Array, keeps: Array, floor: float, prior: Array, share: float, heads: int,
     shipped: Array,
 ) -> None:  # fmt: skip
-    """Rows of the batch in order (`rows` are their places, `slots` their targets' records): probabilities, and learning.
+    """Rows of the batch in order: `rows` are their places, `slots` their targets' records, R and S as other numbers.
 
     A label below 0 is none: the row is predicted only.
     """
@@ -163,7 +163,7 @@ def run_rows(
     F, fits, code = np.empty((1, heads, K)), np.empty(Q), np.empty(1, np.int64)
     along, by_head, out = np.empty((room, len(d_ends))), np.empty((1, heads + 1)), np.empty((1, K))
     for t in range(len(rows)):
-        r, s, small = rows[t], R[slots[t]], I[slots[t]]
+        r, s, small = rows[t], R[slots[t]], S[slots[t]]
         n, own = int(s[at[ROWS]]), at[OWN]
         labels, weights = s[own : own + room], s[own + room : own + 2 * room]
         G = s[own + 2 * room : own + (2 + D) * room]

@@ -58,7 +58,7 @@ def votes(D: Array, y: Array, domain: Array, weight: Array, g: float, V: Array, 
 
 
 @compiled
-def _shares(
+def shares(
     D_s: Array, y_s: Array, domain: Array, w_s: Array, D_k: Array, y_k: Array, w_k: Array,
     g: float, trust: float, V: Array,
 ) -> None:  # fmt: skip
@@ -93,7 +93,7 @@ def near_row(
     D_s, D_k = np.empty(len(S), np.float32), np.empty(used, np.float32)
     row_products(S, q, D_s)
     row_products(kept[:used], q, D_k)
-    _shares(D_s, y_s, domain, w_s, D_k, y_k, w_k, g, trust, V)
+    shares(D_s, y_s, domain, w_s, D_k, y_k, w_k, g, trust, V)
 
 
 @compiled
@@ -111,7 +111,7 @@ def near_rows(
     for t in range(len(V)):
         for j in range(used):
             row[j] = kept[t, j] if here[j] < 0 else among[t, here[j]]
-        _shares(sources[t], y_s, domain, w_s, row[:used], y_k, w_k, g, trust, V[t])
+        shares(sources[t], y_s, domain, w_s, row[:used], y_k, w_k, g, trust, V[t])
         if y[t] >= 0:
             here[at], y_k[at], w_k[at] = t, y[t], weight[t]
             used = max(used, at + 1)

@@ -19,7 +19,9 @@ ROUNDING = 1e-10  # of what z' P z could be by P's diagonal: one row takes no mo
 
 @compiled(fastmath=SUMS)
 def _experts(F: Array, pi: Array, y: int, temperatures: int, w: Array, loss: Array, q: Array) -> None:
-    """qbar into q, -log of each expert's probability of y into loss; experts are heads x temperatures (2, 4, 8, ...).
+    """qbar into q; with a label y >= 0 also -log of each expert's probability of it into loss.
+
+    Experts are heads x temperatures (2, 4, 8, ...).
 
     exp(2 c f) is the square of exp(c f), so every head costs one exponential a class for all its temperatures.
     """
@@ -28,7 +30,8 @@ def _experts(F: Array, pi: Array, y: int, temperatures: int, w: Array, loss: Arr
     e = np.empty(K)
     for k in range(K):
         q[k] = w[2 * priors] * pi[k]
-    loss[2 * priors] = -np.log(pi[y])
+    if y >= 0:
+        loss[2 * priors] = -np.log(pi[y])
     for i in range(heads):
         top = F[i, 0]
         for k in range(1, K):
@@ -42,9 +45,10 @@ def _experts(F: Array, pi: Array, y: int, temperatures: int, w: Array, loss: Arr
                 plain += e[k]
                 prior += e[k] * pi[k]
             at = i * temperatures + j
-            own = c * (top - F[i, y])
-            loss[at] = own + np.log(plain)
-            loss[priors + at] = own - np.log(pi[y]) + np.log(prior)
+            if y >= 0:
+                own = c * (top - F[i, y])
+                loss[at] = own + np.log(plain)
+                loss[priors + at] = own - np.log(pi[y]) + np.log(prior)
             share, share_prior = w[at] / plain, w[priors + at] / prior
             for k in range(K):
                 q[k] += e[k] * (share + share_prior * pi[k])
@@ -145,7 +149,7 @@ def mix_rows(
     for t in range(B):
         label = y[t]
         named = 0 <= label < known
-        at = label if named else 0
+        at = label if named else -1
         _weights(log_w, loss, w)
         whole = _total(counts)
         for k in range(known):
