@@ -6,7 +6,7 @@ PEERS  ?= .venv-peers
 MOA    ?= .venv-peers-moa
 PIP    := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check paper bench bench-peers bench-live torture setup clean
+.PHONY: demo test check paper bench bench-peers bench-live bench-fleet torture setup clean
 .DEFAULT_GOAL := demo
 
 demo: setup
@@ -37,6 +37,13 @@ bench-live: setup
 	$(BIN)/python benchmarks/live/load.py --out benchmarks/live/measured/load.json
 	PYTHONPATH=benchmarks $(BIN)/python -m live.soak --events 200000
 	$(BIN)/python benchmarks/live/results.py
+
+# many targets: bytes a key, mixed batches beside models of their own, a million keys, kills, what warm-up is worth
+bench-fleet: setup
+	$(BIN)/python benchmarks/fleet/measure.py
+	PYTHONPATH=benchmarks $(BIN)/python -m fleet.kills >> benchmarks/fleet/kills.txt
+	$(BIN)/python benchmarks/fleet/warmup.py
+	$(BIN)/python benchmarks/fleet/results.py
 
 # kills, broken files, full disks, mutated models, senseless requests, a million events; over an hour; ONLY=kills,faults
 torture: setup

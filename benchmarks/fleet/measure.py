@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import tempfile
 import time
@@ -78,7 +79,7 @@ def measure_speed(features, method, keys, rounds, memory):
                 rows = rng.integers(0, 4000, 4 * len(some))
                 fleet.learn(np.repeat(some, 4), target.X[rows], target.y[rows])
         models = _models(own, target, rng)
-        fleet_times, own_times = [], []
+        fleet_times, once_times, own_times = [], [], []
         for _ in range(rounds):
             some, rows = rng.integers(0, keys, BATCH), rng.integers(0, 4000, BATCH)
             X, y = target.X[rows], target.y[rows]
@@ -86,6 +87,10 @@ def measure_speed(features, method, keys, rounds, memory):
             fleet.predict(some, X)
             fleet.learn(some, X, y)
             fleet_times.append((time.perf_counter() - began) / BATCH)
+            again = rng.integers(0, keys, BATCH)
+            began = time.perf_counter()
+            fleet.predict_then_learn(again, X, y)
+            once_times.append((time.perf_counter() - began) / BATCH)
             few = slice(0, min(BATCH, 4 * len(models)))
             began = time.perf_counter()
             for key, x, label in zip(some[few], X[few], y[few], strict=True):
@@ -94,9 +99,10 @@ def measure_speed(features, method, keys, rounds, memory):
                 model.learn_one(x, label)
             own_times.append((time.perf_counter() - began) / len(X[few]))
         stats = fleet.stats()
-    a, b = float(np.median(fleet_times)), float(np.median(own_times))
+    a, once, b = (float(np.median(times)) for times in (fleet_times, once_times, own_times))
     return {
-        "keys": keys, "fleet_us": 1e6 * a, "own_us": 1e6 * b, "ratio": b / a, "models": len(models),
+        "keys": keys, "fleet_us": 1e6 * a, "once_us": 1e6 * once, "own_us": 1e6 * b, "models": len(models),
+        "ratio": b / a, "once_ratio": b / once, "load": os.getloadavg()[0],
         "bytes": stats["bytes"], "misses": stats["misses"] - keys, "limit": memory,
     }  # fmt: skip
 

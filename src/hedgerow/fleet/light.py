@@ -111,9 +111,9 @@ class Light:
         self.kinds = self.learner.plan.near
         self.near_ends = np.cumsum([rows.shape[1] for rows in near.sources]) if near else np.empty(0, np.int64)
         self.sharpness = np.array([kind.sharpness for kind in self.kinds])
-        whole = np.empty(0, np.int64)
-        self.near_y, self.near_domain = (near.y, near.domain) if near else (whole, whole)
-        self.near_weight = near.weight if near else np.empty(0)
+        self.near_y: Array = near.y if near else np.empty(0, np.int64)
+        self.near_domain: Array = near.domain if near else np.empty(0, np.int64)
+        self.near_weight: Array = near.weight if near else np.empty(0)
 
     def _start(self) -> Array:
         """The record of a target that has learned nothing, up to its rows; `at` are the places of its parts."""
