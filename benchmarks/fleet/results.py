@@ -56,12 +56,12 @@ def main():
     )  # fmt: skip
     for row in [row for row in measured if row["part"] == "million"][-1:]:
         text += [f"## {row['keys']:,} keys under {row['limit'] / 1e9:.0f} GB", ""]
+        speeds = {name: row[f"{name}_us"] for name in ("first", "miss", "hit")}
         text += [
-            f"20 features, hedgerow-linear, batches of 2,000: {row['first_us']:.0f} us a new key,",
-            f"{row['miss_us']:.0f} us a key that is read back,",
-            f"{row['hit_us']:.0f} us one that is held. {row['rows_stored']:,} of {row['rows_learned']:,} rows are in the file",
-            f"({row['file'] / 1e6:,.0f} MB);",
-            f"the process held at most {row['peak'] / 1e9:.2f} GB, of which {row['before'] / 1e9:.2f} before the first key.",
+            f"20 features, hedgerow-linear, batches of 2,000: {speeds['first']:.0f} us a new key, {speeds['miss']:.0f} us",
+            f"a key that is read back, {speeds['hit']:.0f} us one that is held. {row['rows_stored']:,} of",
+            f"{row['rows_learned']:,} rows are in the file ({row['file'] / 1e6:,.0f} MB); the process held at most",
+            f"{row['peak'] / 1e9:.2f} GB, of which {row['before'] / 1e9:.2f} before the first key.",
             "",
         ]
     lines = (HERE / "kills.txt").read_text().splitlines() if (HERE / "kills.txt").exists() else []
