@@ -58,8 +58,9 @@ def main():
         text += [f"## {row['keys']:,} keys under {row['limit'] / 1e9:.0f} GB", ""]
         speeds = {name: row[f"{name}_us"] for name in ("first", "miss", "hit")}
         text += [
-            f"20 features, hedgerow-linear, batches of 2,000: {speeds['first']:.0f} us a new key, {speeds['miss']:.0f} us",
-            f"a key that is read back, {speeds['hit']:.0f} us one that is held. {row['rows_stored']:,} of",
+            f"20 features, hedgerow-linear, batches of 2,000: {speeds['first']:.0f} us a new key,",
+            f"{speeds['miss']:.0f} us one that is read back, {speeds['hit']:.0f} us one that is held.",
+            f"{row['rows_stored']:,} of",
             f"{row['rows_learned']:,} rows are in the file ({row['file'] / 1e6:,.0f} MB); the process held at most",
             f"{row['peak'] / 1e9:.2f} GB, of which {row['before'] / 1e9:.2f} before the first key.",
             "",

@@ -12,7 +12,7 @@ import numpy as np
 from hedgerow.core.arrays import Array
 from hedgerow.kernels.common import SUMS
 from hedgerow.kernels.compiled import compiled
-from hedgerow.kernels.near import shares, row_products
+from hedgerow.kernels.near import row_products, shares
 from hedgerow.kernels.ridge import mix_rows
 
 SEEN, MISTAKES, ROWS, LOSS, MEMBERS, PAIR, STACKS, CURVES, COUNTS, OWN = range(10)  # places of `at`
