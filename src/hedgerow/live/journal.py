@@ -31,6 +31,7 @@ from hedgerow.live.head import Head
 FORMAT = "hedgerow journal 1"
 FILE = "journal.sqlite"
 TABLES = ("event", "features", "answer", "step", "history", "mark")  # those that the totals count
+DAMAGED = ("malformed", "not a database", "corrupt", "decode")  # words of SQLite's errors
 WAL_BYTES = 16 << 20  # of the write-ahead log that stay on disk between checkpoints
 
 SCHEMA = """
@@ -244,13 +245,7 @@ def explained(error: sqlite3.Error | UnicodeDecodeError) -> str:
         return "the disk is full; nothing of this was kept. Free some space and try again"
     if "readonly" in text:
         return "the file or its disk is read-only; nothing of this was kept. Make it writable and try again"
-    if (
-        isinstance(error, UnicodeDecodeError)
-        or "decode" in text
-        or "malformed" in text
-        or "not a database" in text
-        or "corrupt" in text
-    ):
+    if isinstance(error, UnicodeDecodeError) or any(word in text for word in DAMAGED):
         return (
             f"damaged ({text}); restore the folder from a copy, or go on from its last good snapshot with a new journal"
         )
