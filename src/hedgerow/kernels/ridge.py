@@ -78,6 +78,7 @@ def _newton(a: Array, H: Array, X: Array, log_p: Array, y: int, keep: float, rid
         total = 0.0
         for k in range(K):
             row[k] = p[k] * X[i, k]
+        for k in range(K):
             total += row[k]
         mean[i] = total
         g[i] = total - X[i, y]
@@ -93,13 +94,15 @@ def _newton(a: Array, H: Array, X: Array, log_p: Array, y: int, keep: float, rid
             for k in range(j):
                 rest -= L[i, k] * L[j, k]
             L[i, j] = np.sqrt(rest) if i == j else rest / L[j, j]
+        rest = g[i]
         for j in range(i):
-            g[i] -= L[i, j] * g[j]
-        g[i] /= L[i, i]
+            rest -= L[i, j] * g[j]
+        g[i] = rest / L[i, i]
     for i in range(f - 1, -1, -1):
+        rest = g[i]
         for j in range(i + 1, f):
-            g[i] -= L[j, i] * g[j]
-        g[i] /= L[i, i]
+            rest -= L[j, i] * g[j]
+        g[i] = rest / L[i, i]
         a[i] -= g[i]
 
 
