@@ -155,8 +155,9 @@ class Run(_Unbegun):
         file = None
         if job.labels is not None and job.id is not None:
             wanted = wanted_of(engine.clf, job)
-            file = LabelFile(job.labels, job.id, wanted, None if place is None else json.loads(place))
-        self._late = LateLabels(engine, file, self._learned)
+            before = None if place is None else json.loads(place)
+            file = LabelFile(job.labels, job.id, wanted, before, again=job.journal is not None)
+        self._file, self._late = file, LateLabels(engine, file, self._learned)
         self._messages: list[str] = []
 
     # -- the loop -----------------------------------------------------------------------------------------------
@@ -220,6 +221,8 @@ class Run(_Unbegun):
         self.engine.together(lambda: (None, self._written(b"", self._late.before(final=True), str(self.job.labels))))
         if self._dead is not None:
             self._dead.write()
+        if self._file is not None and self._file.half is not None:
+            self._messages.append(f"{self._file.path}, line {self._file.half}, is not whole yet: left for the next run")
 
     def _written(self, lines: bytes, bad: list[Bad], file: str) -> Marks:
         marks = self._output.put(lines)
@@ -275,6 +278,7 @@ class Run(_Unbegun):
         labels, ids, codes, P, rows, lines = part.labels, part.ids, said.codes, said.P, part.rows, part.lines
         if said.new is not None:  # of what was taken before, the lines are written
             keep = np.flatnonzero(said.new)
+            self.tally.repeated += len(rows) - len(keep)
             labels = None if labels is None else [labels[i] for i in keep]
             ids = None if ids is None else [ids[i] for i in keep]
             codes, P, rows, lines = codes[keep], P[keep], rows[keep], lines[keep]

@@ -21,6 +21,7 @@ class Tally:
     mistakes: int = 0
     skipped: int = 0
     new_classes: int = 0
+    repeated: int = 0
     line: int = 0
     window: deque[int] = field(default_factory=lambda: deque(maxlen=WINDOW))
 
@@ -65,6 +66,8 @@ class Tally:
             parts.append(f"most trusted: {clf.expert_names_[best]} ({weights[best]:.0%})")
         if self.new_classes:
             parts.append(count(self.new_classes, "new class", "new classes"))
+        if self.repeated:
+            parts.append(f"{count(self.repeated, 'row')} that came before, by the id, and were not learned again")
         if self.skipped:
             parts.append(f"{count(self.skipped, 'bad row')} skipped")
         return " · ".join(parts)
