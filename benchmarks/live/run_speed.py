@@ -96,7 +96,9 @@ def main():
         f"goal {GOAL} for CSV without a journal: " + ("reached by all" if not short else "short: " + ", ".join(short))
     )
     if given.out is not None:
-        given.out.write_text(json.dumps(found, indent=1) + "\n")
+        before = json.loads(given.out.read_text()) if given.out.exists() else []
+        newest = {row["method"]: row for row in [*before, *found]}  # of the methods that were not asked for, as it was
+        given.out.write_text(json.dumps(list(newest.values()), indent=1) + "\n")
 
 
 if __name__ == "__main__":
