@@ -94,7 +94,7 @@ def command(folder, name, redis):
 
 
 def drained(redis, group, total):
-    """Whether a group was given all and has acknowledged all; a server that was killed may not know how many it read."""
+    """Whether a group was given all and acknowledged all; a server that was killed may not know how many it read."""
     if not redis.db.exists("rows") or redis.db.xlen("rows") != total:
         return False
     [(last, _)] = redis.db.xrevrange("rows", count=1)
