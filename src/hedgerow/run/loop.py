@@ -190,7 +190,7 @@ class Run(_Unbegun):
 
     def _take(self, block: RowBlock, whole: bool) -> None:
         """All of a block, in one transaction, then its lines; only a whole one moves the place in the input on."""
-        before = self.tally.to_bytes()
+        before = self.tally.copy()
 
         def work() -> tuple[None, Marks]:
             bad = [*block.bad, *self._late.before()]
@@ -208,7 +208,7 @@ class Run(_Unbegun):
         try:
             self.engine.together(work)
         except BaseException:
-            self.tally = Tally.of_bytes(before)
+            self.tally = before
             raise
         for sink in (self._output, self._dead):
             if sink is not None:
@@ -230,6 +230,8 @@ class Run(_Unbegun):
         if self._dead is not None:
             records = ({"file": file, "line": b.line, "reason": b.reason, "row": b.text} for b in bad)
             marks |= self._dead.put("".join(json.dumps(r, ensure_ascii=False) + "\n" for r in records).encode())
+        if self.job.journal is None:
+            return {}  # nobody keeps them
         place = self._late.place()
         return marks | {"tally": self.tally.to_bytes()} | ({} if place is None else {"labels": place})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 from hedgerow.estimator import OnlineTransferClassifier
 
@@ -27,6 +27,12 @@ class Tally:
 
     def __post_init__(self) -> None:
         self._began, self._before = time.monotonic(), self.rows
+
+    def copy(self) -> Tally:
+        """As it is now, of a run that began when this one did."""
+        found = replace(self, window=self.window.copy())
+        found._began, found._before = self._began, self._before
+        return found
 
     def answered(self, wrong: list[bool]) -> None:
         """Labels, and which of them were predicted wrongly."""
