@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import tempfile
 import time
@@ -58,7 +59,7 @@ def measure(method, rows, folder, sources, warmup, stream):
     part = Domain("s", stream.X[:n], stream.y[:n], feature_names=NAMES)
     write(folder, part)
     OnlineTransferClassifier.load(folder / "m.safetensors").predict_then_learn(part.X[:500], part.y[:500])
-    found = {"method": method, "rows": n}
+    found = {"method": method, "rows": n, "load": round(os.getloadavg()[0], 1), "cores": os.cpu_count()}
     jobs = {"csv": ("s.csv", None), "parquet": ("s.parquet", None), "csv, journal": ("s.csv", folder / "journal")}
     times = {name: [] for name in ("library", *jobs)}
     for _ in range(3):
@@ -96,7 +97,9 @@ def main():
         f"goal {GOAL} for CSV without a journal: " + ("reached by all" if not short else "short: " + ", ".join(short))
     )
     if given.out is not None:
-        given.out.write_text(json.dumps(found, indent=1) + "\n")
+        before = json.loads(given.out.read_text()) if given.out.exists() else []
+        newest = {row["method"]: row for row in [*before, *found]}  # of the methods that were not asked for, as it was
+        given.out.write_text(json.dumps(list(newest.values()), indent=1) + "\n")
 
 
 if __name__ == "__main__":

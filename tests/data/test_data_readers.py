@@ -179,8 +179,8 @@ def table_in(folder, suffix, table):
     inner = suffix.removesuffix(".gz").removesuffix(".zst")
     if inner == ".parquet":
         parquet.write_table(table, path)
-    elif inner in (".arrow", ".ipc", ".feather"):
-        with (pa.ipc.new_stream if inner == ".ipc" else pa.ipc.new_file)(str(path), table.schema) as out:
+    elif inner in (".arrow", ".arrows", ".ipc", ".feather"):
+        with (pa.ipc.new_stream if inner in (".ipc", ".arrows") else pa.ipc.new_file)(str(path), table.schema) as out:
             out.write_table(table)
     else:
         rows = [table.column_names, *([str(v) for v in row.values()] for row in table.to_pylist())]
@@ -199,7 +199,7 @@ def table_in(folder, suffix, table):
 TEXTS = [inner + packed for inner in (".csv", ".tsv", ".jsonl") for packed in ("", ".gz", ".zst")]
 
 
-@pytest.mark.parametrize("suffix", [*TEXTS, ".parquet", ".arrow", ".feather", ".ipc"])
+@pytest.mark.parametrize("suffix", [*TEXTS, ".parquet", ".arrow", ".arrows", ".feather", ".ipc"])
 def test_a_table_is_the_same_domain_in_every_format(tmp_path, suffix):
     table = pa.table({"a": [1.5, -2.0, 3.25], "kind": [3, 1, 3], "b": [1, 2, 3]})
     domain = read(table_in(tmp_path, suffix, table), label="kind")

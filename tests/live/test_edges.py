@@ -161,3 +161,27 @@ def test_another_label_for_what_was_learned_is_refused_and_changes_nothing(tmp_p
         with pytest.raises(InputError, match="NoneType"):
             live.predict_then_learn(X[:5], None)
         assert (live.stats()["events"], live.stats()["labels"]) == (5, 5)
+
+
+@pytest.mark.parametrize("labels", ["abc", [("a",)], [("a", 1, 2)], [3], None, 7])
+def test_labels_that_are_no_pairs_are_refused(live, labels):
+    live.predict(X[0], id="a")
+    with pytest.raises(InputError, match="pairs"):
+        live.label_many(labels)
+    assert live.label("a", 1).status == "learned"
+
+
+@pytest.mark.parametrize("n", [-1, 1.5, "a", None, True])
+def test_a_number_of_events_that_is_none_is_refused(live, n):
+    with pytest.raises(InputError, match="latest"):
+        live.latest(n)
+
+
+@pytest.mark.parametrize("value", [10**400, 1 + 2j], ids=["huge", "complex"])
+def test_numbers_that_no_float_can_hold_are_refused(live, value):
+    with pytest.raises(InputError):
+        live.predict([value] * X.shape[1])
+    with pytest.raises(InputError):
+        live.predict_many([[value] * X.shape[1]])
+    with pytest.raises(InputError):
+        live.predict_then_learn([[value] * X.shape[1]], [1])

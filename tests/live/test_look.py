@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import copy
 import json
+import os
+import shutil
+import sqlite3
 
 import numpy as np
 import pytest
 from live_models import make_model, make_rows
 
 from hedgerow.core.errors import InputError
-from hedgerow.live import LiveModel, Settings
+from hedgerow.live import JournalError, LiveModel, Settings
 from hedgerow.live.export import export
 from hedgerow.live.look import look
 from hedgerow.live.what_if import what_if
@@ -95,3 +98,50 @@ def test_events_whose_features_are_gone_are_counted_apart(tmp_path, oddm):
             kept = len(list(journal.events()))
         assert 20 <= kept < 80
         assert found.labels == kept
+
+
+def flipped(folder, table, column, live):
+    """One bit of one value of a row, changed behind the journal's back."""
+    live.close()
+    with sqlite3.connect(folder / "journal.sqlite") as db:
+        [(number, value)] = db.execute(f"SELECT number, {column} FROM {table} ORDER BY number DESC LIMIT 1").fetchall()
+        other = bytes([value[0] ^ 1, *value[1:]]) if isinstance(value, bytes) else chr(ord(value[0]) ^ 1) + value[1:]
+        db.execute(f"UPDATE {table} SET {column} = ? WHERE number = ?", (other, number))
+    db.close()
+
+
+@pytest.mark.parametrize(("table", "column"), [("features", "x"), ("event", "shares"), ("answer", "label")])
+def test_a_flipped_bit_is_neither_exported_nor_replayed(live, tmp_path, oddm, table, column):
+    flipped(tmp_path / "live", table, column, live)
+    with pytest.raises(JournalError, match=f"damaged: {table}"):
+        export(tmp_path / "live", tmp_path / "events.jsonl")
+    assert not (tmp_path / "events.jsonl").exists()
+    with look(tmp_path / "live") as journal, pytest.raises(JournalError, match=f"damaged: {table}"):
+        what_if(journal, copy.deepcopy(oddm))
+
+
+def test_a_row_that_is_missing_is_missed(live, tmp_path):
+    live.close()
+    with sqlite3.connect(tmp_path / "live" / "journal.sqlite") as db:
+        db.execute("DELETE FROM answer WHERE number = (SELECT max(number) FROM answer)")
+    db.close()
+    with pytest.raises(JournalError, match="rows of answer"):
+        export(tmp_path / "live", tmp_path / "events.jsonl")
+
+
+def test_a_journal_without_its_end_is_not_looked_at_as_if_it_were_whole(live, tmp_path):
+    shutil.copytree(tmp_path / "live", tmp_path / "cut")
+    os.truncate(tmp_path / "cut" / "journal.sqlite-wal", 0)
+    with pytest.raises(JournalError, match="newest part is missing"), look(tmp_path / "cut"):
+        pass
+
+
+@pytest.mark.parametrize("opened", [LiveModel.open, lambda folder: export(folder, folder / "events.jsonl")])
+def test_a_name_in_the_file_that_is_no_text_any_more_is_a_damage_like_any_other(live, tmp_path, opened):
+    live.close()
+    file = tmp_path / "live" / "journal.sqlite"
+    data = file.read_bytes()
+    assert data.count(b"shares BLOB") == 1
+    file.write_bytes(data.replace(b"shares BLOB", b"sha\xe5es BLOB"))
+    with pytest.raises(JournalError, match="damaged"):
+        opened(tmp_path / "live")

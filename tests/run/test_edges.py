@@ -83,3 +83,26 @@ def test_a_row_that_stopped_the_run_is_not_passed_over_by_the_same_command(job):
         assert len(Path(job.output).read_text().splitlines()) == 10
     assert "line 12 skipped" in go(job)
     assert len(Path(job.output).read_text().splitlines()) == 40
+
+
+def bad_rows(job):
+    return [json.loads(line) for line in Path(f"{job.output}.bad.jsonl").read_text().splitlines()]
+
+
+def test_a_label_that_was_half_written_at_the_end_is_learned_when_it_is_whole(job, tmp_path):
+    labels = tmp_path / "labels.jsonl"
+    labels.write_text('{"id": "r0", "y": "c0"}\n{"id": "r1", "y"')
+    job = replace(job, label=None, labels=labels)
+    assert "labels.jsonl, line 2, is not whole yet" in go(job)
+    with labels.open("a") as file:
+        file.write(': "c1"}\n{"id": "r2", "y": "c2"}')
+    assert "in 3 labelled" in go(job)
+    assert not Path(f"{job.output}.bad.jsonl").exists()
+
+
+def test_a_row_that_comes_again_is_counted(job):
+    lines = Path(job.input).read_text().splitlines(keepends=True)
+    Path(job.input).write_text("".join([*lines[:21], lines[5], *lines[21:]]))
+    assert "40 rows" in (said := go(job))
+    assert "1 row that came before" in said
+    assert "1 row that came before" in go(job)

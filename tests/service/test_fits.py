@@ -46,6 +46,8 @@ def test_a_fit_goes_live(shared):
     taken = shared.http.post("/v1/models/fitted/fit", files=sources(), data=LABEL)
     assert taken.status_code == 409
     assert shared.http.get("/v1/models/fitted").json()["ready"] is False
+    begun = followed(shared, answer, until=("running", "done"))
+    assert (begun["state"], begun["text"]) != ("running", "waiting for its turn")
     job = followed(shared, answer)
     assert (job["state"], job["progress"], job["error"]) == ("done", 1.0, None)
     about = shared.http.get("/v1/models/fitted").json()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+
+import numpy as np
 import pytest
 
 URL = "/v2/models/site/infer"
@@ -81,10 +84,59 @@ def test_what_cannot_be_used_is_named(shared, body, field):
     assert answer.json()["errors"][0]["field"] == field
 
 
-def test_the_binary_extension_is_refused_by_name(shared):
-    headers = {"Inference-Header-Content-Length": "10", "Content-Type": "application/json"}
-    answer = shared.http.post(URL, content=b"{}", headers=headers)
-    assert answer.status_code == 400
-    assert "binary" in answer.json()["detail"]
+def sent_as_bytes(shared, body, tail, length=None):
+    text = json.dumps(body).encode()
+    headers = {"Inference-Header-Content-Length": str(len(text) if length is None else length)}
+    return shared.http.post(URL, content=text + tail, headers={**headers, "Content-Type": "application/octet-stream"})
+
+
+def bytes_of(array, **extra):
+    about = {"name": "x", "shape": list(array.shape), "datatype": {"f8": "FP64", "f4": "FP32"}[array.dtype.str[1:]]}
+    return {**about, "parameters": {"binary_data_size": array.nbytes}, **extra}
+
+
+@pytest.mark.parametrize("dtype", ["<f8", "<f4"])
+def test_tensors_as_bytes_are_the_same(shared, dtype):
+    X = np.array([[1, 2, 3], [4, 5, 6]], dtype)
+    there = outputs(sent_as_bytes(shared, {"inputs": [bytes_of(X)]}, X.tobytes()))
+    assert there["probabilities"] == outputs(shared.http.post(URL, json=rows(X.tolist())))["probabilities"]
+    columns = [bytes_of(X[:, i].copy(), name=name) for i, name in enumerate(("width", "height", "depth"))]
+    by_name = outputs(sent_as_bytes(shared, {"inputs": columns}, X.T.tobytes()))
+    assert by_name["probabilities"] == there["probabilities"]
+
+
+ONE = np.array([[1.0, 2.0, 3.0]])
+
+
+@pytest.mark.parametrize(
+    ("tensor", "tail", "status"),
+    [
+        ({}, b"", 422),  # fewer bytes than are announced
+        ({}, ONE.tobytes() + b"more", 400),
+        ({"parameters": {"binary_data_size": 23}}, ONE.tobytes()[:23], 422),
+        ({"parameters": {"binary_data_size": -1}}, ONE.tobytes(), 422),
+        ({"parameters": {"binary_data_size": "24"}}, ONE.tobytes(), 422),
+        ({"parameters": {}}, ONE.tobytes(), 422),
+        ({"datatype": "BYTES"}, ONE.tobytes(), 422),
+        ({"datatype": ["FP64"]}, ONE.tobytes(), 422),
+        ({"data": [1, 2, 3]}, ONE.tobytes(), 422),
+        ({"shape": [2, 3]}, ONE.tobytes(), 422),
+        ({}, np.array([[1.0, np.nan, 3.0]]).tobytes(), 422),
+        ({}, np.array([[1.0, np.inf, 3.0]]).tobytes(), 422),
+    ],
+)
+def test_bytes_that_are_no_tensor_are_refused(shared, tensor, tail, status):
+    answer = sent_as_bytes(shared, {"inputs": [bytes_of(ONE, **tensor)]}, tail)
+    assert answer.status_code in (status, 400), answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize("length", ["", "-1", "1e3", "9" * 30, "100000", "3", "\u0663"])
+def test_a_length_of_the_json_that_is_none_is_refused(shared, length):
+    answer = sent_as_bytes(shared, {"inputs": []}, b"", length.encode("latin-1", "replace").decode())
+    assert answer.status_code == 400, answer.text
+
+
+def test_bytes_without_their_header_are_refused(shared):
     answer = shared.http.post(URL, json=rows([], (1, 3), parameters={"binary_data_size": 24}))
     assert answer.status_code == 400

@@ -1,12 +1,12 @@
 """Which files an input means: one file, all files of a folder, or those that match a pattern; and of which format.
 
-| format    | suffixes                     | also compressed |
-|-----------|------------------------------|-----------------|
-| `csv`     | `.csv`                       | `.gz`, `.zst`   |
-| `tsv`     | `.tsv`                       | `.gz`, `.zst`   |
-| `jsonl`   | `.jsonl`, `.ndjson`, `.json` | `.gz`, `.zst`   |
-| `parquet` | `.parquet`, `.pq`            | within itself   |
-| `arrow`   | `.arrow`, `.feather`, `.ipc` | within itself   |
+| format    | suffixes                                | also compressed |
+|-----------|-----------------------------------------|-----------------|
+| `csv`     | `.csv`                                  | `.gz`, `.zst`   |
+| `tsv`     | `.tsv`                                  | `.gz`, `.zst`   |
+| `jsonl`   | `.jsonl`, `.ndjson`, `.json`            | `.gz`, `.zst`   |
+| `parquet` | `.parquet`, `.pq`                       | within itself   |
+| `arrow`   | `.arrow`, `.arrows`, `.feather`, `.ipc` | within itself   |
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ SUFFIXES = {
     ".parquet": "parquet",
     ".pq": "parquet",
     ".arrow": "arrow",
+    ".arrows": "arrow",
     ".feather": "arrow",
     ".ipc": "arrow",
 }

@@ -106,8 +106,13 @@ def _dense_row(x: Any, names: Array | None, dtype: np.dtype[Any]) -> Array:
 
 def _as_numbers(x: Any, dtype: np.dtype[Any]) -> Array:
     try:
-        return np.asarray(cast(as_array(x), dtype))
-    except (TypeError, ValueError) as error:
+        found = as_array(x)
+        if found.dtype.kind == "c":
+            raise InputError("x: Complex data not supported; give real numbers")
+        return np.asarray(cast(found, dtype))
+    except InputError:
+        raise
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"x: not a row of numbers ({error})") from error
 
 

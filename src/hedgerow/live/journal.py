@@ -31,6 +31,7 @@ from hedgerow.live.head import Head
 FORMAT = "hedgerow journal 1"
 FILE = "journal.sqlite"
 TABLES = ("event", "features", "answer", "step", "history", "mark")  # those that the totals count
+DAMAGED = ("malformed", "not a database", "corrupt", "decode")  # words of SQLite's errors
 WAL_BYTES = 16 << 20  # of the write-ahead log that stay on disk between checkpoints
 
 SCHEMA = """
@@ -100,6 +101,8 @@ class Journal:
         try:
             yield
         except sqlite3.Error as error:
+            raise JournalError(f"{self.path}: {explained(error)}") from error
+        except UnicodeDecodeError as error:  # a name in the schema; SQLite's own error is for values only
             raise JournalError(f"{self.path}: {explained(error)}") from error
         except OSError as error:
             raise JournalError(f"{self.folder}: {error.strerror or error}; nothing of this was kept") from error
@@ -235,14 +238,14 @@ class Journal:
             self.head.close()
 
 
-def explained(error: sqlite3.Error) -> str:
-    """What went wrong, and what to do."""
+def explained(error: sqlite3.Error | UnicodeDecodeError) -> str:
+    """What SQLite found, and what to do."""
     text = str(error)
     if "full" in text:
         return "the disk is full; nothing of this was kept. Free some space and try again"
     if "readonly" in text:
         return "the file or its disk is read-only; nothing of this was kept. Make it writable and try again"
-    if "malformed" in text or "not a database" in text or "corrupt" in text:
+    if isinstance(error, UnicodeDecodeError) or any(word in text for word in DAMAGED):
         return (
             f"damaged ({text}); restore the folder from a copy, or go on from its last good snapshot with a new journal"
         )

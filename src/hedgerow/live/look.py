@@ -18,10 +18,12 @@ from hedgerow.core.errors import InputError
 from hedgerow.core.label_json import labels_from_json
 from hedgerow.core.labels import plain
 from hedgerow.live.errors import JournalError
-from hedgerow.live.journal import FILE, FORMAT, checksum
+from hedgerow.live.head import acknowledged
+from hedgerow.live.journal import FILE, FORMAT, checksum, explained
 from hedgerow.live.rows import label_of_json, row_of_bytes
 from hedgerow.live.snapshots import Snapshots
 from hedgerow.live.tallies import Tallies
+from hedgerow.live.verify import ROWS, damaged, verify_table
 
 EVENTS = (
     "SELECT event.number, id, event.time, code, shares, x, answer.label, correct, answer.time, answer.step "
@@ -54,6 +56,7 @@ class Look:
     """An open journal, to read."""
 
     def __init__(self, db: sqlite3.Connection, folder: Path) -> None:
+        commits = acknowledged(folder)  # before the first look at the journal, which may only have more
         self._db, self.folder = db, folder
         if self._meta("format") != FORMAT:
             raise JournalError(f"{folder}: its journal is not a {FORMAT!r}")
@@ -62,6 +65,9 @@ class Look:
         self._dtype = np.dtype(about["dtype"])
         self.totals: dict[str, Any] = self._meta("totals")
         self.tallies = Tallies.from_json(self.totals["tallies"])
+        self._whole: set[str] = set()
+        if self.totals["commits"] < commits:
+            raise damaged(folder / FILE, "its newest part is missing, events that were acknowledged are not there")
 
     @property
     def classes(self) -> Array:
@@ -74,8 +80,16 @@ class Look:
             raise JournalError(f"{self.folder / FILE} is damaged: its {key} are not what was written")
         return json.loads(found[0])
 
+    def _check(self, *tables: str) -> None:
+        """Nothing is shown of a table that is not what was written."""
+        for table in tables:
+            if table not in self._whole:
+                verify_table(self.folder / FILE, table, self._db.execute(ROWS[table]), self.totals["tables"][table])
+                self._whole.add(table)
+
     def events(self) -> Iterator[Event]:
         """Every event that is kept, oldest first."""
+        self._check("event", "features", "answer")
         labels = [plain(label) for label in self.classes]
         for number, id, time, code, shares, x, label, correct, labelled, step in self._db.execute(EVENTS):
             yield Event(
@@ -87,10 +101,12 @@ class Look:
 
     def steps(self) -> list[tuple[int, str, int, int]]:
         """Number, kind, first and last event of every step that is kept."""
+        self._check("step")
         return self._db.execute("SELECT number, kind, first, last FROM step ORDER BY number").fetchall()
 
     def newest_point(self) -> dict[str, Any] | None:
         """The newest point of the curves."""
+        self._check("history")
         found = self._db.execute("SELECT point FROM history ORDER BY number DESC LIMIT 1").fetchone()
         return None if found is None else dict(json.loads(found[0]))
 
@@ -137,5 +153,5 @@ def look(folder: str | os.PathLike[str]) -> Iterator[Look]:
             yield Look(db, path)
         finally:
             db.close()
-    except sqlite3.Error as error:
-        raise JournalError(f"{path / FILE}: {error}") from error
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        raise JournalError(f"{path / FILE}: {explained(error)}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hedgerow.core.errors import InputError
 from hedgerow.core.labels import plain
 from hedgerow.live import alarm_rules
 from hedgerow.live.history import finite
@@ -81,10 +82,12 @@ def snapshot(snapshots: Snapshots) -> dict[str, Any]:
 
 def latest(writer: Writer, n: int) -> list[dict[str, Any]]:
     """The newest events, newest first."""
+    if type(n) is not int or n < 0:
+        raise InputError(f"latest {n!r}: how many events must be a whole number of at least 0")
     found = writer.journal.rows(
         "SELECT event.number, id, event.time, code, shares, label, correct FROM event LEFT JOIN answer USING (number) "
         "ORDER BY event.number DESC LIMIT ?",
-        (max(int(n), 0),),
+        (n,),
     )
     return [event(writer, row) for row in found]
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from hedgerow.core.arrays import Array, Matrix, is_sparse
-from hedgerow.core.errors import InputError
+from hedgerow.core.errors import HedgerowError, InputError
 from hedgerow.core.label_json import labels_to_json
 from hedgerow.core.labels import plain
 from hedgerow.live import answers
@@ -88,7 +88,7 @@ class Writer:
     def predict(self, x: Any, id: str | None) -> Answer:
         """See `LiveModel.predict`."""
         clf = self.steps.clf
-        row = clf.as_row(x)
+        row = _numbers(clf.as_row, x)
         data = row_to_bytes(row)
         id = None if id is None else _checked_id(id)
         known = self._known(id, data)
@@ -120,7 +120,7 @@ class Writer:
         self, X: Any, ids: Sequence[str] | None, texts: list[str] | None, take: Callable[[Matrix, _Given], Any]
     ) -> Taken:
         """Rows of which some were asked about before: their answers, and what `take` makes of the others."""
-        X = self.steps.clf.as_matrix(X)
+        X = _numbers(self.steps.clf.as_matrix, X)
         if not is_sparse(X):
             X = np.ascontiguousarray(X)  # as it is read back: in another order sums have other last digits
         rows = [row_to_bytes(row) for row in rows_apart(X)]
@@ -218,9 +218,13 @@ class Writer:
 
     def label_many(self, labels: Sequence[tuple[str, Any]]) -> list[Labelled]:
         """See `LiveModel.label_many`. Those that can be learned are learned together, in the order of their events."""
+        try:
+            pairs = [(id, y) for id, y in labels]
+        except (TypeError, ValueError):
+            raise InputError("labels are pairs of an id and a label: [('order-17', 'mug'), ..]") from None
         results: list[Labelled | None] = []
         given: dict[int, _Late] = {}
-        for place, (id, y) in enumerate(labels):
+        for place, (id, y) in enumerate(pairs):
             found = self._looked_up(id, y, place)
             if isinstance(found, _Late) and found.number in given:  # twice in one call: the first counts
                 self._learn_late(given, results)
@@ -423,6 +427,16 @@ class Writer:
             self.journal.set_meta("classes", labels_to_json(classes))
             self._classes = len(classes)
         self.journal.commit({"tallies": self.tallies.to_json(), "seen": self.steps.clf.seen_})
+
+
+def _numbers(read: Callable[[Any], Matrix], x: Any) -> Matrix:
+    """Rows as the model reads them; what they are not is the caller's error, whoever found it."""
+    try:
+        return read(x)
+    except HedgerowError:
+        raise
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"not numbers that a model can read: {error}") from error
 
 
 def _some(items: list[T], places: list[int]) -> list[T]:

@@ -15,10 +15,14 @@ FORMATS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 
 
 class LabelFile:
-    """Reads on from `place`, whole lines only, unless told that nothing follows."""
+    """Reads on from `place`, whole lines only, unless told that nothing follows.
 
-    def __init__(self, path: Path, id: str, wanted: Wanted, place: dict[str, int] | None) -> None:
-        self.path, self._wanted = path, wanted
+    `again`: the file will be read again, so that half an object at its end is left until then. `half` is its line.
+    """
+
+    def __init__(self, path: Path, id: str, wanted: Wanted, place: dict[str, int] | None, again: bool = False) -> None:
+        self.path, self._wanted, self._again = path, wanted, again
+        self.half: int | None = None
         self._format = FORMATS.get(path.suffix.lower())
         if self._format is None:
             raise InputError(f"--labels {path}: a file of labels is a .csv, .tsv or .jsonl")
@@ -71,13 +75,24 @@ class LabelFile:
         """To go on from."""
         return {"at": self.at, "line": self.line}
 
+    def _whole(self, data: bytes, end: bool) -> bytes:
+        """Of the bytes that follow, the lines that can be taken; at the end of the file the last one too."""
+        lines = data[: data.rfind(b"\n") + 1]
+        rest = data[len(lines) :]
+        if not end or not rest:
+            return lines
+        if self._again and self._format == "jsonl" and not _is_json(rest):
+            self.half = self.line + lines.count(b"\n") + 1
+            return lines
+        return data
+
     def read(self, final: bool) -> Iterator[Late | Bad]:
         """What follows, up to the last whole line, or to the end if that is `final`."""
         while True:
             with self._open() as file:
                 file.seek(self.at)
                 data = file.read(CHUNK)
-            whole = data if final and len(data) < CHUNK else data[: data.rfind(b"\n") + 1]
+            whole = self._whole(data, final and len(data) < CHUNK)
             if not whole:
                 return
             before = self.line - (1 if self._header else 0)
@@ -92,3 +107,11 @@ class LabelFile:
                     yield from (Bad(bad.line + before, bad.reason, bad.text) for bad in block.bad)
             self.at += len(whole)
             self.line += whole.count(b"\n") + (0 if whole.endswith(b"\n") else 1)
+
+
+def _is_json(text: bytes) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True

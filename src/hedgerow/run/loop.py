@@ -155,8 +155,9 @@ class Run(_Unbegun):
         file = None
         if job.labels is not None and job.id is not None:
             wanted = wanted_of(engine.clf, job)
-            file = LabelFile(job.labels, job.id, wanted, None if place is None else json.loads(place))
-        self._late = LateLabels(engine, file, self._learned)
+            before = None if place is None else json.loads(place)
+            file = LabelFile(job.labels, job.id, wanted, before, again=job.journal is not None)
+        self._file, self._late = file, LateLabels(engine, file, self._learned)
         self._messages: list[str] = []
 
     # -- the loop -----------------------------------------------------------------------------------------------
@@ -189,7 +190,7 @@ class Run(_Unbegun):
 
     def _take(self, block: RowBlock, whole: bool) -> None:
         """All of a block, in one transaction, then its lines; only a whole one moves the place in the input on."""
-        before = self.tally.to_bytes()
+        before = self.tally.copy()
 
         def work() -> tuple[None, Marks]:
             bad = [*block.bad, *self._late.before()]
@@ -207,7 +208,7 @@ class Run(_Unbegun):
         try:
             self.engine.together(work)
         except BaseException:
-            self.tally = Tally.of_bytes(before)
+            self.tally = before
             raise
         for sink in (self._output, self._dead):
             if sink is not None:
@@ -220,6 +221,8 @@ class Run(_Unbegun):
         self.engine.together(lambda: (None, self._written(b"", self._late.before(final=True), str(self.job.labels))))
         if self._dead is not None:
             self._dead.write()
+        if self._file is not None and self._file.half is not None:
+            self._messages.append(f"{self._file.path}, line {self._file.half}, is not whole yet: left for the next run")
 
     def _written(self, lines: bytes, bad: list[Bad], file: str) -> Marks:
         marks = self._output.put(lines)
@@ -227,6 +230,8 @@ class Run(_Unbegun):
         if self._dead is not None:
             records = ({"file": file, "line": b.line, "reason": b.reason, "row": b.text} for b in bad)
             marks |= self._dead.put("".join(json.dumps(r, ensure_ascii=False) + "\n" for r in records).encode())
+        if self.job.journal is None:
+            return {}  # nobody keeps them
         place = self._late.place()
         return marks | {"tally": self.tally.to_bytes()} | ({} if place is None else {"labels": place})
 
@@ -275,6 +280,7 @@ class Run(_Unbegun):
         labels, ids, codes, P, rows, lines = part.labels, part.ids, said.codes, said.P, part.rows, part.lines
         if said.new is not None:  # of what was taken before, the lines are written
             keep = np.flatnonzero(said.new)
+            self.tally.repeated += len(rows) - len(keep)
             labels = None if labels is None else [labels[i] for i in keep]
             ids = None if ids is None else [ids[i] for i in keep]
             codes, P, rows, lines = codes[keep], P[keep], rows[keep], lines[keep]

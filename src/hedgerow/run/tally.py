@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 from hedgerow.estimator import OnlineTransferClassifier
 
@@ -21,11 +21,18 @@ class Tally:
     mistakes: int = 0
     skipped: int = 0
     new_classes: int = 0
+    repeated: int = 0
     line: int = 0
     window: deque[int] = field(default_factory=lambda: deque(maxlen=WINDOW))
 
     def __post_init__(self) -> None:
         self._began, self._before = time.monotonic(), self.rows
+
+    def copy(self) -> Tally:
+        """As it is now, of a run that began when this one did."""
+        found = replace(self, window=self.window.copy())
+        found._began, found._before = self._began, self._before
+        return found
 
     def answered(self, wrong: list[bool]) -> None:
         """Labels, and which of them were predicted wrongly."""
@@ -65,6 +72,8 @@ class Tally:
             parts.append(f"most trusted: {clf.expert_names_[best]} ({weights[best]:.0%})")
         if self.new_classes:
             parts.append(count(self.new_classes, "new class", "new classes"))
+        if self.repeated:
+            parts.append(f"{count(self.repeated, 'row')} that came before, by the id, and were not learned again")
         if self.skipped:
             parts.append(f"{count(self.skipped, 'bad row')} skipped")
         return " · ".join(parts)

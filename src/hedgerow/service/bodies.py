@@ -19,7 +19,11 @@ async def read_json(request: Request, limit: int, seconds: float) -> Body:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise Problem("media-type", f"Content-Type is {kind or 'missing'}; send application/json")
-    data = await read_bytes(request, limit, seconds)
+    return parsed(await read_bytes(request, limit, seconds))
+
+
+def parsed(data: bytes) -> Body:
+    """Bytes as a JSON object."""
     try:
         found = from_json(data, allow_inf_nan=False)
     except (ValueError, RecursionError) as error:

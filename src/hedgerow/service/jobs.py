@@ -103,7 +103,7 @@ class Jobs:
 
         try:
             async with self._turn:
-                job.state = "running"
+                job.state, job.text = "running", "starting"
                 await work("fit", job.folder, settings.job_seconds, settings.worker_bytes, tell)
                 job.progress, job.text, job.installing = 0.95, "opening the model", True
                 await self._models.install(job.entry, job.folder / MODEL)

@@ -1,4 +1,4 @@
-"""The Open Inference Protocol (v2, REST, JSON): what clients of KServe and MLServer speak. Labels go to /v1.
+"""The Open Inference Protocol (v2, REST): what clients of KServe and MLServer speak. Labels go to /v1.
 
 Inputs are one tensor of shape [n, features], or one tensor of shape [n] or [n, 1] for each named feature. Outputs are
 `label`, `probabilities` and `id`: the id of each event, `<id of the request>/0` and so on, by which it can be labelled.
@@ -16,19 +16,18 @@ from starlette.responses import Response
 import hedgerow
 from hedgerow.core.arrays import Array
 from hedgerow.live import Answer
-from hedgerow.service import tensors
+from hedgerow.service import binary, tensors
 from hedgerow.service.api import Name
-from hedgerow.service.bodies import Body, an_id, kind_of, read_json
+from hedgerow.service.bodies import Body, an_id, kind_of, parsed, read_bytes, read_json
 from hedgerow.service.documents import named, problems
 from hedgerow.service.json_text import as_json
 from hedgerow.service.models import Entry, Models
 from hedgerow.service.problems import Problem, invalid
 from hedgerow.service.rows import matrix
+from hedgerow.service.settings import ServiceSettings
 from hedgerow.service.tokens import Caller
 
-NUMBERS = ("FP64", "FP32", "FP16", "INT64", "INT32", "INT16", "INT8", "UINT64", "UINT32", "UINT16", "UINT8")
 OUTPUTS = ("label", "probabilities", "id")
-BINARY = "inference-header-content-length"
 
 
 def router(models: Models) -> APIRouter:
@@ -70,9 +69,7 @@ def router(models: Models) -> APIRouter:
         """Predict; each row is an event that can be labelled by its id."""
         entry = _checked(request, models)
         entry.model  # noqa: B018
-        if BINARY in request.headers:
-            raise Problem("malformed", "the binary data extension is not spoken here; send the tensors as JSON")
-        body = await read_json(request, limits.body_bytes, limits.body_seconds)
+        body = await _body(request, limits)
         wanted = _wanted(body)
         X = _rows(body, entry, limits.batch_rows)
         given = body.get("id")
@@ -83,6 +80,17 @@ def router(models: Models) -> APIRouter:
         return as_json({"model_name": entry.name, "id": stem, "outputs": outputs})
 
     return routes
+
+
+async def _body(request: Request, limits: ServiceSettings) -> Body:
+    """JSON, perhaps with bytes after it."""
+    length = request.headers.get(binary.HEADER)
+    if length is None:
+        return await read_json(request, limits.body_bytes, limits.body_seconds)
+    text, rest = binary.parted(await read_bytes(request, limits.body_bytes, limits.body_seconds), length)
+    body = parsed(text)
+    binary.filled(body, rest)
+    return body
 
 
 def _checked(request: Request, models: Models) -> Entry:
@@ -150,16 +158,16 @@ def _rows(body: Body, entry: Entry, most: int) -> Array:
 
 def _tensor(tensor: dict[str, Any], field: str, most: int) -> list[list[Any]]:
     """The rows of a tensor, one value each where it has one dimension."""
-    for key, kind in (("name", str), ("shape", list), ("datatype", str), ("data", list)):
-        if type(tensor.get(key)) is not kind:
-            raise invalid(f"{field}.{key}", f"missing, or not {kind_of(kind())}")
     parameters = tensor.get("parameters") or {}
     if type(parameters) is not dict:
         raise invalid(f"{field}.parameters", f"must be an object, not {kind_of(parameters)}")
-    if "binary_data_size" in parameters:
-        raise Problem("malformed", "the binary data extension is not spoken here; send the tensors as JSON")
-    if tensor["datatype"] not in NUMBERS:
-        raise invalid(f"{field}.datatype", f"features are numbers: {', '.join(NUMBERS)}")
+    if binary.SIZE in parameters:
+        raise Problem("malformed", f"{field} has {binary.SIZE}, but there is no header Inference-Header-Content-Length")
+    for key, kind in (("name", str), ("shape", list), ("datatype", str), ("data", list)):
+        if type(tensor.get(key)) is not kind:
+            raise invalid(f"{field}.{key}", f"missing, or not {kind_of(kind())}")
+    if tensor["datatype"] not in binary.DTYPES:
+        raise invalid(f"{field}.datatype", f"features are numbers: {', '.join(binary.DTYPES)}")
     shape, data = tensor["shape"], tensor["data"]
     if len(shape) not in (1, 2) or any(type(n) is not int or not 0 < n < 2**31 for n in shape):
         raise invalid(f"{field}.shape", "must be [n] or [n, features], whole numbers above 0")
