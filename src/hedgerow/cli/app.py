@@ -20,6 +20,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+ENGINE = "Where runs are done: local (processes), dask, dask://local:2 or dask://HOST:PORT, a Dask scheduler."
+
 
 def main() -> None:
     """Run the command line; what hedgerow refuses is one line and exit code 2, not a traceback."""
@@ -334,6 +336,7 @@ def paper(
         str, typer.Option(help=f"Parts of the report, joined by commas, or all: {', '.join(PARTS)}.")
     ] = PaperOptions.what,
     jobs: Annotated[int, typer.Option(help="Processes; -1 takes every core.")] = PaperOptions.jobs,
+    engine: Annotated[str, typer.Option(help=ENGINE)] = PaperOptions.engine,
     data_dir: Annotated[
         Path | None, typer.Option(help="Folder of the data sets; else $HEDGEROW_DATA, else downloads.")
     ] = None,
@@ -348,7 +351,9 @@ def paper(
     from hedgerow.paper.command import run as run_paper
 
     folder = None if data_dir is None else str(data_dir)
-    chosen = PaperOptions(tasks, methods, trials, splits, reading, what, jobs, folder, out, resume, tuple(plugin or ()))
+    chosen = PaperOptions(
+        tasks, methods, trials, splits, reading, what, jobs, folder, out, resume, tuple(plugin or ()), engine
+    )
     with terminal.progress() as progress:
         outcome = run_paper(chosen, sys.argv[1:], terminal.note, progress)
     if outcome.report is None:
@@ -377,6 +382,7 @@ def study(
     ] = StudyOptions.methods,
     orders: Annotated[int, typer.Option(min=1, help="Orders of the stream.")] = StudyOptions.orders,
     jobs: Annotated[int, typer.Option(help="Processes; -1 takes every core.")] = StudyOptions.jobs,
+    engine: Annotated[str, typer.Option(help=ENGINE)] = StudyOptions.engine,
     data_dir: Annotated[
         Path | None, typer.Option(help="Folder of the data sets; else $HEDGEROW_DATA, else downloads.")
     ] = None,
@@ -394,7 +400,7 @@ def study(
         terminal.print_table(["name", "what it is about", "strengths or kinds"], listed())
         return
     folder = None if data_dir is None else str(data_dir)
-    chosen = StudyOptions(name, data, target, methods, orders, jobs, folder, out, resume, tuple(plugin or ()))
+    chosen = StudyOptions(name, data, target, methods, orders, jobs, folder, out, resume, tuple(plugin or ()), engine)
     with terminal.progress() as progress:
         outcome = run_study(chosen, sys.argv[1:], terminal.note, progress)
     if outcome.report is None:
