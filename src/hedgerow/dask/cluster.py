@@ -54,7 +54,9 @@ class Place:
         if jobs == -1:
             return self
         if self.scheduler is not None or self.workers:
-            what = f"the scheduler {self.scheduler} has its own" if self.scheduler else f"the engine says {self.workers}"
+            what = (
+                f"the scheduler {self.scheduler} has its own" if self.scheduler else f"the engine says {self.workers}"
+            )
             raise InputError(f"--jobs {jobs}: the number of workers is not to be chosen here, {what}; leave --jobs out")
         if jobs < 1:
             raise InputError(f"--jobs {jobs}: at least one process is needed, or -1 for every core")
