@@ -23,6 +23,7 @@ from hedgerow.core.errors import HedgerowError, InputError, require
 ENGINES = "local, dask, dask://local:2 (so many processes) or dask://HOST:PORT (a Dask scheduler)"
 REACHED = 10.0  # seconds until a scheduler has to answer
 WORKERS = 30.0  # seconds until it has to have a worker
+HERE = "127.0.0.1:0"  # what a scheduler tells about itself can be read on this machine only
 DEATHS = 10  # workers of our own cluster that may die at the same piece of work before it is given up
 LOGGERS = ("distributed", "distributed.nanny", "distributed.scheduler", "distributed.worker", "distributed.core")
 
@@ -54,10 +55,8 @@ class Place:
         if jobs == -1:
             return self
         if self.scheduler is not None or self.workers:
-            what = (
-                f"the scheduler {self.scheduler} has its own" if self.scheduler else f"the engine says {self.workers}"
-            )
-            raise InputError(f"--jobs {jobs}: the number of workers is not to be chosen here, {what}; leave --jobs out")
+            own = f"the scheduler {self.scheduler} has its own" if self.scheduler else f"--engine says {self.workers}"
+            raise InputError(f"--jobs {jobs}: the number of workers cannot be chosen here, {own}; leave --jobs out")
         if jobs < 1:
             raise InputError(f"--jobs {jobs}: at least one process is needed, or -1 for every core")
         return Place(workers=jobs)
@@ -98,7 +97,7 @@ def _own(distributed: Any, workers: int) -> Iterator[Any]:
             n_workers=workers,
             threads_per_worker=1,
             processes=True,
-            dashboard_address=None,
+            dashboard_address=HERE,
             silence_logs=logging.CRITICAL,
             preload=["hedgerow.dask.preload"],
         ) as cluster,

@@ -2,7 +2,7 @@
 
 An engine takes chunks (a unit and some of its orders) and puts their rows into the results file. In a process of this
 machine a row is written as soon as it is there. Workers of a cluster may not see the folder: they send a chunk's rows
-back, and whoever started the run writes them. So a chunk that was begun twice, as its first worker died, is written once.
+back, and whoever started the run writes them. So a chunk that was begun twice, as a worker died, is written once.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -94,6 +94,8 @@ class OnDask(Engine):
         """They send their rows; what the scheduler says is finished is written here."""
         from hedgerow.dask.cluster import as_finished, connected
 
+        here = work.data_dir or os.environ.get("HEDGEROW_DATA")  # workers may have another environment
+        work = replace(work, data_dir=here and str(Path(here).resolve()))
         with connected(self._place) as client:
             calls = [(work, unit, trials, str(out.resolve())) for unit, trials in chunks]
             for found in as_finished(client, _on_worker, calls, [str(unit) for unit, _ in chunks]):

@@ -5,7 +5,7 @@ where they are not in memory (with `rank` there is one more at the beginning):
 
     Gram matrices and moments of the input     -> the maps of `white`, `free`, `pca` and `recent`
     Gram matrices behind `white`               -> its leading directions, where there are more features than it keeps
-    a sample of rows                           -> the landmarks of `kernel`, the kept rows of the local heads (a pass each)
+    a sample of rows                           -> the landmarks of `kernel`; another one: kept rows of the local heads
     Gram matrices and class sums in all spaces -> the priors
 """
 

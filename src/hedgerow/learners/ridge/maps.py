@@ -210,5 +210,5 @@ def leading_axes(gram: Array, rank: int) -> Array:
 
 
 def whitened_pca(sources: Sequence[SourceRows], pool: Array, dim: int, grams: Sequence[Array] | None = None) -> Map:
-    """Leading directions of sources (`grams` are theirs) and warm-up together, each scaled to the same second moment."""
+    """Leading directions of sources (with these Gram matrices) and pool, each scaled to the same second moment."""
     return Map(single(whitened_axes(sources, pool, dim, grams)[0]))

@@ -14,7 +14,7 @@ from hedgerow.learners.ridge.maps import Map, octaves
 
 @dataclass(frozen=True)
 class Sums:
-    """Z^T Z (d x d), N_k (K), sums by class (K x d), rows by length; each row counted as it is weighed, but in the last."""
+    """Z^T Z (d x d), N_k (K), sums by class (K x d), all as rows are weighed; and how many rows have which length."""
 
     gram: Array
     counts: Array
