@@ -57,7 +57,7 @@ def compared(ours: Path, others: Path) -> dict[str, Any]:
 
 
 def speed(tasks: str, methods: str, trials: int) -> dict[str, Any]:
-    """Three tasks at a time, on one worker and on two in turn, so that a machine that others use too is fair to both."""
+    """Three tasks at a time, on one worker and on two in turn: a machine that others use too is fair to both."""
     found: list[dict[str, Any]] = []
     common = {"threads_per_worker": 1, "processes": True, "dashboard_address": "127.0.0.1:0"}
     with LocalCluster(n_workers=1, **common) as one, LocalCluster(n_workers=2, **common) as two:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -124,9 +125,10 @@ class Scaled:
 
 @dataclass(frozen=True)
 class Densified:
-    """Rows as a step needs them."""
+    """Rows as a step needs them. `changes_nothing`: rows that are not sparse stay as they are."""
 
     step: str
+    changes_nothing: ClassVar[bool] = True
 
     def __call__(self, X: Matrix) -> Array:
         """Dense, if that can be afforded."""

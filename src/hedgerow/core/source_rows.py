@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -158,3 +158,31 @@ class InMemory(SourceRows):
 def summed(rows: Sequence[SourceRows], statistic: Statistic[T]) -> list[T]:
     """A statistic of each source."""
     return [source.totals(statistic)[0] for source in rows]
+
+
+class LabelledSource(Protocol):
+    """A source whose rows are not in memory: what is known of it before anything is built."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def feature_names(self) -> Sequence[str]:
+        """The columns, in the order of the numbers of a row."""
+        ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of its numbers."""
+        ...
+
+    @property
+    def labels(self) -> Array:
+        """The different labels that it has."""
+        ...
+
+    def rows(self, classes: Array, dtype: np.dtype[Any]) -> SourceRows:
+        """Its rows, with the places of their labels among these classes as codes."""
+        ...
