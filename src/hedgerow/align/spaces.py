@@ -24,7 +24,8 @@ from hedgerow.core.arrays import Array, Matrix, dense, stack_rows
 from hedgerow.core.errors import InputError
 from hedgerow.core.moments import Moments
 from hedgerow.core.preprocess import DENSE_LIMIT, unit
-from hedgerow.core.source_rows import ClassMoments, Gram, InMemory, SourceRows, summed
+from hedgerow.core.sketch import Directions
+from hedgerow.core.source_rows import ClassMoments, Gram, InMemory, Part, SourceRows, summed
 
 LANDMARKS = 1000  # at most; 600 left small sources uncovered, 2000 gained nothing
 TARGET_SHARE = 3  # one landmark in three may come from the target
@@ -69,6 +70,7 @@ class WhitenedPCA:
     """
 
     dim: int = 100
+    sketch: int | None = None  # directions that are followed instead of a Gram matrix; see `hedgerow.core.sketch`
 
     def fit(self, source: Matrix, codes: Array, target: Matrix) -> Alignment:
         """The axes; those along which no row differs from zero are left out."""
@@ -77,12 +79,31 @@ class WhitenedPCA:
     def fit_rows(self, source: SourceRows, K: int, target: Matrix) -> Alignment:
         """The same for a source wherever it is."""
         _at_least_one(dim=self.dim)
-        A, values = whitened_axes([source], target, self.dim)
+        note = ""
+        if self.sketch is None:
+            A, values = whitened_axes([source], target, self.dim)
+        else:
+            A, values, note = self._sketched(source, target, self.sketch)
         rounding = max(source.count, source.width) * np.finfo(values.dtype).eps
         kept = values > rounding * values[:1]
         if not kept.any():
             raise _no_direction(source.count + target.shape[0])
-        return Alignment(Projection(A[:, kept]), Info(rank=int(kept.sum()), eigenvalues=values[kept]))
+        return Alignment(Projection(A[:, kept]), Info(rank=int(kept.sum()), eigenvalues=values[kept], note=note))
+
+    def _sketched(self, source: SourceRows, target: Matrix, size: int) -> tuple[Array, Array, str]:
+        """The axes from few directions that stand for all rows, and how far off they may be."""
+        if size < self.dim:
+            raise InputError(f"sketch={size}: fewer directions than dim={self.dim}; give at least twice as many")
+        statistic = Directions(size)
+        found = statistic.merge(source.totals(statistic)[0], statistic.of(Part(target)))
+        values, U = _leading(found.rows @ found.rows.T, self.dim)
+        A = found.rows.T @ U / np.maximum(values, FLOOR)
+        share = 100 * found.lost / max(values[0], FLOOR)
+        note = (
+            f"a sketch of {size} directions: no second moment is off by more than {found.lost:.3g}, {share:.2g} % of "
+            "the largest"
+        )
+        return A, values, note
 
 
 @dataclass(frozen=True)

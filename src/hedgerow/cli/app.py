@@ -121,6 +121,13 @@ def fit(
     method: Annotated[str, typer.Option(help="See `hedgerow methods`.")] = "hedgerow",
     reading: Annotated[str, typer.Option(help="Preset of the options: general, authors, paper or table.")] = "general",
     option: Annotated[list[str] | None, typer.Option(help="key=value for the classifier, e.g. dim=50.")] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            help="local: sources in memory; dask, dask://local:2 or dask://HOST:PORT: Parquet in partitions. "
+            "Without it: local, if half of the free memory is enough for the sources."
+        ),
+    ] = None,
 ) -> None:
     """Fit a model on labelled source files and, better, some unlabelled rows of the target."""
     from hedgerow.cli import terminal
@@ -128,7 +135,7 @@ def fit(
 
     check_output(output, [*source, *([unlabelled] if unlabelled else [])])
     given = parse_options(option or [], method, reading)
-    fitted = fit_files(source, label, unlabelled, given)
+    fitted = fit_files(source, label, unlabelled, given, engine)
     fitted.clf.save(output)
     found = summary(fitted)
     console = terminal.console(sys.stdout)

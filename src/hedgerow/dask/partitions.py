@@ -23,7 +23,8 @@ from hedgerow.data.inputs import files_of
 from hedgerow.data.open_files import Files
 from hedgerow.data.tables import check_rows, columns, labels_of_values
 
-AT_ONCE = 32768  # rows of a block
+AT_ONCE = 16384  # rows of a block at most,
+NUMBERS = 2**22  # and so many numbers
 PARTITION = 2**26  # bytes of numbers that a partition of Parquet files has at least
 
 
@@ -58,7 +59,8 @@ class ParquetPartition(Partition):
         parquet = require("pyarrow.parquet", extra="dask")
         wanted = [*self.features, *([] if self.label is None else [self.label])]
         with parquet.ParquetFile(self.path) as file:
-            for batch in file.iter_batches(AT_ONCE, row_groups=list(self.groups), columns=wanted, use_threads=False):
+            size, groups = at_once(len(wanted)), list(self.groups)
+            for batch in file.iter_batches(size, row_groups=groups, columns=wanted, use_threads=False):
                 yield self._block(batch.select(wanted))
 
     def _block(self, batch: Any) -> Block:
@@ -101,8 +103,9 @@ class FramePartition(Partition):
 
     def blocks(self) -> Iterator[Block]:
         """Its rows, in blocks as from files."""
-        for first in range(0, len(self.frame), AT_ONCE):
-            yield self._block(self.frame.iloc[first : first + AT_ONCE])
+        size = at_once(len(self.features))
+        for first in range(0, len(self.frame), size):
+            yield self._block(self.frame.iloc[first : first + size])
 
     def _block(self, frame: Any) -> Block:
         where = f"source {self.name!r}"
@@ -121,6 +124,15 @@ class FramePartition(Partition):
                 "a source row needs a label: drop the row or fill the gap first"
             )
         return Block(X, _present(labels_of_values(list(values.tolist())), where), np.asarray(places, np.int64))
+
+
+def at_once(width: int) -> int:
+    """Rows of a block: fewer where they are long.
+
+    >>> at_once(20), at_once(10_000)
+    (16384, 419)
+    """
+    return max(1, min(AT_ONCE, NUMBERS // width))
 
 
 def _present(labels: Array, where: str) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Protocol
 
@@ -12,6 +13,8 @@ from hedgerow.experiment import results
 from hedgerow.experiment.engines import LOCAL, ORPHAN_CHECK, Rows, Work, engine_of
 from hedgerow.experiment.plugins import load_plugin
 
+TASK = results.KEY.index("task")
+BY_TURNS = 2  # tasks; a process keeps the data of as many
 CHUNK = 5  # orders a worker takes at once: enough to share one fit, few enough to keep all workers busy
 
 
@@ -63,7 +66,7 @@ def run(
     directory.mkdir(parents=True, exist_ok=True)
     there = results.read(directory).keys()
     results.mend(directory)
-    chunks = [chunk for unit in units for chunk in _chunks(unit, there)]
+    chunks = _in_turn([chunk for unit in units for chunk in _chunks(unit, there)])
     total, done, start = sum(len(trials) for _, trials in chunks), 0, time.perf_counter()
     progress(Progress(0, total, 0.0))
     if chunks:
@@ -76,6 +79,16 @@ def run(
 def _chunks(unit: Unit, there: set[tuple[object, ...]]) -> list[tuple[Unit, list[int]]]:
     todo = [trial for trial in range(unit.orders) if unit.key(trial) not in there]
     return [(unit, todo[i : i + CHUNK]) for i in range(0, len(todo), CHUNK)]
+
+
+def _in_turn(chunks: Sequence[tuple[Unit, list[int]]]) -> list[tuple[Unit, list[int]]]:
+    """Chunks of two tasks by turns: two workers that begin together do not solve the same alignments."""
+    of_task: dict[object, list[tuple[Unit, list[int]]]] = {}
+    for unit, trials in chunks:
+        of_task.setdefault(unit.key(0)[TASK], []).append((unit, trials))
+    queues = list(of_task.values())
+    pairs = [queues[i : i + BY_TURNS] for i in range(0, len(queues), BY_TURNS)]
+    return [chunk for pair in pairs for each in zip_longest(*pair) for chunk in each if chunk is not None]
 
 
 __all__ = ["CHUNK", "ORPHAN_CHECK", "Progress", "Rows", "Unit", "load_plugin", "run"]
