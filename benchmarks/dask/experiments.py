@@ -22,6 +22,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from distributed import Client, LocalCluster
 
 from hedgerow.experiment import engine, results
@@ -46,16 +47,25 @@ def run(work: list[Unit], out: Path, name: str) -> float:
     return time.perf_counter() - began
 
 
-def compared(ours: Path, others: Path) -> dict[str, Any]:
-    """How the rows of two runs differ: rows, lines, and fields that are not the same to the last bit."""
-    a, b = ({tuple(row[k] for k in results.KEY): row for row in results.read(out).rows} for out in (ours, others))
+def compared(run: Path, other: Path) -> dict[str, Any]:
+    """How the rows of two runs differ: rows, lines, fields that are not the same to the last bit, and by how much."""
+    a, b = ({tuple(row[k] for k in results.KEY): row for row in results.read(out).rows} for out in (run, other))
     differ: dict[str, int] = {}
+    worst = 0.0
     for key in a.keys() & b.keys():
         for field in a[key]:
             if field not in TIMES and a[key][field] != b[key][field]:
                 differ[field] = differ.get(field, 0) + 1
-    lines = (ours / results.FILE).read_bytes().count(b"\n")
-    return {"rows": len(a), "lines": lines, "same_keys": a.keys() == b.keys(), "fields_that_differ": differ}
+                ours, theirs = (np.asarray(each[key][field], dtype=float) for each in (a, b))
+                worst = max(worst, float(np.abs(ours - theirs).max() / np.abs(theirs).max()))
+    lines = (run / results.FILE).read_bytes().count(b"\n")
+    return {
+        "rows": len(a),
+        "lines": lines,
+        "same_keys": a.keys() == b.keys(),
+        "fields_that_differ": differ,
+        "largest_relative_difference": worst,
+    }
 
 
 def speed(tasks: str, methods: str, trials: int) -> dict[str, Any]:

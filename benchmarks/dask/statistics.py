@@ -94,10 +94,16 @@ class Resident:
         self._thread.join()
 
 
-def timed(work: Callable[[], Any]) -> tuple[float, Any]:
-    began = time.perf_counter()
+def timed(client: Client, work: Callable[[], Any]) -> tuple[dict[str, float], Any]:
+    """Seconds that passed, and seconds that processors worked for the workers (no other process counts)."""
+    pids = list(client.run(os.getpid).values())
+    began, worked = time.perf_counter(), _processor_seconds(pids)
     found = work()
-    return time.perf_counter() - began, found
+    return {"seconds": time.perf_counter() - began, "processor": _processor_seconds(pids) - worked}, found
+
+
+def _processor_seconds(pids: list[int]) -> float:
+    return sum(sum(psutil.Process(pid).cpu_times()[:2]) for pid in pids)
 
 
 def exactness(client: Client, path: Path) -> float:
@@ -122,10 +128,10 @@ def measure(folder: str, features: int, size: int, workers: int) -> dict[str, An
         def reading() -> int:
             return sum(client.gather(client.map(plain_read, files, pure=False)))
 
-        before, rows = timed(reading)
+        before, rows = timed(client, reading)
         with Resident(client) as resident:
-            seconds, found = timed(lambda: hedgerow.dask.statistics(folder, "kind", client=client))
-        after, _ = timed(reading)
+            took, found = timed(client, lambda: hedgerow.dask.statistics(folder, "kind", client=client))
+        after, _ = timed(client, reading)
         counted = int(found.moments.count[0])
         assert counted == rows == int(found.moments.class_counts.sum()), (counted, rows)
         return {
@@ -134,9 +140,9 @@ def measure(folder: str, features: int, size: int, workers: int) -> dict[str, An
             "rows": rows,
             "features": features,
             "workers": workers,
-            "seconds_read": [before, after],
-            "seconds_statistics": seconds,
-            "ratio": seconds / ((before + after) / 2),
+            "read": [before, after],
+            "statistics": took,
+            "ratio": {key: 2 * took[key] / (before[key] + after[key]) for key in took},
             "resident_all": resident.most,
             "resident_largest_process": resident.most_of_one,
             "largest_relative_difference_on_a_part": exactness(client, Path(files[0])),
