@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from numpy.testing import assert_allclose
 
 import hedgerow.dask
 from hedgerow import Domain, OnlineTransferClassifier, load, split
-from hedgerow.align import CORAL, Landmarks, WhitenedPCA, Whitening
+from hedgerow.align import CORAL, TCA, Landmarks, WhitenedPCA, Whitening
 from hedgerow.core.errors import InputError
 from hedgerow.core.moments import Moments
 from hedgerow.dask import partitions
@@ -114,7 +115,7 @@ def test_the_default_method_samples_its_landmarks_and_kept_rows(client: Any, tas
     assert abs(rates[0] - rates[1]) < 0.04
 
 
-@pytest.mark.parametrize("aligner", [CORAL(), Whitening(), WhitenedPCA(dim=5)], ids=repr)
+@pytest.mark.parametrize("aligner", [CORAL(), Whitening(), WhitenedPCA(dim=5), TCA(dim=4), TCA(3, 0.5, normalise=True)])
 def test_aligners_whose_statistics_merge(client: Any, tmp_path: Path, aligner: Any) -> None:
     rng = np.random.default_rng(3)
     X, y, U = rng.normal(size=(700, 8)) * np.arange(1, 9), rng.integers(0, 3, 700), rng.normal(2, 1, size=(60, 8))
@@ -131,12 +132,28 @@ def test_landmarks_are_a_sample_whose_error_is_told(client: Any, tmp_path: Path)
     rng = np.random.default_rng(4)
     X = rng.normal(size=(900, 6))
     folder = write(tmp_path / "s", X, rng.integers(0, 2, 900), 3)
-    found = hedgerow.dask.align(Landmarks(dim=60, count=60), folder, "kind", X[:5], client=client)
+    found = hedgerow.dask.align(Landmarks(dim=12, count=12), folder, "kind", X[:5], client=client)
     L = found.projection.landmarks
     assert L is not None
     units = X / np.linalg.norm(X, axis=1, keepdims=True)
     assert all(np.isclose(units, row).all(axis=1).any() for row in L)  # rows of the data, each once
     assert len(np.unique(L.round(9), axis=0)) == len(L)
+    assert "landmarks drawn at random: of k(x, x) = 1 they miss 0." in found.info.note
+
+
+def test_a_sketch_of_pca_says_how_far_off_it_may_be(client: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(3000, 30)) * 0.8 ** np.arange(30)
+    folder = write(tmp_path / "s", X, rng.integers(0, 2, 3000), 3)
+    found = hedgerow.dask.align(WhitenedPCA(dim=3, sketch=15), folder, "kind", X[:5], client=client)
+    exact = WhitenedPCA(dim=3).fit(X, np.zeros(3000, dtype=int), X[:5])
+    told = float(re.findall(r"off by more than (\S+),", found.info.note)[0])
+    off = exact.info.eigenvalues - found.info.eigenvalues
+    assert (off > -1e-6).all()
+    assert (off <= 1.01 * told).all()
+    assert told < 0.05 * exact.info.eigenvalues[0]
+    with pytest.raises(InputError, match="sketch=2: fewer directions than dim=3"):
+        hedgerow.dask.align(WhitenedPCA(dim=3, sketch=2), folder, "kind", client=client)
 
 
 def test_bad_rows_are_named(client: Any, tmp_path: Path) -> None:

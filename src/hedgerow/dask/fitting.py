@@ -148,7 +148,8 @@ def _with_error(found: Alignment, rows: SourceRows) -> Alignment:
     if projection.landmarks is None:
         return found
     others = rows.drawn(HELD_OUT, np.random.default_rng(len(projection.landmarks)))
-    missed = 1.0 - np.einsum("ij,ij->i", Z := projection(others), Z)  # k(x, x) = 1 for rows of unit length
+    Z = projection(others)
+    missed = np.maximum(1.0 - np.einsum("ij,ij->i", Z, Z), 0.0)  # k(x, x) = 1 for rows of unit length
     note = (
         f"{len(projection.landmarks)} landmarks drawn at random: of k(x, x) = 1 they miss {missed.mean():.2g} in the "
         f"mean of {len(others)} other rows, {np.quantile(missed, 0.95):.2g} in the worst twentieth"
