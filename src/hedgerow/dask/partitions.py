@@ -58,7 +58,8 @@ class ParquetPartition(Partition):
         """Read batch by batch: a row group is never in memory as a whole matrix."""
         parquet = require("pyarrow.parquet", extra="dask")
         wanted = [*self.features, *([] if self.label is None else [self.label])]
-        with parquet.ParquetFile(self.path) as file:
+        texts = None if self.label is None else [self.label]  # as places in a list of different ones, if it is text
+        with parquet.ParquetFile(self.path, read_dictionary=texts) as file:
             size, groups = at_once(len(wanted)), list(self.groups)
             for batch in file.iter_batches(size, row_groups=groups, columns=wanted, use_threads=False):
                 yield self._block(batch.select(wanted))
@@ -75,7 +76,8 @@ class ParquetPartition(Partition):
             self._explain(X)
         if self.label is None:
             return Block(X, np.empty(0, dtype=object), np.full(len(X), -1))
-        encoded = batch.column(width).dictionary_encode()
+        column = batch.column(width)
+        encoded = column if hasattr(column, "dictionary") else column.dictionary_encode()
         if encoded.null_count or nulls_of(encoded.dictionary).any():
             row = int(np.flatnonzero(nulls_of(encoded.indices))[0]) if encoded.null_count else 0
             raise InputError(
