@@ -6,7 +6,7 @@ PEERS  ?= .venv-peers
 MOA    ?= .venv-peers-moa
 PIP    := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check paper bench bench-peers bench-live bench-fleet torture setup clean
+.PHONY: demo test check paper bench bench-peers bench-live bench-fleet bench-dask torture setup clean
 .DEFAULT_GOAL := demo
 
 demo: setup
@@ -44,6 +44,14 @@ bench-fleet: setup
 	PYTHONPATH=benchmarks $(BIN)/python -m fleet.kills >> benchmarks/fleet/kills.txt
 	$(BIN)/python benchmarks/fleet/warmup.py
 	$(BIN)/python benchmarks/fleet/results.py
+
+# experiments and statistics on a Dask cluster of this machine (HEDGEROW_DATA); SIZE=20 gigabytes in FOLDER=/var/tmp
+bench-dask: setup
+	$(BIN)/python benchmarks/dask/experiments.py speed
+	$(BIN)/python benchmarks/dask/experiments.py kills --tasks dslr,webcam,amazon --methods pa,homotlms,oddm
+	$(BIN)/python benchmarks/dask/statistics.py --gigabytes $(or $(SIZE),1) --folder $(or $(FOLDER),/var/tmp)
+	$(BIN)/python benchmarks/dask/predictions.py
+	$(BIN)/python benchmarks/dask/results.py
 
 # kills, broken files, full disks, mutated models, senseless requests, a million events; over an hour; ONLY=kills,faults
 torture: setup

@@ -15,6 +15,7 @@ from hedgerow.align.base import kernel_rows
 from hedgerow.align.spaces import WIDE, drawn, kernel_root, whitened_axes, within_class_root
 from hedgerow.core.errors import InputError
 from hedgerow.core.preprocess import unit
+from hedgerow.core.source_rows import ClassMoments, Gram, InMemory
 from hedgerow.learners.ridge import maps
 
 NAMES = ("whitening", "whitened-pca", "landmarks")
@@ -85,9 +86,11 @@ def test_whitened_axes_have_second_moment_one(seed, dim, m):
 @law(15)
 def test_the_small_gram_matrix_gives_the_same_axes(seed):
     source, _, target = domains(seed, ns=6, nt=4, m=10 * WIDE + 1)
-    few, values = whitened_axes([source, target], 5)
+    few, values = whitened_axes([InMemory(source)], target, 5)
     padded = np.zeros((10, source.shape[1]))
-    many, same = whitened_axes([source, target, padded], 5)  # rows of zeros turn the shape, not the axes
+    many, same = whitened_axes(
+        [InMemory(source), InMemory(padded)], target, 5
+    )  # rows of zeros turn the shape, not the axes
     np.testing.assert_allclose(values, same, rtol=1e-9)
     np.testing.assert_allclose(few * np.sign((few * many).sum(axis=0)), many, atol=1e-9)
 
@@ -127,9 +130,10 @@ def test_fewer_features_are_the_leading_ones(seed, dim):
 
 def test_landmarks_are_drawn_from_the_target_and_from_every_source_alike():
     parts = [np.full((20, 1), i) for i in range(3)]
-    rows = drawn(parts[:2], parts[2], 12, np.random.default_rng(0)).ravel()
+    rows = drawn([InMemory(part) for part in parts[:2]], parts[2], 12, np.random.default_rng(0)).ravel()
     assert np.bincount(rows).tolist() == [4, 4, 4]
-    assert np.bincount(drawn(parts[:2], parts[2][:0], 12, np.random.default_rng(0)).ravel()).tolist() == [6, 6]
+    alone = drawn([InMemory(part) for part in parts[:2]], parts[2][:0], 12, np.random.default_rng(0))
+    assert np.bincount(alone.ravel()).tolist() == [6, 6]
 
 
 def test_the_seed_chooses_the_landmarks():
@@ -214,11 +218,13 @@ def test_our_own_learner_uses_the_same_maps():
     source, codes, target = domains(4)
     rows, pool = unit(source), unit(target)
     m = rows.shape[1]
-    root = within_class_root(rows, codes, 3)[0]
-    np.testing.assert_allclose(maps.whitening([rows], pool, [codes], 3, m).A, root, rtol=1e-6)
-    assert maps.whitening([rows], pool, [codes], 3, m - 1).A.shape == (m, m - 1)
+    given = InMemory(rows, codes)
+    gram, moments = given.totals(Gram(), ClassMoments(3))
+    root = within_class_root(gram, moments)[0]
+    np.testing.assert_allclose(maps.whitening([given], pool, gram, moments, m).A, root, rtol=1e-6)
+    assert maps.whitening([given], pool, gram, moments, m - 1).A.shape == (m, m - 1)
     linear = Projection(WhitenedPCA().fit(rows, codes, pool).projection.A)
-    np.testing.assert_allclose(maps.whitened_pca(rows, pool, 100)(pool), unit(linear(pool)), atol=1e-6)
+    np.testing.assert_allclose(maps.whitened_pca([given], pool, 100)(pool), unit(linear(pool)), atol=1e-6)
     kernel = Landmarks(dim=1000).fit(rows, codes, pool).projection
-    own = maps.landmarks([rows], pool, np.random.default_rng(0), 1000)
+    own = maps.landmarks([given], pool, np.random.default_rng(0), 1000)
     np.testing.assert_allclose(own(pool) @ own(pool).T, kernel(pool) @ kernel(pool).T, atol=1e-5)

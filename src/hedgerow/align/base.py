@@ -9,6 +9,7 @@ import numpy as np
 
 from hedgerow.core.arrays import Array, Matrix, dense
 from hedgerow.core.preprocess import unit
+from hedgerow.core.source_rows import SourceRows
 
 
 @dataclass(frozen=True)
@@ -94,4 +95,13 @@ class Aligner(Protocol):
 
     def fit(self, source: Matrix, codes: Array, target: Matrix) -> Alignment:
         """Align the source with the unlabelled target rows."""
+        ...
+
+
+@runtime_checkable
+class MergingAligner(Aligner, Protocol):
+    """An aligner that asks the source for statistics that merge: it may stand in partitions, on other machines."""
+
+    def fit_rows(self, source: SourceRows, K: int, target: Matrix) -> Alignment:
+        """As `fit`, for a source with codes 0..K-1 wherever its rows are."""
         ...

@@ -9,6 +9,8 @@ import numpy as np
 from hedgerow.align.base import Alignment, Info, Projection
 from hedgerow.core.arrays import Array, Matrix, dense
 from hedgerow.core.linalg import symmetric_power
+from hedgerow.core.moments import Moments
+from hedgerow.core.source_rows import ClassMoments, InMemory, SourceRows
 
 
 @dataclass(frozen=True)
@@ -23,14 +25,19 @@ class CORAL:
 
     def fit(self, source: Matrix, codes: Array, target: Matrix) -> Alignment:
         """The map of the source; the projection of the target is the identity."""
-        m = source.shape[1]
-        if target.shape[0] < 2 or source.shape[0] < 2:
+        return self.fit_rows(InMemory(dense(source), codes), 0, target)
+
+    def fit_rows(self, source: SourceRows, K: int, target: Matrix) -> Alignment:
+        """The same for a source wherever it is."""
+        m = source.width
+        if target.shape[0] < 2 or source.count < 2:
             return Alignment(Projection(), Info(rank=m, note="fewer than two rows: the source stays as it is"))
-        Cs, Ct = self._covariance(source), self._covariance(target)
+        scatter = ClassMoments(0, weighed=False, scatter=True)
+        Cs, Ct = (self._covariance(rows.totals(scatter)[0]) for rows in (source, InMemory(dense(target))))
         M = symmetric_power(Cs, -0.5) @ symmetric_power(Ct, 0.5)
         before = float(np.linalg.norm(Cs - Ct) ** 2)
         after = float(np.linalg.norm(M.T @ Cs @ M - Ct) ** 2)
         return Alignment(Projection(source_map=M), Info(discrepancy=[before, after], rank=m))
 
-    def _covariance(self, X: Matrix) -> Array:
-        return np.cov(dense(X), rowvar=False).reshape(X.shape[1], X.shape[1]) + self.ridge * np.eye(X.shape[1])
+    def _covariance(self, moments: Moments) -> Array:
+        return np.asarray(moments.scatter / (moments.count - 1) + self.ridge * np.eye(len(moments.total)))

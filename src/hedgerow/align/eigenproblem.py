@@ -117,6 +117,24 @@ class _Tall(Scatter):
         return np.asarray(self.X @ (self._directions(solution) / solution.scales(scaling)))
 
 
+class OfMoments(Scatter):
+    """The scatter itself (m x m), without the rows; a contrast is then the sum over the rows, E the k x m V^T."""
+
+    def __init__(self, S: Array) -> None:
+        self.values, self.Q = _eigenvectors(np.array(S, dtype=np.float64, order="F"))
+
+    def _contrasted(self, E: Matrix) -> tuple[Array, Array]:
+        return (E @ self.Q) * np.sqrt(self.values), E @ E.T
+
+    def _directions(self, solution: Solution) -> Array:
+        RY = self.Q @ (np.sqrt(self.values)[:, None] * solution.Y)
+        return np.asarray(RY - solution.E.T @ solution.T) / solution.lam
+
+    def projected(self, solution: Solution, scaling: str) -> Array:
+        """Nobody has the rows."""
+        raise TypeError("the rows are not here")
+
+
 class _Wide(Scatter):
     """Fewer rows than features: U and L of the N x N Gram matrix; the features are met only at the end.
 

@@ -22,10 +22,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from hedgerow.align.base import Alignment, Info, Projection, rbf_rows
-from hedgerow.align.eigenproblem import Scatter, Solution, scatter
+from hedgerow.align.eigenproblem import OfMoments, Scatter, Solution, scatter
 from hedgerow.core.arrays import Array, Matrix, dense, stack_rows
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.core.preprocess import unit
+from hedgerow.core.source_rows import ClassMoments, Part, SourceRows
 
 KERNELS = ("primal", "linear", "rbf")
 EMPTY = ("source", "skip")
@@ -67,10 +68,7 @@ class _MMD(ABC):
     def _rounds(self, X: Matrix, codes: Array) -> tuple[Array, Info]:
         S = scatter(X)
         if not len(S.values):
-            raise InputError(
-                f"n_samples = {X.shape[0]}: all rows of the source and the target are the same after scaling, so there "
-                "is no direction to keep; give rows that differ, or use aligner='identity'"
-            )
+            raise no_direction(X.shape[0])
         pseudo: Array | None = None
         solved: dict[
             bytes, tuple[Solution, Array]
@@ -148,6 +146,26 @@ class TCA(_MMD):
         """Only e_0."""
         return 1.0, 0.0
 
+    def fit_rows(self, source: SourceRows, K: int, target: Matrix) -> Alignment:
+        """As `fit`, for a source wherever it is: means and scatter are all that is needed."""
+        self._check()
+        if self.kernel != "primal":
+            raise InputError(f"kernel={self.kernel!r} compares all rows with each other; use kernel='primal'")
+        if self.unit_input:
+            source, target = source.through(unit), unit(target)
+        statistic = ClassMoments(0, weighed=False, scatter=True)
+        (there,), here = source.totals(statistic), statistic.of(Part(dense(target)))
+        S = OfMoments(np.asarray(there.merge(here).scatter))
+        if not len(S.values):
+            raise no_direction(source.count + target.shape[0])
+        V = (there.mean - here.mean)[None] if target.shape[0] else np.empty((0, source.width))
+        if self.normalise and len(V):
+            V = V / np.sqrt(1 / there.count + 1 / here.count)
+        solution = S.solve(V, self.lam, self.dim)
+        gap = float(((solution.T / solution.scales(self.eigenvectors)) ** 2).sum())
+        A = S.directions(solution, self.eigenvectors)
+        return Alignment(Projection(A), Info([gap], [], len(S.values), solution.values))
+
 
 @dataclass(frozen=True)
 class JDA(_MMD):
@@ -185,6 +203,14 @@ class BDA(_MMD):
         if not 0 <= self.balance <= 1:
             raise InputError(f"balance={self.balance}: BDA's mu must be in [0, 1]")
         return 1.0 - self.balance, self.balance
+
+
+def no_direction(n: int) -> InputError:
+    """The error for rows of which none differs from another."""
+    return InputError(
+        f"n_samples = {n}: all rows of the source and the target are the same after scaling, so there "
+        "is no direction to keep; give rows that differ, or use aligner='identity'"
+    )
 
 
 def mean_gaps(source: Array, target: Array, classes: Array) -> Matrix:

@@ -24,6 +24,8 @@ from hedgerow.core.arrays import Array, Matrix, dense, stack_rows
 from hedgerow.core.errors import InputError
 from hedgerow.core.moments import Moments
 from hedgerow.core.preprocess import DENSE_LIMIT, unit
+from hedgerow.core.sketch import Directions
+from hedgerow.core.source_rows import ClassMoments, Gram, InMemory, Part, SourceRows, summed
 
 LANDMARKS = 1000  # at most; 600 left small sources uncovered, 2000 gained nothing
 TARGET_SHARE = 3  # one landmark in three may come from the target
@@ -46,9 +48,13 @@ class Whitening:
 
     def fit(self, source: Matrix, codes: Array, target: Matrix) -> Alignment:
         """H from the source alone; the target is not looked at."""
-        m = source.shape[1]
+        return self.fit_rows(InMemory(source, codes), int(codes.max()) + 1, target)
+
+    def fit_rows(self, source: SourceRows, K: int, target: Matrix) -> Alignment:
+        """The same for a source wherever it is."""
+        m = source.width
         _affordable("aligner 'whitening'", m, m, "use aligner='whitened-pca', which keeps m x dim")
-        H, values = within_class_root(source, codes, int(codes.max()) + 1)
+        H, values = within_class_root(*source.totals(Gram(), ClassMoments(K, weighed=False)))
         return Alignment(Projection(H), Info(rank=m, eigenvalues=values[::-1]))
 
 
@@ -64,16 +70,40 @@ class WhitenedPCA:
     """
 
     dim: int = 100
+    sketch: int | None = None  # directions that are followed instead of a Gram matrix; see `hedgerow.core.sketch`
 
     def fit(self, source: Matrix, codes: Array, target: Matrix) -> Alignment:
         """The axes; those along which no row differs from zero are left out."""
+        return self.fit_rows(InMemory(source, codes), 0, target)
+
+    def fit_rows(self, source: SourceRows, K: int, target: Matrix) -> Alignment:
+        """The same for a source wherever it is."""
         _at_least_one(dim=self.dim)
-        A, values = whitened_axes([source, target], self.dim)
-        rounding = max(source.shape) * np.finfo(values.dtype).eps
+        note = ""
+        if self.sketch is None:
+            A, values = whitened_axes([source], target, self.dim)
+        else:
+            A, values, note = self._sketched(source, target, self.sketch)
+        rounding = max(source.count, source.width) * np.finfo(values.dtype).eps
         kept = values > rounding * values[:1]
         if not kept.any():
-            raise _no_direction(source.shape[0] + target.shape[0])
-        return Alignment(Projection(A[:, kept]), Info(rank=int(kept.sum()), eigenvalues=values[kept]))
+            raise _no_direction(source.count + target.shape[0])
+        return Alignment(Projection(A[:, kept]), Info(rank=int(kept.sum()), eigenvalues=values[kept], note=note))
+
+    def _sketched(self, source: SourceRows, target: Matrix, size: int) -> tuple[Array, Array, str]:
+        """The axes from few directions that stand for all rows, and how far off they may be."""
+        if size < self.dim:
+            raise InputError(f"sketch={size}: fewer directions than dim={self.dim}; give at least twice as many")
+        statistic = Directions(size)
+        found = statistic.merge(source.totals(statistic)[0], statistic.of(Part(target)))
+        values, U = _leading(found.rows @ found.rows.T, self.dim)
+        A = found.rows.T @ U / np.maximum(values, FLOOR)
+        share = 100 * found.lost / max(values[0], FLOOR)
+        note = (
+            f"a sketch of {size} directions: no second moment is off by more than {found.lost:.3g}, {share:.2g} % of "
+            "the largest"
+        )
+        return A, values, note
 
 
 @dataclass(frozen=True)
@@ -96,49 +126,61 @@ class Landmarks:
 
     def fit(self, source: Matrix, codes: Array, target: Matrix) -> Alignment:
         """Landmarks from the rows given, then the root of their kernel matrix."""
+        return self.fit_rows(InMemory(source, codes), 0, target)
+
+    def fit_rows(self, source: SourceRows, K: int, target: Matrix) -> Alignment:
+        """The same for a source wherever it is."""
         _at_least_one(dim=self.dim, count=self.count)
         chosen = drawn([source], target, self.count, np.random.default_rng(self.seed))
-        _affordable("aligner 'landmarks'", chosen.shape[0], source.shape[1], "give it a smaller count")
+        _affordable("aligner 'landmarks'", chosen.shape[0], source.width, "give it a smaller count")
         L = dense(unit(chosen))
         A, values = kernel_root(L, self.dim)
         if not len(values):
-            raise _no_direction(source.shape[0] + target.shape[0])
+            raise _no_direction(source.count + target.shape[0])
         return Alignment(Projection(A, landmarks=L, gamma=None), Info(rank=len(values), eigenvalues=values))
 
 
-def within_class_root(rows: Matrix, codes: Array, K: int) -> tuple[Array, Array]:
-    """H (m x m) = (C_w + mean eig(C_w) I)^{-1/2}, and the eigenvalues of C_w, smallest first."""
-    moments = Moments.of(rows, codes, K)
+def within_class_root(gram: Array, moments: Moments) -> tuple[Array, Array]:
+    """H (m x m) = (C_w + mean eig(C_w) I)^{-1/2}, and the eigenvalues of C_w, smallest first.
+
+    From X^T X and the moments of the same rows, each counted once.
+    """
     means, counts = moments.class_means, moments.class_counts
-    within = (dense(rows.T @ rows) - (means.T * counts) @ means) / rows.shape[0]
+    within = (gram - (means.T * counts) @ means) / moments.count[0]
     values, Q = np.linalg.eigh(within)
     values = np.maximum(values, 0)
     shrink = values.mean()
     return (Q * (values + (shrink if shrink > 0 else 1.0)) ** -0.5) @ Q.T, values
 
 
-def whitened_axes(parts: Sequence[Matrix], dim: int) -> tuple[Array, Array]:
-    """Q L^{-1/2} (m x dim) and L, largest first, of Q L Q^T = sum X^T X over the parts.
+def whitened_axes(
+    sources: Sequence[SourceRows], target: Matrix, dim: int, grams: Sequence[Array] | None = None
+) -> tuple[Array, Array]:
+    """Q L^{-1/2} (m x dim) and L, largest first, of Q L Q^T = sum X^T X over the sources (`grams`) and the target.
 
     Where rows are few the eigenvectors U of X X^T give the same axes, Q = X^T U L^{-1/2}.
     """
-    m = parts[0].shape[1]
-    if m > WIDE * sum(X.shape[0] for X in parts):
-        rows = stack_rows(parts)
+    if is_wide(sources, target):
+        rows = stack_rows([*(source.gathered() for source in sources), target])
         values, U = _leading(dense(rows @ rows.T), dim)
         Q = np.asarray(rows.T @ U) / np.sqrt(np.maximum(values, FLOOR))
     else:
-        values, Q = _leading(reduce(add, (dense(X.T @ X) for X in parts)), dim)
+        grams = summed(sources, Gram()) if grams is None else grams
+        values, Q = _leading(reduce(add, [*grams, dense(target.T @ target)]), dim)
     return Q / np.sqrt(np.maximum(values, 0) + FLOOR), values
 
 
-def drawn(sources: Sequence[Matrix], target: Matrix, count: int, rng: np.random.Generator) -> Matrix:
+def is_wide(sources: Sequence[SourceRows], target: Matrix) -> bool:
+    """Whether the rows are so few that they are kept more cheaply than their Gram matrix."""
+    return bool(target.shape[1] > WIDE * (target.shape[0] + sum(source.count for source in sources)))
+
+
+def drawn(sources: Sequence[SourceRows], target: Matrix, count: int, rng: np.random.Generator) -> Matrix:
     """At most `count` rows: a third (or all) of the target's, the rest from every source alike."""
     taken = min(target.shape[0], count // TARGET_SHARE)
     each = (count - taken) // max(len(sources), 1)
     parts = [target[rng.choice(target.shape[0], taken, replace=False)]] if taken else []
-    parts += [X[rng.choice(X.shape[0], min(each, X.shape[0]), replace=False)] for X in sources]
-    return stack_rows(parts)
+    return stack_rows([*parts, *(source.drawn(each, rng) for source in sources)])
 
 
 def kernel_root(landmarks: Array, dim: int | None = None) -> tuple[Array, Array]:

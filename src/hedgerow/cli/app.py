@@ -20,6 +20,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+ENGINE = "Where runs are done: local (processes), dask, dask://local:2 or dask://HOST:PORT, a Dask scheduler."
+
 
 def main() -> None:
     """Run the command line; what hedgerow refuses is one line and exit code 2, not a traceback."""
@@ -119,6 +121,13 @@ def fit(
     method: Annotated[str, typer.Option(help="See `hedgerow methods`.")] = "hedgerow",
     reading: Annotated[str, typer.Option(help="Preset of the options: general, authors, paper or table.")] = "general",
     option: Annotated[list[str] | None, typer.Option(help="key=value for the classifier, e.g. dim=50.")] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            help="local: sources in memory; dask, dask://local:2 or dask://HOST:PORT: Parquet in partitions. "
+            "Without it: local, if half of the free memory is enough for the sources."
+        ),
+    ] = None,
 ) -> None:
     """Fit a model on labelled source files and, better, some unlabelled rows of the target."""
     from hedgerow.cli import terminal
@@ -126,7 +135,7 @@ def fit(
 
     check_output(output, [*source, *([unlabelled] if unlabelled else [])])
     given = parse_options(option or [], method, reading)
-    fitted = fit_files(source, label, unlabelled, given)
+    fitted = fit_files(source, label, unlabelled, given, engine)
     fitted.clf.save(output)
     found = summary(fitted)
     console = terminal.console(sys.stdout)
@@ -334,6 +343,7 @@ def paper(
         str, typer.Option(help=f"Parts of the report, joined by commas, or all: {', '.join(PARTS)}.")
     ] = PaperOptions.what,
     jobs: Annotated[int, typer.Option(help="Processes; -1 takes every core.")] = PaperOptions.jobs,
+    engine: Annotated[str, typer.Option(help=ENGINE)] = PaperOptions.engine,
     data_dir: Annotated[
         Path | None, typer.Option(help="Folder of the data sets; else $HEDGEROW_DATA, else downloads.")
     ] = None,
@@ -348,7 +358,9 @@ def paper(
     from hedgerow.paper.command import run as run_paper
 
     folder = None if data_dir is None else str(data_dir)
-    chosen = PaperOptions(tasks, methods, trials, splits, reading, what, jobs, folder, out, resume, tuple(plugin or ()))
+    chosen = PaperOptions(
+        tasks, methods, trials, splits, reading, what, jobs, folder, out, resume, tuple(plugin or ()), engine
+    )
     with terminal.progress() as progress:
         outcome = run_paper(chosen, sys.argv[1:], terminal.note, progress)
     if outcome.report is None:
@@ -377,6 +389,7 @@ def study(
     ] = StudyOptions.methods,
     orders: Annotated[int, typer.Option(min=1, help="Orders of the stream.")] = StudyOptions.orders,
     jobs: Annotated[int, typer.Option(help="Processes; -1 takes every core.")] = StudyOptions.jobs,
+    engine: Annotated[str, typer.Option(help=ENGINE)] = StudyOptions.engine,
     data_dir: Annotated[
         Path | None, typer.Option(help="Folder of the data sets; else $HEDGEROW_DATA, else downloads.")
     ] = None,
@@ -394,7 +407,7 @@ def study(
         terminal.print_table(["name", "what it is about", "strengths or kinds"], listed())
         return
     folder = None if data_dir is None else str(data_dir)
-    chosen = StudyOptions(name, data, target, methods, orders, jobs, folder, out, resume, tuple(plugin or ()))
+    chosen = StudyOptions(name, data, target, methods, orders, jobs, folder, out, resume, tuple(plugin or ()), engine)
     with terminal.progress() as progress:
         outcome = run_study(chosen, sys.argv[1:], terminal.note, progress)
     if outcome.report is None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from hedgerow.cli.memory import LOCAL, choose_engine
 from hedgerow.core.domains import Domain, same_columns
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.core.files import check_writable, same_file
@@ -26,13 +27,17 @@ ANSWERS = [field.name for field in fields(Reading) if field.name not in ("prepro
 
 @dataclass(frozen=True)
 class Fitted:
-    """A fitted model, the domains it came from, how far apart they are, and the time it took."""
+    """A fitted model, the domains it came from, how far apart they are, the time it took, and how it was made.
+
+    `sources` has name, rows and classes of each.
+    """
 
     clf: OnlineTransferClassifier
-    sources: list[Domain]
+    sources: list[tuple[str, int, int]]
     unlabelled: Domain | None
     separations: list[Separation]
     seconds: float
+    notes: tuple[str, ...] = ()
 
 
 def check_output(output: Path, inputs: Sequence[Path]) -> None:
@@ -51,16 +56,44 @@ def _files(input: Path) -> Sequence[Path]:
         return [input]
 
 
-def fit_files(sources: Sequence[Path], label: str, unlabelled: Path | None, options: Mapping[str, Any]) -> Fitted:
-    """Fit a classifier on sources and, perhaps, unlabelled target rows: files, folders or patterns."""
+def fit_files(
+    sources: Sequence[Path],
+    label: str,
+    unlabelled: Path | None,
+    options: Mapping[str, Any],
+    engine: str | None = None,
+) -> Fitted:
+    """Fit a classifier on sources and, perhaps, unlabelled target rows: files, folders or patterns.
+
+    `engine`: local (in memory), a name of `hedgerow.dask.cluster`, or None: local if that has room.
+    """
     clf = OnlineTransferClassifier(**options)
+    chosen, why = choose_engine(sources, clf.method, engine)
+    if chosen != LOCAL:
+        return _fit_partitions(clf, sources, label, unlabelled, chosen, why)
     domains = [read(path, label=label, name=name) for path, name in zip(sources, unique_names(sources), strict=True)]
     target = None if unlabelled is None else _read_unlabelled(unlabelled, label)
     domains, target = matched(domains, target)
     began = time.perf_counter()
     clf.fit_domains(domains, target)
     seconds = time.perf_counter() - began
-    return Fitted(clf, domains, target, separations(clf, domains, target), seconds)
+    found = [(d.name, len(d), len(set(np.asarray(d.y).tolist()))) for d in domains]
+    return Fitted(clf, found, target, separations(clf, domains, target), seconds)
+
+
+def _fit_partitions(
+    clf: OnlineTransferClassifier, sources: Sequence[Path], label: str, unlabelled: Path | None, engine: str, why: str
+) -> Fitted:
+    """The same without the sources in memory: they are asked for statistics, on a cluster."""
+    from hedgerow.dask import fit
+
+    target = None if unlabelled is None else _read_unlabelled(unlabelled, label)
+    began = time.perf_counter()
+    fit(clf, dict(zip(unique_names(sources), sources, strict=True)), label, target, engine=engine)
+    seconds, report = time.perf_counter() - began, clf.partitions_
+    note = f"fitted from statistics on {engine}{why}: {report.passes} passes over {report.partitions} partitions"
+    nothing = [Separation(name) for name, _, _ in report.sources]
+    return Fitted(clf, list(report.sources), target, nothing, seconds, (note,))
 
 
 def unique_names(paths: Sequence[Path]) -> list[str]:
@@ -142,7 +175,7 @@ def summary(fitted: Fitted) -> FitSummary:
     """What a person wants to know after a fit: a column only where there is something to put into it."""
     clf, found = fitted.clf, fitted.separations
     header = ["domain", "role", "rows", "classes"]
-    rows = [[d.name, "source", str(len(d)), str(len(set(np.asarray(d.y).tolist())))] for d in fitted.sources]
+    rows = [[name, "source", str(count), str(classes)] for name, count, classes in fitted.sources]
     measures = {"discrepancy": [s.before for s in found], "after alignment": [s.after for s in found]}
     measured = {name: values for name, values in measures.items() if not np.isnan(values).all()}
     for name, values in measured.items():
@@ -155,6 +188,7 @@ def summary(fitted: Fitted) -> FitSummary:
     lines = [
         f"{clf.method} ({clf.reading}): {clf.n_features_in_} features, spaces of {clf.dim_} dimensions, "
         f"{len(clf.classes_)} classes, {len(clf.expert_names_)} experts, {fitted.seconds:.2f} s",
+        *fitted.notes,
     ]
     if fitted.unlabelled is None:
         lines.append(

@@ -176,7 +176,7 @@ def class_sums(X: Matrix, codes: Array, K: int, weight: Array | None = None) -> 
     if len(kept) > K:
         indicator = np.zeros((K, len(kept)))
         indicator[codes[kept], np.arange(len(kept))] = times
-        totals = indicator @ X[kept]
+        totals = indicator @ (X if len(kept) == len(codes) else X[kept])
     else:
         np.add.at(totals, codes[kept], X[kept] if weight is None else times[:, None] * X[kept])
     return counts, totals

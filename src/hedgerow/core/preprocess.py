@@ -18,15 +18,14 @@ stands in, with the weight of one instance.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from hedgerow.core.arrays import Array, Matrix, canonical, dense, is_sparse
-from hedgerow.core.errors import InputError, unknown
-
-CONSTANT = 1e-13  # a feature whose sd is below this share of its mean only varies by rounding
-DENSE_LIMIT = 2**30  # bytes; centring makes a sparse matrix dense, and beyond this we refuse to do it unasked
+from hedgerow.core.arrays import Array, Matrix, canonical, is_sparse
+from hedgerow.core.errors import unknown
+from hedgerow.core.running import DENSE_LIMIT as DENSE_LIMIT  # also for those who ask for it here
+from hedgerow.core.running import Densified, Running, Scaled, Spread, densified
+from hedgerow.core.source_rows import InMemory, Part, Smallest, SourceRows, summed
 
 
 def row_minmax(X: Matrix) -> Matrix:
@@ -87,72 +86,6 @@ DOMAIN_STEPS = ("zscore", "centre", "scale")
 AUTO = "auto"
 
 
-@dataclass
-class Running:
-    """Running mean and variance of a domain: n, and sums of x - shift and (x - shift)^2 (the shift keeps digits)."""
-
-    n: Array
-    shift: Array
-    total: Array
-    squares: Array
-
-    @classmethod
-    def of(cls, X: Array) -> Running:
-        """The statistics of these rows, always in double precision."""
-        shift = X.mean(axis=0, dtype=np.float64)
-        D = X - shift
-        return cls(np.array([float(len(X))]), shift, D.sum(axis=0), (D * D).sum(axis=0))
-
-    @classmethod
-    def average(cls, parts: Sequence[Running]) -> Running:
-        """One instance's worth of the average of several domains' statistics."""
-        mean = np.mean([p.shift + p.total / p.n for p in parts], axis=0)
-        variance = np.mean([p.variance for p in parts], axis=0)
-        return cls(np.ones(1), mean, np.zeros_like(mean), variance)
-
-    @classmethod
-    def frozen(cls, parts: Sequence[Running]) -> Running:
-        """The pooled variance within the domains, about zero: for a scale that does not move."""
-        n = sum(float(p.n[0]) for p in parts)
-        within = sum(p.variance * p.n[0] for p in parts) / n
-        zero = np.zeros_like(parts[0].shift)
-        return cls(np.ones(1), zero, zero.copy(), np.where(within > 0, within, 1.0))
-
-    @property
-    def variance(self) -> Array:
-        """Variance of each feature so far."""
-        return np.asarray(self.squares / self.n - (self.total / self.n) ** 2)
-
-    def scale(self, X: Array, step: str, learned: Array | None = None) -> Array:
-        """X scaled row by row; with `learned` (a mask) each such row is folded in after it was scaled."""
-        D = X - self.shift
-        if learned is not None and len(X) == 1:  # no running sums
-            out = self.scale(X, step)
-            if learned[0]:
-                self.n[0] += 1
-                self.total += D[0]
-                self.squares += D[0] * D[0]
-            return out
-        if learned is None:
-            n, total, squares = self.n[:, None], self.total[None], self.squares[None]
-        else:
-            n, total, squares = self._before_each_row(D, learned)
-        out = D - total / n
-        if step != "centre":
-            sd = np.sqrt(np.maximum(squares / n - (total / n) ** 2, 0))
-            out /= np.where(sd <= CONSTANT * np.abs(self.shift), 1, sd)
-        return np.asarray(out, dtype=X.dtype)
-
-    def _before_each_row(self, D: Array, learned: Array) -> tuple[Array, Array, Array]:
-        """Statistics before each row, by running sums (the same additions, in the same order, as one by one)."""
-        kept = learned[:, None] * D
-        n = self.n[0] + np.concatenate([[0], np.cumsum(learned)])[:, None]
-        total = np.cumsum(np.vstack([self.total, kept]), axis=0)
-        squares = np.cumsum(np.vstack([self.squares, kept * D]), axis=0)
-        self.n[0], self.total[:], self.squares[:] = n[-1, 0], total[-1], squares[-1]
-        return n[:-1], total[:-1], squares[:-1]
-
-
 def parse(steps: str | Sequence[str] | None) -> tuple[str, ...]:
     """The steps as a tuple of known names; one string may join several with '+'.
 
@@ -167,15 +100,15 @@ def parse(steps: str | Sequence[str] | None) -> tuple[str, ...]:
     return names
 
 
-def chosen(steps: tuple[str, ...], parts: Sequence[Matrix]) -> tuple[str, ...]:
+def chosen(steps: tuple[str, ...], sources: Sequence[SourceRows], warmup: Matrix) -> tuple[str, ...]:
     """The steps with `auto` replaced by what fits the data: square roots for counts and other non-negative values.
 
-    >>> chosen(("auto", "centre"), [np.array([[0.0, 2.0]])])
+    >>> chosen(("auto", "centre"), [InMemory(np.array([[0.0, 2.0]]))], np.empty((0, 2)))
     ('signed-sqrt', 'unit', 'centre')
     """
     if AUTO not in steps:
         return steps
-    negative = any(X.shape[0] and X.min() < 0 for X in parts)
+    negative = min([*summed(sources, Smallest()), Smallest().of(Part(warmup))]) < 0
     own = ("scale",) if negative else ("signed-sqrt", "unit")
     return tuple(name for step in steps for name in (own if step == AUTO else (step,)))
 
@@ -197,26 +130,32 @@ class Preprocess:
 
     def start(self, sources: Sequence[Matrix], warmup: Matrix) -> tuple[list[Matrix], Matrix]:
         """Scaled sources and scaled warm-up rows; remembers the target's statistics for `apply` and `fold`."""
+        rows, warmup = self.start_rows([InMemory(X) for X in sources], warmup)
+        return [source.gathered() for source in rows], warmup
+
+    def start_rows(self, sources: Sequence[SourceRows], warmup: Matrix) -> tuple[list[SourceRows], Matrix]:
+        """The same for sources wherever they are."""
         sources = list(sources)
-        self.steps = chosen(self.steps, [*sources, warmup])
+        self.steps = chosen(self.steps, sources, warmup)
         for i, step in enumerate(self.steps):
             if step in INSTANCE_STEPS:
-                sources = [INSTANCE_STEPS[step](X) for X in sources]
+                sources = [source.through(INSTANCE_STEPS[step]) for source in sources]
                 warmup = INSTANCE_STEPS[step](warmup) if warmup.shape[0] else warmup
                 continue
-            sources, warmup = [_densified(X, step) for X in sources], _densified(warmup, step)
-            own = [Running.of(X) for X in sources]
+            warmup = densified(warmup, step)
+            sources = [source.through(Densified(step)) for source in sources]
+            own = summed(sources, Spread())
             if step == "scale":
                 rows = warmup if len(warmup) else np.zeros((1, warmup.shape[1]))
                 self.running[i] = Running.frozen(own or [Running.of(rows)])
-                sources = [self.running[i].scale(X, step) for X in sources]
+                sources = [source.through(Scaled(step, self.running[i])) for source in sources]
                 warmup = self.running[i].scale(warmup, step)
                 continue
             if len(warmup) or own:
                 self.running[i] = Running.of(warmup) if len(warmup) else Running.average(own)
             else:
                 self.running[i] = Running.of(np.zeros((1, warmup.shape[1])))
-            sources = [stats.scale(X, step) for stats, X in zip(own, sources, strict=True)]
+            sources = [source.through(Scaled(step, stats)) for stats, source in zip(own, sources, strict=True)]
             warmup = self.running[i].scale(warmup, step)
         return sources, warmup
 
@@ -233,7 +172,7 @@ class Preprocess:
             if step in INSTANCE_STEPS:
                 X = INSTANCE_STEPS[step](X)
             else:
-                X = self.running[i].scale(_densified(X, step), step, None if step == "scale" else learned)
+                X = self.running[i].scale(densified(X, step), step, None if step == "scale" else learned)
         return X
 
     def arrays(self) -> tuple[dict[str, Array], dict[str, Array]]:
@@ -255,15 +194,3 @@ class Preprocess:
             if step in DOMAIN_STEPS
         }
         return cls(steps, running)
-
-
-def _densified(X: Matrix, step: str) -> Array:
-    if not is_sparse(X):
-        return np.asarray(X)
-    size = X.shape[0] * X.shape[1] * X.dtype.itemsize
-    if size > DENSE_LIMIT:
-        raise InputError(
-            f"preprocessing step {step!r} makes a sparse matrix dense: {X.shape[0]} x {X.shape[1]} would take "
-            f"{size / 2**30:.1f} GiB; use preprocess='unit' for sparse data"
-        )
-    return dense(X)

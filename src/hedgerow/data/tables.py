@@ -5,6 +5,7 @@ A bad row ends the reading. Errors name the file, the line or row and the column
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from hedgerow.data.csv_rows import CsvRows
 from hedgerow.data.json_rows import JsonRows
 from hedgerow.data.matching import Wanted
 from hedgerow.data.open_files import Files, Table
-from hedgerow.data.stretches import Bad
+from hedgerow.data.stretches import Bad, Stretch
 
 FILL = "drop the row or fill the gap first"
 
@@ -81,15 +82,48 @@ def _different(files: Files, number: int, features: list[str], own: list[str]) -
     )
 
 
+def columns(files: Files, label: str | None) -> list[str]:
+    """The features that all files have, looked for in their headers; no row is read."""
+    found: list[str] = []
+    for number in range(len(files)):
+        table = files.open(number, fitting=True)
+        try:
+            own = _features(files, number, table, label)
+            found = found or own
+            if set(own) != set(found):
+                raise _different(files, number, found, own)
+            for _ in _stretches(files, number, table, Wanted(len(found), found, label, None), rows=False):
+                pass
+        finally:
+            table.close()
+    return found
+
+
+def check_rows(files: Files, number: int, features: list[str], label: str | None) -> None:
+    """Read a file to its first row that cannot be used, which is the error; nothing is kept."""
+    table = files.open(number, fitting=True)
+    try:
+        for _ in _stretches(files, number, table, Wanted(len(features), features, label, None)):
+            pass
+    finally:
+        table.close()
+
+
 def _read(files: Files, number: int, table: Table, wanted: Wanted, parts: list[Array], labels: list[Any]) -> None:
+    for stretch in _stretches(files, number, table, wanted):
+        parts.append(stretch.X)
+        labels += stretch.labels or ()
+
+
+def _stretches(files: Files, number: int, table: Table, wanted: Wanted, rows: bool = True) -> Iterator[Stretch]:
+    """The records of a file, or without `rows` only a look at its columns; the first bad one is an error."""
     path = files.name(number)
     try:
         table.match(wanted)
-        for stretch in table.stretches():
+        for stretch in table.stretches() if rows else ():
             if stretch.bad:
                 raise _refused(stretch.bad[0], "line" if files.text else "row")
-            parts.append(stretch.X)
-            labels += stretch.labels or ()
+            yield stretch
     except BadNumber as error:
         raise InputError(f"{path}: {error}; {_remedy(error)}") from error
     except InputError as error:

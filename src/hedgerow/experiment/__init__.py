@@ -4,6 +4,8 @@ preparation       a domain as the target, the others as sources: one split, and 
 prequential       predict, then learn: the one loop over a stream
 trials            methods x orders of one task, in parallel, in memory
 engine            units of work in parallel, resumable, every finished run a row on disk
+engines           where they are worked on: processes, or a Dask cluster
+plugins           files of users that register methods
 results           the file of these rows
 alignment_cache   alignments are costly: each is solved once and kept
 classifiers       the one place where experiments make a classifier

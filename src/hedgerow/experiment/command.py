@@ -80,6 +80,11 @@ class FolderOptions(Protocol):
         ...
 
     @property
+    def engine(self) -> str:
+        """Where the runs are done: local, or a name of `hedgerow.dask.cluster`."""
+        ...
+
+    @property
     def data_dir(self) -> str | None:
         """Where the data sets are."""
         ...
@@ -103,8 +108,9 @@ def run_and_report(
 
     def make() -> Path:
         new = engine.run(
-            units, rows, options.out, jobs=options.jobs, data_dir=options.data_dir, plugins=options.plugins,
-            progress=lambda p: tell(p.done, p.total, "runs") if p.total else None,
+            units, rows, options.out, engine=options.engine, jobs=options.jobs, data_dir=options.data_dir,
+            plugins=options.plugins,
+            progress=lambda p: tell(p.done, p.total, f"runs {p.where}".strip()) if p.total else None,
         )  # fmt: skip
         say(done(new, sum(unit.orders for unit in units) - new))
         return report(options.out)

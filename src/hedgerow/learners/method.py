@@ -8,12 +8,13 @@ knows of it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from hedgerow.core.arrays import Array, Matrix
 from hedgerow.core.preprocess import Preprocess
+from hedgerow.core.source_rows import InMemory, SourceRows
 from hedgerow.learners.readings import Reading
 
 if TYPE_CHECKING:
@@ -81,6 +82,23 @@ class Offline:
     options: Options
     align: AlignFit
 
+    def ingredients(self) -> Ingredients:
+        """The same for a method that asks for statistics only."""
+        rows = [InMemory(source.X, source.codes, source.weight) for source in self.sources]
+        return Ingredients([source.name for source in self.sources], rows, self.warmup, self.K, self.pre, self.options)
+
+
+@dataclass(frozen=True)
+class Ingredients:
+    """What a learner is built from that asks its sources for statistics, wherever their rows are (`SourceRows`)."""
+
+    names: Sequence[str]
+    rows: Sequence[SourceRows]
+    warmup: Matrix
+    K: int
+    pre: Preprocess
+    options: Options
+
 
 @dataclass(frozen=True)
 class Built:
@@ -108,6 +126,10 @@ class Method(ABC):
     @abstractmethod
     def build(self, offline: Offline) -> Built:
         """The offline stage. There may be no sources and no warm-up rows: then only the target learns."""
+
+    def build_from_statistics(self, given: Ingredients) -> Built | None:
+        """The same from statistics of the sources alone; None: it needs the rows themselves, one after the other."""
+        return None
 
     @abstractmethod
     def options(self, given: Options) -> frozenset[str]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from hedgerow.core.arrays import Array, Matrix
 from hedgerow.core.errors import InputError
 from hedgerow.core.preprocess import Preprocess
-from hedgerow.learners.method import Built, Method, Offline, Options, Source
+from hedgerow.core.source_rows import SourceRows
+from hedgerow.learners.method import Built, Ingredients, Method, Offline, Options, Source
 from hedgerow.methods.recipes import METHODS
 
 if TYPE_CHECKING:
@@ -35,6 +36,32 @@ def build(
     rows, U = pre.start([source.X for source in sources], warmup)
     scaled = [replace(source, X=X) for source, X in zip(sources, rows, strict=True)]
     return method.build(Offline(scaled, U, K, pre, options, align))
+
+
+def build_from_rows(
+    method: Method, options: Options, names: Sequence[str], rows: Sequence[SourceRows], warmup: Matrix, K: int
+) -> Built:
+    """The same for sources wherever their rows are, by a method that asks them for statistics only."""
+    pre = Preprocess(options.reading.preprocess)
+    scaled, U = pre.start_rows(rows, warmup)
+    built = method.build_from_statistics(Ingredients(names, scaled, U, K, pre, options))
+    assert built is not None, "check_merges comes first"
+    return built
+
+
+def check_merges(name: str) -> None:
+    """Refuse a method that needs the rows of its sources one after the other; name those that do not."""
+    if not merges(METHODS[name]):
+        able = ", ".join(other for other in METHODS if merges(METHODS[other]))
+        raise InputError(
+            f"method={name!r} learns its sources row by row, so they have to be in memory; "
+            f"methods that need statistics of the sources only: {able}"
+        )
+
+
+def merges(method: Method) -> bool:
+    """Whether a method can be built from statistics alone."""
+    return type(method).build_from_statistics is not Method.build_from_statistics
 
 
 def check_options(name: str, method: Method, options: Options) -> None:

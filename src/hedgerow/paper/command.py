@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hedgerow.core.errors import InputError
-from hedgerow.experiment import engine
 from hedgerow.experiment.command import Outcome, Say, Tell, check_directory, find_methods, run_and_report
+from hedgerow.experiment.engines import engine_of
+from hedgerow.experiment.plugins import load_plugin
 from hedgerow.paper import published
 from hedgerow.paper.experiments import Unit, check_reading, parts_of, units
 from hedgerow.paper.options import PaperOptions
@@ -17,8 +18,9 @@ from hedgerow.paper.tasks import find_tasks, with_data
 
 def plan(options: PaperOptions, say: Say) -> list[Unit]:
     """Check every option, then list what is to be run: errors come before anything is run or written."""
+    engine_of(options.engine, options.jobs)
     for plugin in options.plugins:
-        engine.load_plugin(plugin)
+        load_plugin(plugin)
     parts, tasks, methods = (
         parts_of(options.what),
         find_tasks(options.tasks),

@@ -37,3 +37,4 @@ class PaperOptions:
     out: Path = Path("hedgerow-paper")
     resume: bool = False
     plugins: tuple[str, ...] = ()
+    engine: str = "local"

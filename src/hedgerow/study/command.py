@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hedgerow.core.errors import InputError, unknown
-from hedgerow.experiment import engine, results
+from hedgerow.experiment import results
 from hedgerow.experiment.command import Outcome, Say, Tell, check_directory, find_methods, run_and_report
+from hedgerow.experiment.engines import engine_of
+from hedgerow.experiment.plugins import load_plugin
 from hedgerow.experiment.summaries import RunIndex
 from hedgerow.experiment.tables import Table
 from hedgerow.methods import RECIPES
@@ -25,8 +27,9 @@ def plan(options: StudyOptions, say: Say) -> list[Unit]:
     >>> len(units), units[0]
     (8, Unit(study='delay', data='digits', target='shifted', method='pa', point='0', orders=3))
     """
+    engine_of(options.engine, options.jobs)
     for plugin in options.plugins:
-        engine.load_plugin(plugin)
+        load_plugin(plugin)
     studies, methods = find_studies(options.name), find_methods(options.methods, RECIPES)
     if options.data not in TARGETS:
         raise unknown("data set", options.data, TARGETS)

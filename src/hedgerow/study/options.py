@@ -23,3 +23,4 @@ class StudyOptions:
     out: Path = Path("hedgerow-study")
     resume: bool = False
     plugins: tuple[str, ...] = ()
+    engine: str = "local"

@@ -44,7 +44,7 @@ def chosen(
     real = np.flatnonzero(w > 0)
     if len(real) <= cap:
         return Chosen(real, w[real])
-    share = max(1, cap // len(np.unique(group[real])))
+    share = share_of(cap, len(np.unique(group[real])))
     rank, weight = np.full(len(Z), np.inf), w.copy()
     for each in np.unique(group[real]):
         members = real[group[real] == each]
@@ -59,6 +59,11 @@ def chosen(
         weight[members[order]] = counts
     best = np.lexsort((rng.random(len(Z)), rank))[:cap]
     return Chosen(best, weight[best])
+
+
+def share_of(cap: int, groups: int) -> int:
+    """How many rows each class of each source may keep."""
+    return max(1, cap // max(groups, 1))
 
 
 def _groups(codes: Sequence[Array]) -> Array:

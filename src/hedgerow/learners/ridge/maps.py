@@ -9,12 +9,15 @@ import numpy as np
 
 from hedgerow.align.base import quadratic
 from hedgerow.align.spaces import drawn, kernel_root, whitened_axes, within_class_root
-from hedgerow.core.arrays import Array
+from hedgerow.core.arrays import Array, Matrix
+from hedgerow.core.moments import Moments
 from hedgerow.core.preprocess import unit
+from hedgerow.core.source_rows import Gram, Part, SourceRows, summed
 
 USUAL = 1024.0  # rows of this length, or of one over it, are still taken as they are;
 KERNEL_USUAL = 16.0  # for the kernel it is less, as its features grow with the fourth power
 SQUARED = 490  # of a larger power of two the square would overflow
+OCTAVES = 1100  # powers of two up to which lengths are told apart: all that numbers can have
 OUTLIER = 1e3  # times the usual length: a landmark is not longer
 LEAST_HALF = 1e-3  # the largest number of a matrix must not be below it, nor above one over it, for half precision
 SMALLEST = 1e-15  # numbers down to it, and up to one over it, are safe in single precision
@@ -96,22 +99,38 @@ def halved(A: Array) -> Array:
     return A.astype(np.float16) if LEAST_HALF < largest < 1 / LEAST_HALF else A
 
 
-def whitening(sources: Sequence[Array], pool: Array, codes: Sequence[Array], K: int, dim: int) -> Map:
-    """Within-class whitening of all sources together; of its directions those along which rows differ most."""
-    rows = np.vstack(sources)
-    H = within_class_root(rows, np.concatenate(codes), K)[0]
+@dataclass(frozen=True)
+class Times:
+    """Rows times a matrix; then, if wanted, brought to unit length."""
+
+    A: Array
+    to_unit: bool = False
+
+    def __call__(self, X: Matrix) -> Array:
+        """The products."""
+        Z = X @ self.A
+        return np.asarray(unit(Z) if self.to_unit else Z)
+
+
+def whitening(sources: Sequence[SourceRows], pool: Array, gram: Array, moments: Moments, dim: int) -> Map:
+    """Within-class whitening of all sources together; of its directions those along which rows differ most.
+
+    `gram` and `moments` are those of all sources' rows, each counted once.
+    """
+    H = within_class_root(gram, moments)[0]
     if dim < len(H):
-        H = H @ leading_axes([unit(part @ H) for part in (rows, pool)], dim)
+        step = Times(H, to_unit=True)
+        H = H @ leading_axes(sum(summed(sources, Gram(step)), Gram(step).of(Part(pool))), dim)
     return Map(A=single(H))
 
 
-def leading(sources: Sequence[Array], pool: Array, dim: int) -> Map:
-    """The input, or its leading directions if it has more features than `dim`."""
-    return Map(axes=single(leading_axes([*sources, pool], dim))) if dim < pool.shape[1] else Map()
+def leading(gram: Array, dim: int) -> Map:
+    """The input, or its leading directions if it has more features than `dim`; `gram` is that of all rows."""
+    return Map(axes=single(leading_axes(gram, dim))) if dim < len(gram) else Map()
 
 
 def landmarks(
-    sources: Sequence[Array], pool: Array, rng: np.random.Generator, count: int, rank: int | None = None
+    sources: Sequence[SourceRows], pool: Array, rng: np.random.Generator, count: int, rank: int | None = None
 ) -> Map:
     """Quadratic features over landmarks from the pool (at most a third) and from every source alike.
 
@@ -134,18 +153,32 @@ def at_unit_length(rows: Array) -> tuple[Array, float]:
     over = lengths / (OUTLIER * _median(lengths))
     if (over > 1).any():
         rows = rows / np.maximum(over, 1.0)[:, None]
-    scale = _power_of_two(_median(lengths), unit_of_length, KERNEL_USUAL)
+    scale = _power_of_two(float(np.log2(_median(lengths)) + np.log2(unit_of_length)), KERNEL_USUAL)
     return rows / scale if scale != 1 else rows, scale
 
 
-def usual_length(rows: Sequence[Array]) -> float:
-    """The median length of some rows, as a power of two; 1 if it is not far from that.
+def octaves(rows: Array) -> Array:
+    """How many rows are about 2^k long, k = -OCTAVES..OCTAVES; a zero row is none of them. Counts merge by adding.
 
-    >>> usual_length([np.array([[3.0, 4.0]])]), usual_length([np.full((2, 4), 4e100)])
+    >>> np.flatnonzero(octaves(np.array([[3.0, 4.0], [0.0, 0.0]]))) - OCTAVES
+    array([2])
+    """
+    lengths, unit_of_length = _lengths(rows)
+    exponents = np.log2(lengths[lengths > 0]) + np.log2(unit_of_length)
+    places = np.clip(np.round(exponents), -OCTAVES, OCTAVES).astype(np.int64) + OCTAVES
+    return np.bincount(places, minlength=2 * OCTAVES + 1)
+
+
+def usual_length(counts: Array) -> float:
+    """The median length of rows, as a power of two, from their `octaves`; 1 if it is not far from that.
+
+    >>> usual_length(octaves(np.array([[3.0, 4.0]]))), usual_length(octaves(np.full((2, 4), 4e100)))
     (1.0, 6.99...e+100)
     """
-    lengths, unit_of_length = _lengths(np.concatenate(rows)) if rows else (np.ones(1), 1.0)
-    return _power_of_two(_median(lengths), unit_of_length, USUAL)
+    if not counts.any():
+        return 1.0
+    median = np.searchsorted(np.cumsum(counts), (counts.sum() + 1) // 2) - OCTAVES
+    return _power_of_two(float(median), USUAL)
 
 
 def _lengths(rows: Array) -> tuple[Array, float]:
@@ -158,25 +191,24 @@ def _median(lengths: Array) -> float:
     return float(np.median(lengths[lengths > 0])) if lengths.any() else 1.0
 
 
-def _power_of_two(length: float, unit_of_length: float, usual: float) -> float:
-    """The power of two nearest to a length, which divides without rounding; 1 within a factor of `usual` of 1."""
-    exponent = np.log2(length) + np.log2(unit_of_length)
+def _power_of_two(exponent: float, usual: float) -> float:
+    """The power of two nearest to 2^exponent, which divides without rounding; 1 within a factor of `usual` of 1."""
     if abs(exponent) <= np.log2(usual):
         return 1.0
     return float(2.0 ** np.clip(np.round(exponent), -SQUARED, SQUARED))
 
 
-def leading_axes(parts: Sequence[Array], rank: int) -> Array:
+def leading_axes(gram: Array, rank: int) -> Array:
     """The leading eigenvectors of the second moments of all rows together (m x rank).
 
-    >>> leading_axes([np.array([[3.0, 0.0], [0.0, 1.0]])], 1).round(6).ravel().tolist()
+    >>> rows = np.array([[3.0, 0.0], [0.0, 1.0]])
+    >>> leading_axes(rows.T @ rows, 1).round(6).ravel().tolist()
     [1.0, 0.0]
     """
-    gram = sum(rows.T @ rows for rows in parts)
     axes = np.linalg.eigh(gram)[1][:, ::-1][:, :rank]
     return np.asarray(axes * np.sign(axes[abs(axes).argmax(axis=0), np.arange(axes.shape[1])]))
 
 
-def whitened_pca(source: Array, pool: Array, dim: int) -> Map:
-    """Leading directions of source and warm-up together, each scaled to the same second moment."""
-    return Map(single(whitened_axes([source, pool], dim)[0]))
+def whitened_pca(sources: Sequence[SourceRows], pool: Array, dim: int, grams: Sequence[Array] | None = None) -> Map:
+    """Leading directions of sources (with these Gram matrices) and pool, each scaled to the same second moment."""
+    return Map(single(whitened_axes(sources, pool, dim, grams)[0]))

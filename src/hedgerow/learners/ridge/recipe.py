@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from hedgerow.learners.method import Built, Method, Offline, Options
+from hedgerow.learners.method import Built, Ingredients, Method, Offline, Options
 
 
 @dataclass(frozen=True)
@@ -16,9 +16,13 @@ class RidgeRecipe(Method):
 
     def build(self, offline: Offline) -> Built:
         """Maps, priors and pools."""
+        return self.build_from_statistics(offline.ingredients())
+
+    def build_from_statistics(self, given: Ingredients) -> Built:
+        """All of it: in memory too, the sources are asked for statistics."""
         from hedgerow.learners.ridge.build import build
 
-        return build(self.spaces, offline)
+        return build(self.spaces, given)
 
     def options(self, given: Options) -> frozenset[str]:
         """It has its own heads, aligners and mixers, and its regressions need double precision."""

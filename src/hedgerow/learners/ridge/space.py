@@ -14,12 +14,12 @@ import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.linalg import from_upper, upper_of
-from hedgerow.core.moments import class_sums
 from hedgerow.learners.ridge.class_targets import Targets, class_targets, grown_columns, weightings
-from hedgerow.learners.ridge.maps import Map, single, usual_length
+from hedgerow.learners.ridge.maps import Map, octaves, single, usual_length
 from hedgerow.learners.ridge.pool import TURN, Pool
 from hedgerow.learners.ridge.pool_labels import FIRST
 from hedgerow.learners.ridge.regression import Regression, deviation_prior, source_prior, with_rows
+from hedgerow.learners.ridge.sums import Sums
 
 FADE = 50  # labels between two steps of forgetting
 PENDING = 16  # rows that wait to be folded into P: few, so that no fold is long
@@ -100,32 +100,19 @@ class Space:
 
     @classmethod
     def start(
-        cls,
-        settings: Settings,
-        mapping: Map,
-        sources: Sequence[Array],
-        codes: Sequence[Array],
-        pool: Array,
-        K: int,
-        weights: Sequence[Array | None],
-        room: int,
+        cls, settings: Settings, mapping: Map, sources: Sequence[Sums], pool: Array, K: int, room: int
     ) -> tuple[dict[str, Array], dict[str, Array]]:
-        """Constants and state: the prior from the sources (Gram matrices and class sums only), the pool's first labels.
-
-        `weights` say how much each row of each source counts; None is one for all.
-        """
-        Z = [mapping(X) for X in sources]
-        settings = settings.at(usual_length(Z))
+        """Constants and state: the prior from the sources' sums in the space, and the pool's first labels."""
+        lengths = sum((source.octaves for source in sources), octaves(np.empty((0, 1))))
+        settings = settings.at(usual_length(lengths))
         d = mapping(pool[:0]).shape[1]
-        G = [z.T @ (z if w is None else w[:, None] * z) for z, w in zip(Z, weights, strict=True)]
-        both = [class_sums(z, y, K, w) for z, y, w in zip(Z, codes, weights, strict=True)]
-        counts, sums = [c for c, _ in both], [s for _, s in both]
+        G, counts, sums = ([getattr(each, name) for each in sources] for name in ("gram", "counts", "totals"))
         tables, priors = [], []
-        for w in weightings(len(Z)):
+        for w in weightings(len(G)):
             table = class_targets(w, sums, counts) if settings.class_targets else np.eye(K)
             tables.append(table)
             priors.append(source_prior(G, sums, w, table, settings.lam, settings.trust))
-        if settings.target_only or not Z:
+        if settings.target_only or not G:
             tables.append(np.eye(K))
             priors.append(np.zeros((d, K)))
         P, M = deviation_prior(G, d, settings.lam, settings.trust, settings.tau), np.hstack(priors)

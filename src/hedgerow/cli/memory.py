@@ -1,0 +1,75 @@
+"""Whether the sources of a fit have room in memory, and where to go with those that have not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from hedgerow.core.errors import InputError
+from hedgerow.data.inputs import files_of
+from hedgerow.methods import METHODS
+from hedgerow.methods.build import merges
+
+LOCAL, DASK = "local", "dask"
+SHARE = 2  # one in so many bytes of the free memory may be the sources' numbers
+GIB = 2**30
+MEMINFO = Path("/proc/meminfo")
+
+
+def choose_engine(sources: Sequence[Path], method: str, asked: str | None) -> tuple[str, str]:
+    """The engine, and why, if nobody asked for it: what takes more than half of the free memory goes to Dask.
+
+    That is for Parquet, and for methods that need statistics of their sources only.
+    """
+    if asked is not None:
+        if asked != LOCAL:
+            from hedgerow.dask.cluster import Place
+
+            Place.of(asked)
+        return asked, ""
+    if not merges(METHODS[method]) or find_spec("distributed") is None:
+        return LOCAL, ""
+    size, free = size_of(sources), free_memory()
+    if size is None or free is None or size * SHARE <= free:
+        return LOCAL, ""
+    why = f", as the sources take {size / GIB:.1f} GiB and {free / GIB:.1f} GiB are free (in memory: --engine local)"
+    return DASK, why
+
+
+def size_of(sources: Sequence[Path]) -> int | None:
+    """Bytes of the sources' numbers in memory, by what the ends of their files say; None if not all are Parquet."""
+    total = 0
+    for source in sources:
+        try:
+            found = files_of(str(source))
+        except InputError:
+            return None  # for the reader to say
+        if found.format != "parquet":
+            return None
+        for file in found.files:
+            size = _size_of_file(file)
+            if size is None:
+                return None
+            total += size
+    return total
+
+
+def _size_of_file(path: Path) -> int | None:
+    try:
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(path) as file:
+            return 8 * int(file.metadata.num_rows) * int(file.metadata.num_columns)
+    except (ImportError, OSError, ValueError):  # pyarrow's own errors are ValueErrors; the reader says what is wrong
+        return None
+
+
+def free_memory() -> int | None:
+    """Bytes that programs may still take without anything being put aside for them; None where nobody says."""
+    try:
+        lines = MEMINFO.read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    found = [line.split() for line in lines if line.startswith("MemAvailable:")]
+    return 1024 * int(found[0][1]) if found else None

@@ -1,0 +1,188 @@
+"""The labelled rows of a source, wherever they are: what is asked of them is statistics, which merge.
+
+A statistic of some rows and one of others give that of both, so rows may stand in one array or in a thousand partitions
+on other machines (`hedgerow.dask`). Whatever a build asks this way is the same code in both cases: an array is one
+partition.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from hedgerow.core.arrays import Array, Matrix, dense
+from hedgerow.core.moments import Moments
+
+T = TypeVar("T")
+Step = Callable[[Matrix], Matrix]  # rows to rows, each by itself
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some rows of a source, their codes and weights, if any, and where they stood (partition, part of it)."""
+
+    X: Matrix
+    codes: Array | None = None
+    weight: Array | None = None
+    place: tuple[int, int] = (0, 0)
+
+
+class Statistic(ABC, Generic[T]):
+    """Something about rows that merges: of(all) = merge(of(some), of(the others)). A frozen dataclass, to be sent."""
+
+    @abstractmethod
+    def of(self, part: Part) -> T:
+        """That of some rows."""
+
+    @abstractmethod
+    def merge(self, a: T, b: T) -> T:
+        """That of the rows of both; `a` stood before `b`."""
+
+
+@dataclass(frozen=True)
+class Smallest(Statistic[float]):
+    """The smallest number of all."""
+
+    def of(self, part: Part) -> float:
+        """Infinity where there is no row."""
+        return float(part.X.min()) if part.X.shape[0] else float("inf")
+
+    def merge(self, a: float, b: float) -> float:
+        """The smaller one."""
+        return min(a, b)
+
+
+@dataclass(frozen=True)
+class Gram(Statistic[Array]):
+    """X^T X, each row counted once; with a step, of the rows behind it.
+
+    >>> rows, gram = np.array([[1.0, 2.0], [3.0, 4.0]]), Gram()
+    >>> gram.merge(gram.of(Part(rows[:1])), gram.of(Part(rows[1:]))).tolist()
+    [[10.0, 14.0], [14.0, 20.0]]
+    """
+
+    step: Step | None = None
+
+    def of(self, part: Part) -> Array:
+        """One product."""
+        X = part.X if self.step is None else self.step(part.X)
+        return dense(X.T @ X)
+
+    def merge(self, a: Array, b: Array) -> Array:
+        """Their sum."""
+        return np.asarray(a + b)
+
+
+@dataclass(frozen=True)
+class ClassMoments(Statistic[Moments]):
+    """Moments with K classes (0: of none), of rows as they are weighed or counted once; with the scatter if wanted."""
+
+    K: int
+    weighed: bool = True
+    scatter: bool = False
+
+    def of(self, part: Part) -> Moments:
+        """One pass over the rows."""
+        codes = part.codes if self.K else None
+        return Moments.of(part.X, codes, self.K, self.scatter, part.weight if self.weighed else None)
+
+    def merge(self, a: Moments, b: Moments) -> Moments:
+        """The moments of both."""
+        return a.merge(b)
+
+
+class SourceRows(ABC):
+    """Labelled rows; `count` of them, each of `width` numbers; `weighed`: whether some count more than others."""
+
+    count: int
+    width: int
+    weighed: bool = False
+
+    @abstractmethod
+    def through(self, step: Step) -> SourceRows:
+        """The same rows behind one more step."""
+
+    @abstractmethod
+    def totals(self, *statistics: Statistic[Any]) -> list[Any]:
+        """Each statistic of all rows: one pass, however many there are."""
+
+    @abstractmethod
+    def drawn(self, count: int, rng: np.random.Generator) -> Matrix:
+        """Rows drawn at random, each at most once; all of them, if there are no more."""
+
+    @abstractmethod
+    def crowd(self, limit: int, rng: np.random.Generator) -> Part:
+        """The rows that others are chosen from. Where a class has more than `limit`, the rest may be left out.
+
+        Those that stay then count for those that do not.
+        """
+
+    @abstractmethod
+    def gathered(self) -> Matrix:
+        """All rows in one matrix: for few."""
+
+
+class InMemory(SourceRows):
+    """Rows in one matrix. A step is taken at once."""
+
+    def __init__(self, X: Matrix, codes: Array | None = None, weight: Array | None = None) -> None:
+        self.X, self.codes, self.weight = X, codes, weight
+        (self.count, self.width), self.weighed = X.shape, weight is not None
+
+    def through(self, step: Step) -> InMemory:
+        """The same rows behind one more step."""
+        return InMemory(step(self.X), self.codes, self.weight)
+
+    def totals(self, *statistics: Statistic[Any]) -> list[Any]:
+        """Each statistic of all rows."""
+        part = Part(self.X, self.codes, self.weight)
+        return [statistic.of(part) for statistic in statistics]
+
+    def drawn(self, count: int, rng: np.random.Generator) -> Matrix:
+        """Rows drawn at random."""
+        return self.X[rng.choice(self.count, min(count, self.count), replace=False)]
+
+    def crowd(self, limit: int, rng: np.random.Generator) -> Part:
+        """All rows."""
+        return Part(self.X, self.codes, self.weight)
+
+    def gathered(self) -> Matrix:
+        """The matrix."""
+        return self.X
+
+
+def summed(rows: Sequence[SourceRows], statistic: Statistic[T]) -> list[T]:
+    """A statistic of each source."""
+    return [source.totals(statistic)[0] for source in rows]
+
+
+class LabelledSource(Protocol):
+    """A source whose rows are not in memory: what is known of it before anything is built."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def feature_names(self) -> Sequence[str]:
+        """The columns, in the order of the numbers of a row."""
+        ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of its numbers."""
+        ...
+
+    @property
+    def labels(self) -> Array:
+        """The different labels that it has."""
+        ...
+
+    def rows(self, classes: Array, dtype: np.dtype[Any]) -> SourceRows:
+        """Its rows, with the places of their labels among these classes as codes."""
+        ...

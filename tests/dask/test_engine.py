@@ -1,0 +1,155 @@
+"""Experiments on a real Dask cluster: the rows of the local engine, also when workers are killed in mid-run."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import COMMAND, environment
+
+from hedgerow.core.errors import InputError
+from hedgerow.dask.cluster import Place, connected
+from hedgerow.experiment import engine, results
+from hedgerow.study.run import Unit, run_unit
+
+TIMES = ("seconds_offline", "seconds_online")
+
+
+def units(orders: int, methods: tuple[str, ...] = ("pa", "hedgerow-linear")) -> list[Unit]:
+    return [Unit("delay", "digits", "shifted", method, point, orders) for method in methods for point in ("0", "10")]
+
+
+def rows(out: Path) -> list[dict[str, Any]]:
+    kept = [{key: value for key, value in row.items() if key not in TIMES} for row in results.read(out).rows]
+    return sorted(kept, key=lambda row: [str(row[name]) for name in results.KEY])
+
+
+def differing(a: Path, b: Path) -> dict[str, tuple[Any, Any]]:
+    """The first difference of each field that differs.
+
+    The last digit of a sum depends on where its numbers lie in memory: two runs of one engine may differ there.
+    """
+    found: dict[str, tuple[Any, Any]] = {}
+    for ours, theirs in zip(rows(a), rows(b), strict=True):
+        for name in ours:
+            exact = ours[name] == theirs[name]
+            sums = isinstance(ours[name], float) and isinstance(theirs[name], float)
+            if not exact and not (sums and ours[name] == pytest.approx(theirs[name], rel=1e-12)):
+                found.setdefault(name, (ours[name], theirs[name]))
+    return found
+
+
+def lines(out: Path) -> int:
+    return (out / results.FILE).read_bytes().count(b"\n")
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("plain")
+    engine.run(units(6), run_unit, out, jobs=1)
+    return out
+
+
+def address(client: Any) -> str:
+    return str(client.scheduler.address).replace("tcp://", "dask://")
+
+
+def test_the_rows_are_those_of_the_local_engine_and_a_run_goes_on(client: Any, plain: Path, tmp_path: Path) -> None:
+    told: list[engine.Progress] = []
+    assert engine.run(units(3), run_unit, tmp_path, engine=address(client), jobs=-1, progress=told.append) == 12
+    assert (told[-1].done, told[-1].total, told[-1].where) == (12, 12, "on 2 workers")
+    assert engine.run(units(6), run_unit, tmp_path, engine="local", jobs=1) == 12  # with another engine
+    assert engine.run(units(6), run_unit, tmp_path, engine=address(client), jobs=-1) == 0
+    assert lines(tmp_path) == 24
+    assert differing(tmp_path, plain) == {}
+
+
+def test_workers_killed_in_mid_run_change_nothing(tmp_path: Path, plain: Path) -> None:
+    """Three times a worker is killed -9 while a run is under way; each order has one row, that of the local engine."""
+    with connected(Place(workers=2)) as own:
+        over, killed = threading.Event(), []
+
+        def kill() -> None:
+            while len(killed) < 3 and not over.wait(0.7):
+                pids = [worker.process.pid for worker in own.cluster.workers.values() if worker.process is not None]
+                pids = [pid for pid in pids if pid is not None]
+                if pids:
+                    os.kill(pids[len(killed) % len(pids)], signal.SIGKILL)
+                    killed.append(pids)
+
+        thread = threading.Thread(target=kill)
+        thread.start()
+        try:
+            engine.run(units(6), run_unit, tmp_path, engine=address(own), jobs=-1)
+        finally:
+            over.set()
+            thread.join()
+    assert killed
+    assert lines(tmp_path) == 24
+    assert differing(tmp_path, plain) == {}
+
+
+def test_an_error_of_a_unit_is_that_of_the_local_engine(client: Any, tmp_path: Path) -> None:
+    bad = [Unit("delay", "digits", "nowhere", "pa", "0", 1)]
+    with pytest.raises(InputError, match=r"pa on digits/nowhere.*unknown"):
+        engine.run(bad, run_unit, tmp_path, engine=address(client), jobs=-1)
+
+
+@pytest.mark.parametrize(
+    ("name", "jobs", "words"),
+    [
+        ("dusk", -1, r"--engine 'dusk': use local, dask"),
+        ("dask://", -1, r"--engine 'dask://'"),
+        ("dask://host", -1, r"--engine 'dask://host'"),
+        ("dask://local:0", -1, r"--engine 'dask://local:0'"),
+        ("dask://10.0.0.1:8786", 4, r"--jobs 4: .* the scheduler tcp://10.0.0.1:8786 has its own"),
+        ("dask://local:2", 4, r"--jobs 4: .*--engine says 2"),
+        ("dask", 0, r"--jobs 0: at least one process"),
+    ],
+)
+def test_an_engine_that_cannot_be_is_refused_before_anything_is_run(
+    tmp_path: Path, name: str, jobs: int, words: str
+) -> None:
+    with pytest.raises(InputError, match=words):
+        engine.run(units(1), run_unit, tmp_path / "out", engine=name, jobs=jobs)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_scheduler_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hedgerow.dask.cluster.REACHED", 1.0)
+    with pytest.raises(InputError, match=r"no Dask scheduler answers at tcp://127.0.0.1:9; start one with `dask sched"):
+        engine.run(units(1), run_unit, tmp_path, engine="dask://127.0.0.1:9", jobs=-1)
+
+
+def test_the_command_runs_on_its_own_cluster_and_ctrl_c_says_how_to_go_on(tmp_path: Path, plain: Path) -> None:
+    words = ["study", "delay", "--methods", "pa,hedgerow-linear", "--orders", "40", "--engine", "dask://local:2"]
+    out = tmp_path / "out"
+    process = subprocess.Popen(
+        [*COMMAND, *words, "--out", str(out)], text=True, start_new_session=True, stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE, env=environment(),
+    )  # fmt: skip
+    end = time.monotonic() + 120
+    while not ((out / results.FILE).exists() and lines(out) >= 5):
+        assert time.monotonic() < end, "no rows"
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)  # Ctrl-C goes to every process of the terminal
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, stderr
+    assert "Traceback" not in stderr
+    kept = len(results.read(out).rows)
+    assert kept == lines(out) < 320
+    assert f"interrupted: {kept} finished runs are kept" in stderr
+    command = shlex.split(stderr.strip().splitlines()[-1])
+    assert command[-1] == "--resume"
+    known = {tuple(row[name] for name in results.KEY): row for row in rows(plain)}
+    both = [(row, known.get(tuple(row[name] for name in results.KEY))) for row in rows(out)]
+    assert any(other for _, other in both)
+    assert all(row["curve"] == other["curve"] for row, other in both if other is not None)
