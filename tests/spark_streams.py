@@ -47,13 +47,13 @@ class Folder:
             self.stream(spark, "instances", instances), self.stream(spark, "labels", labels), base, **options
         )
         out, checkpoint = str(self.where / "out"), self.checkpoint
-        query = (
-            made.writeStream.format("parquet")
-            .option("path", out)
-            .option("checkpointLocation", checkpoint)
-            .trigger(availableNow=True)
-            .start()
-        )
+        timed = options.get("settings") is not None and options["settings"].timed
+        trigger = {"processingTime": "100 milliseconds"} if timed else {"availableNow": True}
+        writer = made.writeStream.format("parquet").option("path", out).option("checkpointLocation", checkpoint)
+        query = writer.trigger(**trigger).start()
+        if timed:  # Spark's clock never ends a query
+            query.processAllAvailable()
+            query.stop()
         query.awaitTermination()
         return spark.read.parquet(out).collect()
 
