@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -39,23 +40,30 @@ class Folder:
         reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
         return reader.json(str(self.where / name))
 
-    def run(self, spark, base, instances=INSTANCES, labels=LABELS, **options: Any) -> list[Any]:
-        """Everything that is there, and the results of all runs so far."""
+    def run(self, spark, base, instances=INSTANCES, labels=LABELS, until=None, **options: Any) -> list[Any]:
+        """Everything that is there, or until the results say so; the results of all runs so far."""
         from hedgerow.spark import learn_stream
 
         made = learn_stream(
             self.stream(spark, "instances", instances), self.stream(spark, "labels", labels), base, **options
         )
         out, checkpoint = str(self.where / "out"), self.checkpoint
-        timed = options.get("settings") is not None and options["settings"].timed
-        trigger = {"processingTime": "100 milliseconds"} if timed else {"availableNow": True}
         writer = made.writeStream.format("parquet").option("path", out).option("checkpointLocation", checkpoint)
-        query = writer.trigger(**trigger).start()
-        if timed:  # Spark's clock never ends a query
-            query.processAllAvailable()
-            query.stop()
-        query.awaitTermination()
-        return spark.read.parquet(out).collect()
+        if until is None:
+            writer.trigger(availableNow=True).start().awaitTermination()
+            return spark.read.schema(made.schema).parquet(out).collect()
+        query, end = writer.trigger(processingTime="200 milliseconds").start(), time.monotonic() + 60
+        while not (
+            self._any(out) and until(spark.read.schema(made.schema).parquet(out).collect())
+        ):  # Spark's clock never ends a query
+            assert time.monotonic() < end, query.lastProgress
+            time.sleep(0.2)
+        query.stop()
+        return spark.read.schema(made.schema).parquet(out).collect()
+
+    @staticmethod
+    def _any(out: str) -> bool:
+        return any(Path(out).glob("_spark_metadata/*"))
 
     @property
     def checkpoint(self) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from spark.events import plain_loop
-from spark.job import CONFIG
 
 from hedgerow.spark import session, states_of
+from spark.events import plain_loop
+from spark.job import CONFIG
 
 STEP_BY_STEP = 50  # keys whose rows are learned one by one too
 

@@ -64,7 +64,8 @@ def make(n, keys, files, seed=0, hot=0.0):
     ]
     event, label, t, at = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.lexsort((event, t))
-    return Events(key, X, batch, dict(event=event[order], label=label[order], t=t[order], batch=at[order]))
+    labels = {"event": event[order], "label": label[order], "t": t[order], "batch": at[order]}
+    return Events(key, X, batch, labels)
 
 
 def write(events, folder: Path):

@@ -7,13 +7,12 @@ import json
 import time
 from pathlib import Path
 
-from spark import processes
-from spark.events import FEATURES
-from spark.timed import Timed
-
 from hedgerow.fleet import Base
 from hedgerow.spark import Columns, Settings, learn_stream, session
 from hedgerow.spark.processor import KeyedLearner
+from spark import processes
+from spark.events import FEATURES
+from spark.timed import Timed
 
 INSTANCES = "key string, id string, t bigint, x0 double, x1 double, x2 double, x3 double"
 LABELS = "key string, id string, t bigint, label bigint"

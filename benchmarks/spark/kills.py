@@ -102,8 +102,8 @@ def main(n, keys, files, kills, master, folder):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=1_000_000)
-    parser.add_argument("--keys", type=int, default=20_000)
-    parser.add_argument("--files", type=int, default=40)
+    parser.add_argument("--keys", type=int, default=10_000)
+    parser.add_argument("--files", type=int, default=20)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--master", default="local[2,8]")
     parser.add_argument("--out", type=Path)

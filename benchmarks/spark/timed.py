@@ -1,4 +1,4 @@
-"""The processor with clocks: processor time of the learner, of the rest of a turn, of building frames; bytes of states."""
+"""The processor with clocks: time of the learner, of the rest of a turn, of building frames; bytes of states."""
 
 from __future__ import annotations
 

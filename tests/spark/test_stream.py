@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 from spark_streams import FEATURES, INSTANCES, LABELS, Folder, instance, label
@@ -146,28 +148,36 @@ def test_a_state_of_other_sources_stops_its_key_only(spark, base, tmp_path):
     assert [row.key for row in of(again, "dead letter") if row.id == "f"] == ["mine"]
 
 
-def test_events_without_a_label_are_given_up_and_idle_keys_go(spark, base, tmp_path):
-    import time
+def told(*wanted):
+    def look(results):
+        return sorted(row.status for row in results if row.kind == "label") == sorted(wanted)
 
+    return look
+
+
+def test_events_without_a_label_are_given_up(spark, base, tmp_path):
     from hedgerow.spark import Columns, Settings, states_of
 
     folder, (X, _) = Folder(tmp_path), rows(0, 3)
-    options = {"columns": Columns(features=tuple(FEATURES)), "settings": Settings(label_timeout=0.5, idle_ttl=3.0)}
+    options = {"columns": Columns(features=tuple(FEATURES)), "settings": Settings(label_timeout=0.5)}
     folder.add([instance("k", "a", X[0])], [])
-    folder.run(spark, base, **options)
-    time.sleep(0.6)
-    folder.add([instance("j", "b", X[1])], [])
-    found = folder.run(spark, base, **options)
-    assert statuses(found)[("k", "a")] == "given up"
+    folder.run(spark, base, until=told("given up"), **options)  # by the timer: no row came
     state = {row.key: bytes(row.state) for row in states_of(spark, folder.checkpoint).collect()}
     assert state["k"] == base.member().learn(X[:1], [None]).to_bytes()
     folder.add([], [label("k", "a", "up")])
-    found = folder.run(spark, base, **options)
-    assert sorted(row.status for row in of(found, "label") if row.key == "k") == ["given up", "given up"]
-    time.sleep(3.1)
-    folder.add([instance("j", "c", X[2])], [label("k", "a", "up")])
-    found = folder.run(spark, base, **options)
-    assert [row.status for row in of(found, "label") if row.key == "k"].count("unknown") == 1
+    folder.run(spark, base, until=told("given up", "given up"), **options)
+
+
+def test_idle_keys_go(spark, base, tmp_path):
+    from hedgerow.spark import Columns, Settings
+
+    folder, (X, _) = Folder(tmp_path), rows(0, 3)
+    options = {"columns": Columns(features=tuple(FEATURES)), "settings": Settings(idle_ttl=1.0)}
+    folder.add([instance("k", "a", X[0])], [])
+    folder.run(spark, base, until=len, **options)
+    time.sleep(1.1)
+    folder.add([], [label("k", "a", "up")])
+    folder.run(spark, base, until=told("unknown"), **options)
 
 
 def test_what_cannot_work_is_refused_before_it_starts(spark, base, tmp_path):

@@ -1,9 +1,12 @@
 """One learner a key on Apache Spark: streams of instances and labels in, predictions and outcomes out."""
 
 from hedgerow.core.errors import require
+from hedgerow.spark.session import quiet_about_pandas
 
 for _package in ("pyspark", "pandas", "pyarrow", "google.protobuf"):
     require(_package, extra="spark")
+with quiet_about_pandas():
+    require("pyspark.sql.streaming", extra="spark")
 
 from hedgerow.spark.columns import Columns  # noqa: E402
 from hedgerow.spark.redis_streams import RedisStreams  # noqa: E402

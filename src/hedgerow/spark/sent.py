@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 class Sent:
     """Bytes that Spark broadcasts, looked up when they are needed first.
 
-    A `Broadcast` inside a processor is looked up when the processor is read; the process in which Spark asks a processor
-    for its schema has none, and would fail.
+    A `Broadcast` inside a processor is looked up when the processor is read; where Spark asks a processor for its
+    schema there is none, and it would fail.
     """
 
     def __init__(self, broadcast: Any = None, number: int | None = None) -> None:

@@ -39,6 +39,11 @@ class Settings:
             number = isinstance(value, int) if field.name in WHOLE else isinstance(value, int | float)
             if not number or isinstance(value, bool) or not math.isfinite(value) or value < least:
                 raise InputError(f"{field.name}={value!r}: must be a number of at least {least}")
+        if self.idle_ttl is not None and self.label_timeout is not None and self.idle_ttl <= self.label_timeout:
+            raise InputError(
+                f"idle_ttl={self.idle_ttl!r}: a key would be dropped before its labels are given up; "
+                f"give more than label_timeout={self.label_timeout!r}"
+            )
 
     @property
     def timed(self) -> bool:
