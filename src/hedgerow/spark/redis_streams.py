@@ -19,6 +19,7 @@ from pyspark.sql.datasource import (
     InputPartition,
     WriterCommitMessage,
 )
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, SupportsTriggerAvailableNow
 
 from hedgerow.core.errors import InputError, require
 from hedgerow.spark.redis_fields import place_of, row_of
@@ -79,11 +80,18 @@ class Span(InputPartition):
     last: str
 
 
-class RedisReader(DataSourceStreamReader):
-    """The place is the id of the last entry that was read."""
+class RedisReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """The place is the id of the last entry that was read; `_until`: where a query ends that reads what is there."""
 
     def __init__(self, url: str, schema: StructType, most: int | None) -> None:
         self._url, self._schema, self._most = url, schema, most
+        self._until: str | None = None
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """What comes from now on is left for the next query."""
+        with closing(connect(self._url)) as server:
+            found = server.db.xrevrange(server.stream, count=1)
+        self._until = found[0][0].decode() if found else "0-0"
 
     def initialOffset(self) -> dict[str, str]:
         """A new query begins with the oldest entry."""
@@ -91,18 +99,16 @@ class RedisReader(DataSourceStreamReader):
 
     def getDefaultReadLimit(self) -> Any:
         """As the option says."""
-        from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
-
         return ReadAllAvailable() if self._most is None else ReadMaxRows(self._most)
 
     def latestOffset(self, start: dict[str, str], limit: Any) -> dict[str, str]:
         """The last entry there is, or the one at which the limit is reached."""
-        most = getattr(limit, "max_rows", None)
+        most, until = getattr(limit, "max_rows", None), self._until or "+"
         with closing(connect(self._url)) as server:
             if most is None:
-                found = server.db.xrevrange(server.stream, count=1)
+                found = server.db.xrevrange(server.stream, max=until, count=1)
             else:
-                found = server.db.xrange(server.stream, min="(" + start["after"], count=most)[-1:]
+                found = server.db.xrange(server.stream, min="(" + start["after"], max=until, count=most)[-1:]
         last = found[0][0].decode() if found else start["after"]
         return {"after": max(last, start["after"], key=place_of)}
 
