@@ -29,9 +29,10 @@ def page():
 
 
 def _kills(found):
-    yield f"`python -m spark.kills`: {found['events']:,} events of {found['keys']:,} keys in {found['batches']} batches on"
-    yield f"`{found['master']}`; driver and Python workers killed in mid-batch, in turn. Labels come late, twice, against"
-    yield "what was learned, or for events that never were."
+    size = f"{found['events']:,} events of {found['keys']:,} keys in {found['batches']} batches"
+    yield f"`python -m spark.kills`: {size} on `{found['master']}`;"
+    yield "driver and Python workers killed in mid-batch, in turn. Labels come late, twice, against what was"
+    yield "learned, or for events that never were."
     yield ""
     yield "| | found | goal |"
     yield "|---|---|---|"
@@ -48,8 +49,9 @@ def _kills(found):
 
 def _speed(found):
     yield f"`python -m spark.speed`: {found['events']:,} events (a row and a label each) of {found['keys']:,} keys,"
-    yield f"`hedgerow-linear`, 4 features, {found['batches']} batches, the first not counted; {found['cores']} cores, other load"
-    yield f"on the machine {found['load']:.0f}. Spark's figures are by the wall, that of one process by its processor time."
+    yield f"`hedgerow-linear`, 4 features, {found['batches']} batches, the first not counted; {found['cores']} cores,"
+    yield f"load {found['load']:.0f} at the end, most of it of others. Spark's figures are by the wall, that of one"
+    yield "process by its processor time."
     yield ""
     yield "| | events a second | seconds a batch | longest |"
     yield "|---|---|---|---|"

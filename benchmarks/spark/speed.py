@@ -17,6 +17,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+
 from spark import events
 
 HERE = Path(__file__).parent
