@@ -11,7 +11,7 @@ from hedgerow.fleet import Base, KeyState
 @pytest.fixture(scope="module")
 def digits():
     domains = load("digits")
-    warmup, stream = split(domains["shifted"], warmup=0.3, seed=0)
+    _, stream = split(domains["shifted"], warmup=0.3, seed=0)
     return [domains[name] for name in ("thin", "tilted")], stream
 
 
@@ -67,11 +67,11 @@ def test_states_of_others_are_refused_by_name(digits):
     sources, stream = digits
     base, other = Base.fit(sources, "hedgerow-linear"), Base.fit(sources[:1], "hedgerow-linear")
     state = base.member().learn(stream.X[:3], stream.y[:3]).to_bytes()
-    with pytest.raises(InputError, match="key 'a'.*other sources.*forget"):
+    with pytest.raises(InputError, match=r"key 'a'.*other sources.*forget"):
         other.member(state, "key 'a'")
     with pytest.raises(InputError, match=r"key 'a'.*schema.*upgrade"):
         base.member(b"hrk9" + state[4:], "key 'a'")
-    with pytest.raises(InputError, match="key 'a'.*none of a key"):
+    with pytest.raises(InputError, match=r"key 'a'.*none of a key"):
         base.member(b"what", "key 'a'")
     for place in range(len(state)):
         broken = bytearray(state)

@@ -20,7 +20,10 @@ from __future__ import annotations
 import json
 import struct
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -30,8 +33,8 @@ from hedgerow.core.label_json import labels_from_json, labels_to_json
 
 MAGIC, SCHEMA = b"hrk", b"1"
 HEAD = struct.Struct("<4s16sBBBIIII")
-CODES = {1: np.dtype("<i1"), 2: np.dtype("<i2"), 4: np.dtype("<i4")}
-FEATURES = {4: np.dtype("<f4"), 8: np.dtype("<f8")}
+CODES: dict[int, np.dtype[Any]] = {1: np.dtype("<i1"), 2: np.dtype("<i2"), 4: np.dtype("<i4")}
+FEATURES: dict[int, np.dtype[Any]] = {4: np.dtype("<f4"), 8: np.dtype("<f8")}
 
 
 @dataclass(frozen=True)
@@ -43,11 +46,18 @@ class KeyState:
     weights: Array
     new_classes: Array
     snapshot: bytes = b""
+    ROWS: ClassVar[tuple[str, ...]] = ("X", "codes", "weights")
 
     @classmethod
     def empty(cls, features: int) -> KeyState:
         """Of a key that has learned nothing."""
         return cls(np.empty((0, features)), np.empty(0, np.int64), np.empty(0), np.empty(0, dtype=object))
+
+    @classmethod
+    def joined(cls, states: Sequence[KeyState]) -> KeyState:
+        """One after the other; only the first may have a snapshot."""
+        X, codes, weights = (np.concatenate([getattr(state, name) for state in states]) for name in cls.ROWS)
+        return cls(X, codes, weights, states[-1].new_classes, states[0].snapshot)
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -77,15 +87,15 @@ class KeyState:
         _, of, x_size, y_size, weighted, rows, features, new_size, snapshot_size = HEAD.unpack_from(data)
         if of != base:
             raise InputError(
-                f"{name}: its state belongs to other sources (digest {of.hex()[:12]}.., these have {base.hex()[:12]}..); "
-                "use the base that it was learned with, or forget the key"
+                f"{name}: its state belongs to other sources (digest {of.hex()[:12]}.., these have "
+                f"{base.hex()[:12]}..); use the base that it was learned with, or forget the key"
             )
         try:
             sizes = (new_size, snapshot_size, rows * features * x_size, rows * y_size, 8 * rows * weighted)
             if HEAD.size + sum(sizes) + 4 != len(data):
                 raise ValueError("parts that do not fill it")
             ends = np.cumsum((HEAD.size, *sizes)).tolist()
-            new, snapshot, x, y, w = (data[a:b] for a, b in zip(ends, ends[1:], strict=False))
+            new, snapshot, x, y, w = (data[a:b] for a, b in pairwise(ends))
             return cls(
                 np.frombuffer(x, FEATURES[x_size]).reshape(rows, features).astype(np.float64),
                 np.frombuffer(y, CODES[y_size]).astype(np.int64),
@@ -108,4 +118,4 @@ def _smallest_features(X: Array) -> Array:
 
 def _smallest_codes(codes: Array) -> Array:
     top = int(codes.max(initial=0))
-    return np.asarray(codes, CODES[1] if top < 2**7 else CODES[2] if top < 2**15 else CODES[4])
+    return codes.astype(CODES[1 if top < 2**7 else 2 if top < 2**15 else 4])

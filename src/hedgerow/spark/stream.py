@@ -10,7 +10,7 @@ from hedgerow.spark.columns import LABELS, Columns, label_type
 from hedgerow.spark.processor import STATE, KeyedLearner, Shared
 from hedgerow.spark.results import schema_of
 from hedgerow.spark.sent import Sent
-from hedgerow.spark.session import check_session, quiet_about_pandas
+from hedgerow.spark.sessions import check_session, quiet_about_pandas
 from hedgerow.spark.settings import Settings
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from hedgerow.spark.columns import LABELS, Columns, label_type
 from hedgerow.spark.processor import Shared, given_of, is_key
 from hedgerow.spark.results import NEW, PREDICTION, Result, frame_of, schema_of
 from hedgerow.spark.sent import Sent
-from hedgerow.spark.session import quiet_about_pandas
+from hedgerow.spark.sessions import quiet_about_pandas
 from hedgerow.spark.settings import Settings
 from hedgerow.spark.turn import Given, dead_letter, fault_of
 from hedgerow.spark.worker_cache import base_of
