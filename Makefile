@@ -6,7 +6,7 @@ PEERS  ?= .venv-peers
 MOA    ?= .venv-peers-moa
 PIP    := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check paper bench bench-peers bench-live bench-fleet bench-dask torture setup clean
+.PHONY: demo test check paper bench bench-peers bench-live bench-fleet bench-dask bench-spark torture setup clean
 .DEFAULT_GOAL := demo
 
 demo: setup
@@ -52,6 +52,12 @@ bench-dask: setup
 	$(BIN)/python benchmarks/dask/statistics.py --gigabytes $(or $(SIZE),1) --folder $(or $(FOLDER),/var/tmp)
 	$(BIN)/python benchmarks/dask/predictions.py
 	$(BIN)/python benchmarks/dask/results.py
+
+# streams of keys on Spark (Java 17): 20 kills over a million events, throughput, one hot key; EVENTS=100000 for fewer
+bench-spark: setup
+	PYTHONPATH=benchmarks $(BIN)/python -m spark.speed --events $(or $(EVENTS),100000) --out benchmarks/spark/measured/speed.json
+	PYTHONPATH=benchmarks $(BIN)/python -m spark.kills --events $(or $(EVENTS),1000000) --out benchmarks/spark/measured/kills.json
+	$(BIN)/python benchmarks/spark/results.py
 
 # kills, broken files, full disks, mutated models, senseless requests, a million events; over an hour; ONLY=kills,faults
 torture: setup

@@ -1,0 +1,1 @@
+"""Streams of keys on Spark, measured: kills, throughput, skew."""
