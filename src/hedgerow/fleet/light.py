@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from hedgerow.core.arrays import Array, dense
-from hedgerow.core.preprocess import INSTANCE_STEPS, Running
+from hedgerow.core.preprocess import INSTANCE_STEPS
+from hedgerow.core.running import Running
 from hedgerow.fleet.records import Arena, Arenas, Shape
 from hedgerow.learners.base import OnlineLearner
 from hedgerow.learners.ridge import mixture
