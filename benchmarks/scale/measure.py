@@ -37,32 +37,31 @@ class Worker:
     def __init__(self) -> None:
         context = get_context("spawn")
         self.pipe, other = context.Pipe()
-        clock = time.perf_counter()
         self.process = context.Process(target=main, args=(other,), daemon=True)
         self.process.start()
         other.close()
-        self.started, self.sent, self.latencies, self.bytes = clock, list[float](), list[float](), 0
+        self.sent, self.under_way, self.bytes = list[float](), 0, 0
 
     def ask(self, message: bytes) -> Any:
         self.pipe.send_bytes(message)
         return json.loads(self.pipe.recv_bytes())
 
     def begin(self, setting: Setting) -> Any:
-        self.sent, self.latencies, self.bytes = [], [], 0
+        self.sent, self.under_way, self.bytes = [], 0, 0
         return self.ask(b"r" + str(setting.memory).encode())
 
     def give(self, message: bytes) -> None:
-        while len(self.sent) >= WINDOW:
+        while self.under_way >= WINDOW:
             self.take()
         self.sent.append(time.perf_counter())
+        self.under_way += 1
         self.bytes += len(message)
         self.pipe.send_bytes(message)
 
     def take(self) -> None:
         """A reply, which is waited for."""
-        answer = self.pipe.recv_bytes()
-        self.latencies.append(time.perf_counter() - self.sent.pop(0))
-        self.bytes += len(answer)
+        self.bytes += len(self.pipe.recv_bytes())
+        self.under_way -= 1
 
     def quit(self) -> None:
         self.pipe.send_bytes(b"q")
@@ -89,13 +88,13 @@ def feed(setting: Setting, workers: list[Worker], seed: int) -> None:
         if len(waiting[w]) == setting.batch:
             send(w, waiting[w])
             waiting[w] = []
-            for pipe in wait([worker.pipe for worker in workers if worker.sent], 0):
+            for pipe in wait([worker.pipe for worker in workers if worker.under_way], 0):
                 next(worker for worker in workers if worker.pipe is pipe).take()
     for w, places in enumerate(waiting):
         if places:
             send(w, places)
     for worker in workers:
-        while worker.sent:
+        while worker.under_way:
             worker.take()
 
 
@@ -106,7 +105,9 @@ def run(setting: Setting, workers: list[Worker], seed: int, constants: dict[str,
     seconds = clock.read()[0]
     feeder = {"seconds": time.process_time() - cpu, "waited": clock.read()[0] - clock.read()[1]}
     ends = [worker.ask(b"e") for worker in workers]
-    latencies = np.concatenate([worker.latencies for worker in workers])
+    # all processes have one clock; from a batch being sent to its answer being sent
+    done = [np.array([batch[3] for batch in end["batches"]]) for end in ends]
+    latencies = np.concatenate([end - worker.sent for end, worker in zip(done, workers, strict=True)])
     return {
         "setting": setting.to_json(),
         "workers": len(workers),
@@ -115,6 +116,7 @@ def run(setting: Setting, workers: list[Worker], seed: int, constants: dict[str,
         "seconds": seconds,
         "rows_a_second": setting.rows * len(workers) / seconds,
         "moved_bytes": sum(worker.bytes for worker in workers),
+        "latency_mean": float(latencies.mean()),
         "latency_p50": float(np.quantile(latencies, 0.5)),
         "latency_p99": float(np.quantile(latencies, 0.99)),
         "feeder": {**feeder, "share": feeder["seconds"] / (feeder["seconds"] + feeder["waited"])},

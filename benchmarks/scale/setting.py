@@ -37,11 +37,11 @@ LINEAR, OWN, SMALL, RANK = "hedgerow-linear", "hedgerow", {"size": "small"}, {"r
 SETTINGS = [
     Setting("linear-20", LINEAR, 20, 12_000),
     Setting("linear-20-batch-50", LINEAR, 20, 6_000, batch=50),
-    Setting("linear-20-batch-2000", LINEAR, 20, 16_000, batch=2_000),
+    Setting("linear-20-batch-1000", LINEAR, 20, 16_000, batch=1_000),
     Setting("linear-20-labels-5", LINEAR, 20, 10_000, labels=5),
     Setting("linear-20-labels-50", LINEAR, 20, 12_000, labels=50),
     Setting("linear-20-skew", LINEAR, 20, 6_000, zipf=1.0),
-    Setting("linear-20-memory", LINEAR, 20, 8_000, memory=4 * 2**20),
+    Setting("linear-20-memory", LINEAR, 20, 8_000, batch=200, memory=8 * 2**20),
     Setting("linear-200", LINEAR, 200, 6_000),
     Setting("linear-800", LINEAR, 800, 4_000, options=RANK),
     Setting("own-20", OWN, 20, 8_000),

@@ -1,12 +1,15 @@
 """One worker: a process with a fleet of its own, which gets the constants once and then batches of keyed rows.
 
-A message starts with a letter: `c` constants, `r` a new run, `b` a batch, `e` the end of the run, `q` quit.
+A message starts with a letter: `c` constants, `r` a new run, `b` a batch, `e` the end of the run, `q` quit. A thread reads
+them, so that the next batch is there when one is done.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import queue
+import threading
 import time
 from multiprocessing.connection import Connection
 from typing import Any
@@ -39,8 +42,10 @@ def main(pipe: Connection) -> None:
 
     base: Any = None
     fleet: Any = None
+    messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=read_all, args=(pipe, messages), daemon=True).start()
     while True:
-        message = pipe.recv_bytes()
+        message = messages.get()
         kind = message[:1]
         if kind == b"c":
             clock = Clock()
@@ -58,12 +63,21 @@ def main(pipe: Connection) -> None:
             counts = counter.before(batch.keys)
             said = fleet.predict_then_learn(batch.keys, batch.X, batch.labels)
             pipe.send_bytes(json.dumps(said.tolist()).encode())
-            found.append([*clock.read(), counts])
+            found.append([*clock.read(), counts, time.perf_counter()])
         elif kind == b"e":
             pipe.send_bytes(json.dumps({"batches": found, **ended(fleet, counter)}).encode())
         else:
             if fleet is not None:
                 fleet.close()
+            return
+
+
+def read_all(pipe: Connection, messages: queue.SimpleQueue[bytes]) -> None:
+    while True:
+        try:
+            messages.put(pipe.recv_bytes())
+        except EOFError:  # the feeder is gone
+            messages.put(b"q")
             return
 
 
