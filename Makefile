@@ -6,7 +6,7 @@ PEERS  ?= .venv-peers
 MOA    ?= .venv-peers-moa
 PIP    := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check paper bench bench-peers bench-live torture setup clean
+.PHONY: demo test check paper bench bench-peers bench-live how-far torture setup clean
 .DEFAULT_GOAL := demo
 
 demo: setup
@@ -37,6 +37,12 @@ bench-live: setup
 	$(BIN)/python benchmarks/live/load.py --out benchmarks/live/measured/load.json
 	PYTHONPATH=benchmarks $(BIN)/python -m live.soak --events 200000
 	$(BIN)/python benchmarks/live/results.py
+
+# what many workers would do, simulated from what one and two did (benchmarks/scale/measure.py): docs/how-far-it-goes.md
+how-far: setup
+	$(BIN)/python benchmarks/scale/simulate.py --check
+	$(BIN)/python benchmarks/scale/simulate.py --all
+	$(BIN)/python benchmarks/scale/page.py
 
 # kills, broken files, full disks, mutated models, senseless requests, a million events; over an hour; ONLY=kills,faults
 torture: setup

@@ -90,8 +90,8 @@ class Cluster:
 
     @property
     def feeder_seconds(self) -> float:
-        """Of a row."""
-        return self.model.feeder[0] + self.model.feeder[1] * self.row_bytes
+        """Of a row in a full batch."""
+        return self.model.fed(self.batch, self.row_bytes) / self.batch
 
     @cached_property
     def limits(self) -> dict[str, float]:
@@ -198,7 +198,7 @@ class Run:
     def work(self, w: int, n: int, came: list[tuple[float, int]], since: float) -> Iterator[Any]:
         c, b = self.c, w % self.c.brokers
         size = n * c.row_bytes
-        yield from self.hold("broker cores", self.feeders[b], n * c.feeder_seconds)
+        yield from self.hold("broker cores", self.feeders[b], c.model.fed(n, c.row_bytes))
         yield from self.hold("broker network", self.nics[b], size / (c.broker_gbit * GBIT))
         yield from self.hold("worker network", self.machines[w // c.cores], size / (c.machine_gbit * GBIT))
         noise = float(np.exp(c.spread * self.rng.normal() - c.spread**2 / 2))

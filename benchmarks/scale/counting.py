@@ -6,7 +6,7 @@ from collections import Counter as Tally
 from collections.abc import Callable, Sequence
 from typing import Any
 
-COUNTS = ("rows", "keys", "misses", "light", "past", "calls", "own", "again")
+COUNTS = ("rows", "keys", "misses", "light", "past", "calls", "own", "made", "again")
 
 
 def shape_of(fleet: Any) -> dict[str, Any]:
@@ -32,7 +32,8 @@ class Labels:
     def before(self, keys: Sequence[int]) -> dict[str, int]:
         """Of a batch that comes next: COUNTS.
 
-        `light`, `own`: rows of light keys and of keys with a model of their own (`calls`: such models called).
+        `light`, `own`: rows of light keys and of keys with a model of their own (`calls`: such models called, `made`:
+        such models made, of keys that have become too long to be light or that were read).
         `again`: rows learned once more, by keys that were read or that get a model of their own. `past`: labels that
         light keys had when a row came, summed over all light rows and rows learned again.
         """
@@ -44,7 +45,7 @@ class Labels:
             found["keys"] += 1
             missing = self.is_missing(key)
             found["misses"] += missing
-            if missing and t <= self.most:
+            if missing and t + n <= self.most:
                 self._again(found, t)
             if t + n <= self.most:
                 found["light"] += n
@@ -52,6 +53,7 @@ class Labels:
                 continue
             found["calls"] += 1
             found["own"] += n
+            found["made"] += missing or t <= self.most
             if t <= self.most:
                 self._again(found, t)
         return found

@@ -90,7 +90,7 @@ class Use:
         return {"rows": rows, **dict(zip(NAMES, found, strict=True))}
 
 
-NAMES = ("keys", "misses", "light", "past", "calls", "own", "again")
+NAMES = ("keys", "misses", "light", "past", "calls", "own", "made", "again")
 
 
 def _rounded(x: float) -> float:
@@ -113,6 +113,6 @@ def _counts(use: Use, rows: float, reach: float) -> tuple[float, ...]:
         float(x)
         for x in (
             there.sum(), missing.sum(), mine[light].sum(), past, there[~light].sum(), mine[~light].sum(),
-            (missing * t)[light].sum(),
+            missing[~light].sum(), (missing * t)[light].sum(),
         )
     )  # fmt: skip

@@ -62,8 +62,7 @@ class Local:
                 yield from self.send(w, some)
 
     def send(self, w: int, keys: list[int]) -> Iterator[Any]:
-        a_row, a_byte = self.model.feeder
-        yield self.env.timeout(len(keys) * (a_row + a_byte * self.row_bytes) / self.feeder_share)
+        yield self.env.timeout(self.model.fed(len(keys), self.row_bytes) / self.feeder_share)
         place = self.windows[w].request()
         yield place
         self.queues[w].put((self.env.now, place, keys))

@@ -10,6 +10,7 @@ programs may use the machine: each row says how many there were (load) and which
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import os
 import sys
@@ -27,6 +28,7 @@ from scale.worker import Clock, main
 
 MEASURED = Path(__file__).parent / "measured" / "workers.jsonl"
 WINDOW = 2  # batches of a worker under way: one is worked on, one waits
+PIPE = 2**20  # bytes that a pipe holds: the batch that waits, so that the feeder need not
 POOL = 2_000  # different rows of a stream
 PARTS = 4  # of a run's batches, so that the cost of keys with few and with many labels is seen
 
@@ -36,14 +38,17 @@ class Worker:
 
     def __init__(self) -> None:
         context = get_context("spawn")
-        self.pipe, other = context.Pipe()
-        self.process = context.Process(target=main, args=(other,), daemon=True)
+        theirs, self.to = context.Pipe(duplex=False)
+        self.pipe, answers = context.Pipe(duplex=False)
+        fcntl.fcntl(self.to.fileno(), fcntl.F_SETPIPE_SZ, PIPE)
+        self.process = context.Process(target=main, args=(theirs, answers), daemon=True)
         self.process.start()
-        other.close()
+        theirs.close()
+        answers.close()
         self.sent, self.under_way, self.bytes = list[float](), 0, 0
 
     def ask(self, message: bytes) -> Any:
-        self.pipe.send_bytes(message)
+        self.to.send_bytes(message)
         return json.loads(self.pipe.recv_bytes())
 
     def begin(self, setting: Setting) -> Any:
@@ -56,7 +61,7 @@ class Worker:
         self.sent.append(time.perf_counter())
         self.under_way += 1
         self.bytes += len(message)
-        self.pipe.send_bytes(message)
+        self.to.send_bytes(message)
 
     def take(self) -> None:
         """A reply, which is waited for."""
@@ -64,7 +69,7 @@ class Worker:
         self.under_way -= 1
 
     def quit(self) -> None:
-        self.pipe.send_bytes(b"q")
+        self.to.send_bytes(b"q")
         self.process.join(60)
 
 

@@ -10,7 +10,8 @@ of sources that they have; t labels that a key has learned. A double is 8 bytes.
 and one of a key with a model of its own (more than `most` labels) the same shared flops and sum_s 2 d_s^2 more, and
 4 sum_s d_s^2 bytes. A key that is read from disk learns its t rows again. Seconds of a batch:
 
-    batch + row x rows + key x distinct keys + miss x keys read + call x models of their own + flop x flops + byte x bytes
+    batch + row x rows + key x distinct keys + miss x keys read + call x models of their own + made x those that are new
+    + flop x flops + byte x bytes
 
 State of a key, bytes: on disk 47 + t (4 m + 1), features in single precision, 8 m where they need double; in memory 600 +
 8 (fixed + room (2 + D + Q + W / 4)) in whole pages, room = t + 1 rounded up to 8, 16, 32, .., `most`, and t (8 m + 16) + 300 a
@@ -31,7 +32,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 MEASURED = Path(__file__).parent / "measured" / "workers.jsonl"
-TERMS = ("batch", "row", "key", "miss", "call", "flop", "byte")
+TERMS = ("batch", "row", "key", "miss", "call", "made", "flop", "byte")
 PAGE, AROUND, HEAD = 4096, 600, 47
 Row = dict[str, Any]
 
@@ -73,7 +74,8 @@ class Shape:
         bytes_ = counts["rows"] * 24 * m + light * 8 * (D + Q) + counts["past"] * (16 * D + 8 * Q + 2 * W)
         bytes_ += own * 4 * self.squares
         rows = counts["rows"] + counts["again"]
-        return np.array([counts["batches"], rows, counts["keys"], counts["misses"], counts["calls"], flops, bytes_])
+        few = [counts[name] for name in ("keys", "misses", "calls", "made")]
+        return np.array([counts["batches"], rows, *few, flops, bytes_])
 
     def memory_bytes(self, t: np.ndarray | float) -> np.ndarray:
         """A key in memory whose rows are all in a checkpoint; one with more than `most` labels has a model of its own."""
@@ -92,11 +94,16 @@ class Shape:
 
 @dataclass(frozen=True)
 class Model:
-    """Seconds of each of TERMS on a core of its own; of the feeder a row and byte; of a checkpoint a key and byte."""
+    """Seconds of each of TERMS on a core of its own; of the feeder a batch, row, byte; of a checkpoint a key and byte."""
 
     seconds: tuple[float, ...]
-    feeder: tuple[float, float]
-    checkpoint: tuple[float, float]
+    feeder: tuple[float, ...]
+    checkpoint: tuple[float, ...]
+
+    def fed(self, rows: float, row_bytes: float) -> float:
+        """Seconds of a feeder for a batch."""
+        a_batch, a_row, a_byte = self.feeder
+        return a_batch + rows * (a_row + a_byte * row_bytes)
 
     def batch(self, shape: Shape, counts: Mapping[str, float]) -> float:
         return float(shape.work({"batches": 1, **counts}) @ self.seconds)
@@ -116,7 +123,8 @@ def fit(rows: Sequence[Row]) -> Model:
     for row in rows:
         shape = Shape.of(row["shape"])
         total = row["setting"]["rows"] * row["workers"]
-        feeders.append((total, row["moved_bytes"]))
+        batches = sum(part["batches"] for each in row["each"] for part in each["parts"])
+        feeders.append((batches, total, row["moved_bytes"]))
         fed.append(row["feeder"]["seconds"])
         for each in row["each"]:
             for part in each["parts"]:
@@ -125,8 +133,7 @@ def fit(rows: Sequence[Row]) -> Model:
             point = each["checkpoint"]
             checkpoints.append((point["keys"], point["rows"] * (4 * shape.features + 1)))
             written.append(point["seconds"])
-    feeder, checkpoint = least_squares(feeders, fed), least_squares(checkpoints, written)
-    return Model(least_squares(A, seconds), (feeder[0], feeder[1]), (checkpoint[0], checkpoint[1]))
+    return Model(least_squares(A, seconds), least_squares(feeders, fed), least_squares(checkpoints, written))
 
 
 def medians(rows: Sequence[Row]) -> dict[tuple[str, int], Row]:

@@ -43,12 +43,12 @@ SETTINGS = [
     Setting("linear-20-skew", LINEAR, 20, 6_000, zipf=1.0),
     Setting("linear-20-memory", LINEAR, 20, 8_000, batch=200, memory=8 * 2**20),
     Setting("linear-200", LINEAR, 200, 6_000),
-    Setting("linear-800", LINEAR, 800, 4_000, options=RANK),
+    Setting("linear-800", LINEAR, 800, 4_000, batch=100, options=RANK),
     Setting("own-20", OWN, 20, 8_000),
     Setting("own-20-batch-50", OWN, 20, 4_000, batch=50),
     Setting("own-20-skew", OWN, 20, 4_000, zipf=1.0),
-    Setting("own-800", OWN, 800, 4_000, options=SMALL),
-    Setting("own-800-labels-5", OWN, 800, 3_000, labels=5, options=SMALL),
+    Setting("own-800", OWN, 800, 4_000, batch=100, options=SMALL),
+    Setting("own-800-labels-5", OWN, 800, 3_000, labels=5, batch=100, options=SMALL),
 ]
 BY_NAME = {setting.name: setting for setting in SETTINGS}
 

@@ -1,15 +1,12 @@
 """One worker: a process with a fleet of its own, which gets the constants once and then batches of keyed rows.
 
-A message starts with a letter: `c` constants, `r` a new run, `b` a batch, `e` the end of the run, `q` quit. A thread reads
-them, so that the next batch is there when one is done.
+A message starts with a letter: `c` constants, `r` a new run, `b` a batch, `e` the end of the run, `q` quit.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import queue
-import threading
 import time
 from multiprocessing.connection import Connection
 from typing import Any
@@ -34,7 +31,7 @@ class Clock:
         return wall, wall - (waited() - self.waited)
 
 
-def main(pipe: Connection) -> None:
+def main(pipe: Connection, answers: Connection) -> None:
     from scale.counting import Counter, shape_of
 
     from hedgerow.fleet import Base, Fleet
@@ -42,42 +39,31 @@ def main(pipe: Connection) -> None:
 
     base: Any = None
     fleet: Any = None
-    messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    threading.Thread(target=read_all, args=(pipe, messages), daemon=True).start()
     while True:
-        message = messages.get()
+        message = pipe.recv_bytes()
         kind = message[:1]
         if kind == b"c":
             clock = Clock()
             base = Base.from_bytes(message[1:])
-            pipe.send_bytes(json.dumps({"load_seconds": clock.read()[1]}).encode())
+            answers.send_bytes(json.dumps({"load_seconds": clock.read()[1]}).encode())
         elif kind == b"r":
             if fleet is not None:
                 fleet.close()
             fleet = Fleet(base, memory=int(message[1:]), sync="normal")
             counter, found = Counter(fleet), []
-            pipe.send_bytes(json.dumps(shape_of(fleet)).encode())
+            answers.send_bytes(json.dumps(shape_of(fleet)).encode())
         elif kind == b"b":
             clock = Clock()
             batch = Batch.from_bytes(message[1:])
             counts = counter.before(batch.keys)
             said = fleet.predict_then_learn(batch.keys, batch.X, batch.labels)
-            pipe.send_bytes(json.dumps(said.tolist()).encode())
+            answers.send_bytes(json.dumps(said.tolist()).encode())
             found.append([*clock.read(), counts, time.perf_counter()])
         elif kind == b"e":
-            pipe.send_bytes(json.dumps({"batches": found, **ended(fleet, counter)}).encode())
+            answers.send_bytes(json.dumps({"batches": found, **ended(fleet, counter)}).encode())
         else:
             if fleet is not None:
                 fleet.close()
-            return
-
-
-def read_all(pipe: Connection, messages: queue.SimpleQueue[bytes]) -> None:
-    while True:
-        try:
-            messages.put(pipe.recv_bytes())
-        except EOFError:  # the feeder is gone
-            messages.put(b"q")
             return
 
 
