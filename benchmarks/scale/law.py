@@ -1,7 +1,7 @@
 """How frequent keys are, and what follows: distinct keys, hits of an LRU memory (Che's approximation), hot workers.
 
-A billion keys are no objects here: keys of nearly the same frequency are one bucket. With key i asked for at the rate p_i,
-a key is in a memory that keeps the newest if it was asked for within the last T requests, with probability
+A billion keys are no objects here: keys of nearly the same frequency are one bucket. With key i asked for at the rate
+p_i, a key is in a memory that keeps the newest if it was asked for within the last T requests, with probability
 1 - exp(-p_i T); T is such that what is kept fills the memory (Che, Tung, Wang, 2002).
 """
 
@@ -43,7 +43,7 @@ class Law:
         return c, w / (c * w).sum()
 
     def hot(self, workers: int) -> np.ndarray:
-        """The shares of the keys that one worker feels: each is where its hash puts it, all others are spread evenly."""
+        """The shares of keys that a worker feels: each is where its hash puts it, all others are spread evenly."""
         count, p = self.buckets
         return p[(count == 1) & (p * workers > HOT)]
 

@@ -141,7 +141,10 @@ def folded(end: dict[str, Any]) -> dict[str, Any]:
         wall, alone = sum(batch[0] for batch in own), sum(batch[1] for batch in own)
         parts.append({"batches": len(own), "wall": wall, "seconds": alone, **counts})
     each = np.array([[batch[0] / batch[2]["rows"], batch[1]] for batch in batches])
-    spread = {"sd_log_wall_a_row": float(np.log(each[:, 0]).std()), "median_batch_seconds": float(np.median(each[:, 1]))}
+    spread = {
+        "sd_log_wall_a_row": float(np.log(each[:, 0]).std()),
+        "median_batch_seconds": float(np.median(each[:, 1])),
+    }
     share = sum(part["seconds"] for part in parts) / sum(part["wall"] for part in parts)
     return {"parts": parts, "share": share, **spread, **end}
 

@@ -1,11 +1,11 @@
 """What a batch costs a worker: work that is counted, times a few seconds each, fitted to what was measured.
 
-m features; d_s dimensions and q_s fits of space s, D and Q their sums; W numbers of 16 bits that local heads compare, S rows
-of sources that they have; t labels that a key has learned. A double is 8 bytes. A row of a light key costs
+m features; d_s dimensions and q_s fits of space s, D and Q their sums; W numbers of 16 bits that local heads compare, S
+rows of sources that they have; t labels that a key has learned. A double is 8 bytes. A row of a light key costs
 
     flops   2 sum_s (m d_s + d_s q_s + d_s^2) + 2 S W       what all keys share: maps, M_0 z, P_0 z, local heads
           + t (4 D + 2 Q + 2 W)                             G z, G'(G z), E'(G z), own rows of the local heads
-    bytes   24 m + 8 (D + Q) + t (16 D + 8 Q + 2 W)         read, journal, state; the new row of G and E; G twice, E once
+    bytes   24 m + 8 (D + Q) + t (16 D + 8 Q + 2 W)         read, journal, state; new row of G and E; G twice, E once
 
 and one of a key with a model of its own (more than `most` labels) the same shared flops and sum_s 2 d_s^2 more, and
 4 sum_s d_s^2 bytes. A key that is read from disk learns its t rows again. Seconds of a batch:
@@ -13,11 +13,11 @@ and one of a key with a model of its own (more than `most` labels) the same shar
     batch + row x rows + key x distinct keys + miss x keys read + call x models of their own + made x those that are new
     + flop x flops + byte x bytes
 
-State of a key, bytes: on disk 47 + t (4 m + 1), features in single precision, 8 m where they need double; in memory 600 +
-8 (fixed + room (2 + D + Q + W / 4)) in whole pages, room = t + 1 rounded up to 8, 16, 32, .., `most`, and t (8 m + 16) + 300 a
-batch for rows not yet in a checkpoint. Network, bytes a row: 8 m + about 11 (key, label, prediction), as measured.
-Constants: broadcast once a worker. A checkpoint writes 47 bytes a changed key and 4 m + 1 a new label; the journal 8 m + 10 a
-label at once.
+State of a key, bytes: on disk 47 + t (4 m + 1), features in single precision, 8 m where they need double; in memory
+600 + 8 (fixed + room (2 + D + Q + W / 4)) in whole pages, room = t rounded up to 8, 16, 32, .., `most`, and
+t (8 m + 16) + 300 a batch for rows not yet in a checkpoint. Network, bytes a row: 8 m + about 11 (key, label,
+prediction), as measured. Constants: broadcast once a worker. A checkpoint writes 47 bytes a changed key and 4 m + 1 a
+new label; the journal 8 m + 10 a label at once.
 """
 
 from __future__ import annotations
@@ -78,10 +78,10 @@ class Shape:
         return np.array([counts["batches"], rows, *few, flops, bytes_])
 
     def memory_bytes(self, t: np.ndarray | float) -> np.ndarray:
-        """A key in memory whose rows are all in a checkpoint; one with more than `most` labels has a model of its own."""
+        """A key in memory, its rows all in a checkpoint; with more than `most` labels it has a model of its own."""
         t = np.asarray(t, float)
         D, Q = sum(self.dims), sum(self.widths)
-        room = np.minimum(2.0 ** np.ceil(np.log2(np.maximum(t + 1, 8))), self.most)
+        room = np.minimum(2.0 ** np.ceil(np.log2(np.maximum(t, 8))), self.most)
         record = 8 * (self.fixed + room * (2 + D + Q + self.kept / 4))
         own = 8 * (self.squares + sum(d * q for d, q in zip(self.dims, self.widths, strict=True)) + self.fixed)
         return AROUND + np.where(t > self.most, own, np.ceil(record / PAGE) * PAGE)
@@ -94,7 +94,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Model:
-    """Seconds of each of TERMS on a core of its own; of the feeder a batch, row, byte; of a checkpoint a key and byte."""
+    """Seconds of each of TERMS on a core of its own; of the feeder a batch, row, byte; of a checkpoint a key, byte."""
 
     seconds: tuple[float, ...]
     feeder: tuple[float, ...]

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.evaluate.plots import COLOURS, MARKERS, style
+from hedgerow.evaluate.plots import COLOURS, MARKERS, MORE, style
 from scale.model import Row
 from scale.scenarios import BUSY, SCENARIOS
 
-COLOUR = dict(zip((s.name for s in SCENARIOS), (COLOURS[5], COLOURS[3], COLOURS[1], COLOURS[4], COLOURS[6]), strict=True))
+COLOUR = dict(
+    zip((s.name for s in SCENARIOS), (COLOURS[5], COLOURS[3], COLOURS[1], COLOURS[4], COLOURS[6]), strict=True)
+)
 SHORT = {
     "fits": "hedgerow-linear, 20 features,\nkeys in memory",
     "own": "hedgerow, 20 features,\nkeys in memory",
@@ -21,7 +23,7 @@ SHORT = {
 }
 LIMIT_COLOUR = {
     "workers": COLOURS[5], "hottest worker": COLOURS[6], "broker network": COLOURS[3], "broker cores": COLOURS[1],
-    "worker network": COLOURS[2], "checkpoint store": COLOURS[4],
+    "worker network": COLOURS[2], "worker disk": MORE[1], "checkpoint store": COLOURS[4],
 }  # fmt: skip
 
 
@@ -74,7 +76,9 @@ def throughput(rows: Sequence[Row], measured: Sequence[Row]) -> Any:
             ends[name] = (float(x[-1]), float(y[-1]))
         for i, one in enumerate(measured):
             label = "measured, on cores of their own" if not i else None
-            axes.plot(one["workers"], one["rows_a_second_alone"], "o", mfc="none", mec=colours["text"], ms=10, label=label)
+            axes.plot(
+                one["workers"], one["rows_a_second_alone"], "o", mfc="none", mec=colours["text"], ms=10, label=label
+            )
         axes.set(xlabel="workers (a core each)", ylabel="rows a second, predicted and learned")
         axes.set_title("Throughput that is kept up with: lines simulated, circles measured")
         axes.legend(loc="upper left", frameon=False)
@@ -127,5 +131,11 @@ def limits(rows: Sequence[Row]) -> Any:
             axes.set_ylabel("rows a second")
         panels[5].axis("off")
         handles, labels = panels[4].get_legend_handles_labels()
-        panels[5].legend(handles, labels, loc="center left", frameon=False, title="what each part could do alone;\ngrey band: the slowest")
+        panels[5].legend(
+            handles,
+            labels,
+            loc="center left",
+            frameon=False,
+            title="what each part could do alone;\ngrey band: the slowest",
+        )
     return figure

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from scale.cluster import GBIT, Cluster, Run
+from scale.cluster import GBIT, Cluster
+from scale.events import Run
 from scale.law import Law
 from scale.model import Model, Row, Shape, fit, medians
 
@@ -39,9 +40,9 @@ class Scenario:
 
 
 SCENARIOS = [
-    Scenario("fits", "linear-20", "hedgerow-linear, 20 features, 100,000 keys a worker, all in memory", keys_each=100_000),
-    Scenario("own", "own-20", "hedgerow, 20 features, 50,000 keys a worker, all in memory", keys_each=50_000),
-    Scenario("wide", "linear-800", "hedgerow-linear, 800 features, 40,000 keys a worker, all in memory", keys_each=40_000),
+    Scenario("fits", "linear-20", "hedgerow-linear, 20 features, 100,000 keys a worker in memory", keys_each=100_000),
+    Scenario("own", "own-20", "hedgerow, 20 features, 50,000 keys a worker in memory", keys_each=50_000),
+    Scenario("wide", "linear-800", "hedgerow-linear, 800 features, 40,000 keys a worker in memory", keys_each=40_000),
     Scenario("billion", "linear-20", "hedgerow-linear, 20 features, 10^9 keys, all alike", keys=10**9),
     Scenario("skew", "linear-20", "hedgerow-linear, 20 features, 10^9 keys, Zipf 1.0", keys=10**9, zipf=1.0),
 ]

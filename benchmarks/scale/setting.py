@@ -64,7 +64,9 @@ def sources(setting: Setting) -> list[Any]:
     rng, at, found = np.random.default_rng(0), centres(setting), []
     for i in range(SOURCES):
         y = rng.integers(0, CLASSES, SOURCE_ROWS)
-        found.append(Domain(f"source {i}", single(at[y] + rng.normal(size=(SOURCE_ROWS, setting.features)) + 0.3 * i), y))
+        found.append(
+            Domain(f"source {i}", single(at[y] + rng.normal(size=(SOURCE_ROWS, setting.features)) + 0.3 * i), y)
+        )
     return found
 
 

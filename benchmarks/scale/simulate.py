@@ -4,8 +4,8 @@
     python benchmarks/scale/simulate.py --all       every scenario, to scale/measured/simulated.jsonl
     python benchmarks/scale/simulate.py --scenario skew --workers 200 --load 500000 [--set brokers=8 --set mtbf=3600]
 
-`--set` changes an assumption: the fields of `Cluster` in cluster.py (batch, linger, memory, cores, machine_gbit, brokers,
-broker_gbit, broker_cores, checkpoint, store_gbit, spread, slow, slowness, mtbf, labels, seed).
+`--set` changes an assumption: the fields of `Cluster` in cluster.py (batch, linger, memory, cores, machine_gbit,
+machine_disk, brokers, broker_gbit, broker_cores, checkpoint, store_gbit, spread, slow, slowness, mtbf, labels, seed).
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ def print_check(rows: Sequence[Row]) -> int:
         mark = " <- beyond 20 %" if one in bad else ""
         numbers = f"{one['measured']:10.4g} {one['simulated']:10.4g} {one['ratio']:6.2f}{mark}"
         print(f"{one['setting']:24s} {one['workers']:7d} {one['what']:14s} {numbers}")
-    print(f"{len(bad)} of {sum(one['what'] in CHECKED for one in found)} comparisons ({', '.join(CHECKED)}) beyond 20 %")
+    print(
+        f"{len(bad)} of {sum(one['what'] in CHECKED for one in found)} comparisons ({', '.join(CHECKED)}) beyond 20 %"
+    )
     return 1 if bad else 0
 
 
@@ -68,11 +70,17 @@ def command() -> int:
         SIMULATED.write_text("\n".join(lines) + "\n", encoding="utf-8")
         return 0
     options = {name: float(value) for name, value in (pair.split("=", 1) for pair in given.set)}
-    whole = {name: int(options[name]) for name in ("batch", "cores", "brokers", "broker_cores", "seed") if name in options}
+    whole = {
+        name: int(options[name]) for name in ("batch", "cores", "brokers", "broker_cores", "seed") if name in options
+    }
     cluster = BY_NAME[given.scenario].cluster(rows, fit(rows), given.workers, **{**options, **whole})
     most, why = cluster.capacity
     said = simulated(cluster, given.load or 0.7 * most)
-    print(json.dumps({"capacity": most, "stops_because_of": why, "limits": cluster.limits, **said}, indent=1, default=plain))
+    print(
+        json.dumps(
+            {"capacity": most, "stops_because_of": why, "limits": cluster.limits, **said}, indent=1, default=plain
+        )
+    )
     return 0
 
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 import time
 from multiprocessing.connection import Connection
 from typing import Any
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before NumPy: threads of BLAS would run beside what is timed
+IN_MEMORY = "/dev/shm"  # for the fleets' files: a disk that others use too stops a run at random
 
 
 def waited() -> float:
@@ -32,11 +34,12 @@ class Clock:
 
 
 def main(pipe: Connection, answers: Connection) -> None:
-    from scale.counting import Counter, shape_of
-
     from hedgerow.fleet import Base, Fleet
     from hedgerow.fleet.batch import Batch
+    from scale.counting import Counter, shape_of
 
+    if os.path.isdir(IN_MEMORY):
+        tempfile.tempdir = IN_MEMORY
     base: Any = None
     fleet: Any = None
     while True:
