@@ -13,10 +13,10 @@ and one of a key with a model of its own (more than `most` labels) the same shar
     batch + row x rows + key x distinct keys + miss x keys read + call x models of their own + made x those that are new
     + flop x flops + byte x bytes
 
-State of a key, bytes: on disk 47 + t (4 m + 1), features in single precision, 8 m where they need double; in memory
+State of a key, bytes: on disk 43 + t (4 m + 1), features in single precision, 8 m where they need double; in memory
 600 + 8 (fixed + room (2 + D + Q + W / 4)) in whole pages, room = t rounded up to 8, 16, 32, .., `most`, and
 t (8 m + 16) + 300 a batch for rows not yet in a checkpoint. Network, bytes a row: 8 m + about 11 (key, label,
-prediction), as measured. Constants: broadcast once a worker. A checkpoint writes 47 bytes a changed key and 4 m + 1 a
+prediction), as measured. Constants: broadcast once a worker. A checkpoint writes 43 bytes a changed key and 4 m + 1 a
 new label; the journal 8 m + 10 a label at once.
 """
 
@@ -33,7 +33,7 @@ from scipy.optimize import nnls
 
 MEASURED = Path(__file__).parent / "measured" / "workers.jsonl"
 TERMS = ("batch", "row", "key", "miss", "call", "made", "flop", "byte")
-PAGE, AROUND, HEAD = 4096, 600, 47
+PAGE, AROUND, HEAD = 4096, 600, 43
 Row = dict[str, Any]
 
 

@@ -71,8 +71,8 @@ def check_lines(comparisons: Sequence[dict[str, Any]], held_out: Sequence[dict[s
 
     heads = "setting | workers | rows/s measured | simulated | ratio | mean latency measured | simulated | ratio"
     return [
-        f"`python benchmarks/scale/simulate.py --check`: {len(shown) - len(apart)} of {len(shown)} comparisons (rows a",
-        f"second and mean latency as the machine ran) are within 20 %; the furthest is `{worst['setting']}` with",
+        f"`python benchmarks/scale/simulate.py --check`: {len(shown) - len(apart)} of {len(shown)} comparisons",
+        f"(rows a second and mean latency as the machine ran) are within 20 %; the furthest is `{worst['setting']}` with",
         f"{worst['workers']} worker(s), ratio {worst['ratio']:.2f}. With the model fitted to all settings but the one that is",
         f"compared, {sum(x <= WITHIN for x in others)} of {len(others)} are: the settings at the edge have to be measured,",
         "they cannot be extrapolated. A p99 of some twenty batches is nearly their longest; it stands beside, unchecked.",
