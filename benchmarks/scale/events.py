@@ -67,7 +67,7 @@ class Run:
         self.store = resource(self.env)
         self.disks = [resource(self.env) for _ in self.machines]
         self.busy = dict.fromkeys(SHARED, 0.0)
-        self.worked, self.done, self.failures = np.zeros(cluster.workers), 0, 0
+        self.worked, self.done, self.answered, self.failures = np.zeros(cluster.workers), 0, 0, 0
         self.waits: list[float] = []
         self.weights: list[int] = []
         self.queues = [Waiting(rate * share, self.rng) for share in cluster.shares]
@@ -111,6 +111,7 @@ class Run:
         noise = float(np.exp(c.spread * self.rng.normal() - c.spread**2 / 2))
         seconds = c.seconds(w, n, since) * c.slowed[w] * noise
         yield self.env.timeout(seconds)
+        self.answered += n
         if self.env.now > self.end / 3:
             self.worked[w] += seconds
             self.done += n

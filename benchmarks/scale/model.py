@@ -10,8 +10,9 @@ rows of sources that they have; t labels that a key has learned. A double is 8 b
 and one of a key with a model of its own (more than `most` labels) the same shared flops and sum_s 2 d_s^2 more, and
 4 sum_s d_s^2 bytes. A key that is read from disk learns its t rows again. Seconds of a batch:
 
-    batch + row x rows + key x distinct keys + miss x keys read + call x models of their own + made x those that are new
-    + flop x flops + byte x bytes
+    batch + row x rows + again x rows learned again + key x distinct keys + miss x keys not in memory
+    + call x models of their own + made x such models made + compare x rows that local heads compare + flop x flops
+    + byte x bytes
 
 State of a key, bytes: on disk 43 + t (4 m + 1), features in single precision, 8 m where they need double; in memory
 600 + 8 (fixed + room (2 + D + Q + W / 4)) in whole pages, room = t rounded up to 8, 16, 32, .., `most`, and
@@ -32,8 +33,9 @@ import numpy as np
 from scipy.optimize import nnls
 
 MEASURED = Path(__file__).parent / "measured" / "workers.jsonl"
-TERMS = ("batch", "row", "key", "miss", "call", "made", "flop", "byte")
+TERMS = ("batch", "row", "again", "key", "miss", "call", "made", "compare", "flop", "byte")
 PAGE, AROUND, HEAD = 4096, 600, 43
+ROUNDS, GOOD = 20, 0.05  # of the fit; a relative error below which equations count alike
 Row = dict[str, Any]
 
 
@@ -73,9 +75,9 @@ class Shape:
         flops = (light + own) * self.shared_flops + counts["past"] * (4 * D + 2 * Q + 2 * W) + own * 2 * self.squares
         bytes_ = counts["rows"] * 24 * m + light * 8 * (D + Q) + counts["past"] * (16 * D + 8 * Q + 2 * W)
         bytes_ += own * 4 * self.squares
-        rows = counts["rows"] + counts["again"]
-        few = [counts[name] for name in ("keys", "misses", "calls", "made")]
-        return np.array([counts["batches"], rows, *few, flops, bytes_])
+        compared = (light + own) * self.source_rows + counts["past"] if W else 0
+        few = [counts[name] for name in ("batches", "rows", "again", "keys", "misses", "calls", "made")]
+        return np.array([*few, compared, flops, bytes_])
 
     def memory_bytes(self, t: np.ndarray | float) -> np.ndarray:
         """A key in memory, its rows all in a checkpoint; with more than `most` labels it has a model of its own."""
@@ -110,11 +112,17 @@ class Model:
 
 
 def least_squares(A: Sequence[Any], seconds: Sequence[float]) -> tuple[float, ...]:
-    """Coefficients of at least 0 with the least relative error: a batch of 1 ms counts as much as one of 1 s."""
-    y = np.asarray(seconds, float)
-    B = np.asarray(A, float) / y[:, None]
+    """Coefficients of at least 0 with the least relative error: a batch of 1 ms counts as much as one of 1 s.
+
+    Equations that fit badly count less, in several rounds: a core that others disturb is slower at times.
+    """
+    B = np.asarray(A, float) / np.asarray(seconds, float)[:, None]
     size = np.maximum(np.abs(B).max(axis=0), 1e-300)
-    return tuple((nnls(B / size, np.ones(len(y)))[0] / size).tolist())
+    weight = np.ones(len(B))
+    for _ in range(ROUNDS):
+        found = nnls(B / size * weight[:, None], weight)[0] / size
+        weight = 1 / np.sqrt(np.maximum(np.abs(B @ found - 1), GOOD))
+    return tuple(found.tolist())
 
 
 def fit(rows: Sequence[Row]) -> Model:

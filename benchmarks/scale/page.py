@@ -151,9 +151,9 @@ def failure_lines(rows: Sequence[Row]) -> list[str]:
 
 def model_lines(model: Model, rows: Sequence[Row]) -> list[str]:
     words = {
-        "batch": "a batch", "row": "a row (also one that is learned again)", "key": "a distinct key of a batch",
+        "batch": "a batch", "row": "a row", "again": "a row that is learned again", "key": "a distinct key of a batch",
         "miss": "a key that is not in memory: look it up, make its record", "call": "a call of a model of its own",
-        "made": "a model of its own that is made", "flop": "a flop", "byte": "a byte of rows and records",
+        "made": "a model of its own that is made", "compare": "a row that local heads compare with", "flop": "a flop", "byte": "a byte of rows and records",
     }  # fmt: skip
     a_batch, a_row, a_byte = model.feeder
     keys, written = model.checkpoint
