@@ -19,7 +19,7 @@ from hedgerow.fleet import Base, Fleet
 
 ROOT = Path(__file__).parents[1]
 SHAPE = Shape(20, (20,) * 7, (5,) * 7, 0, 0, 100, 64)
-MODEL = Model((1e-3, 2e-5, 2e-5, 1e-6, 1e-4, 1e-3, 5e-3, 1e-7, 1e-10, 1e-10), (1e-4, 1e-6, 1e-9), (1e-5, 1e-8))
+MODEL = Model((1e-3, 2e-5, 2e-5, 1e-6, 1e-4, 1e-6, 1e-3, 5e-3, 1e-7, 1e-10, 1e-10), (1e-4, 1e-6, 1e-9), (1e-5, 1e-8))
 QUIET = {"spread": 0.0, "slow": 0.0}
 
 
@@ -84,16 +84,17 @@ def test_keys_are_spread_over_workers():
 def test_what_is_counted_of_a_batch():
     labels = counting.Labels(most=4, is_missing=lambda key: key == 2)
     labels.labels.update({1: 3, 2: 2})
+    labels.visits.update({1: 3, 2: 1})
     found = labels.before([1, 1, 2, 3])
     assert found == {
-        "rows": 4, "keys": 3, "misses": 1, "light": 2, "past": 2 + 1 + 3, "calls": 1, "own": 2, "made": 1, "again": 5,
+        "rows": 4, "keys": 3, "misses": 1, "light": 2, "past": 2 + 1, "calls": 4, "own": 5, "made": 1, "again": 2,
     }  # fmt: skip
     assert labels.labels == {1: 5, 2: 3, 3: 1}
 
 
 def test_a_fit_finds_the_seconds_that_made_its_rows():
     rng = np.random.default_rng(0)
-    A = rng.uniform(1, 100, (60, 10)) * [1, 100, 100, 10, 1, 1, 1, 1e4, 1e7, 1e7]
+    A = rng.uniform(1, 100, (60, 11)) * [1, 100, 100, 10, 1, 10, 1, 1, 1e4, 1e7, 1e7]
     assert least_squares(A, A @ MODEL.seconds) == pytest.approx(MODEL.seconds, rel=1e-6)
 
 
@@ -152,7 +153,7 @@ def test_what_is_scarce_is_named_and_is_busy(options, why):
 
 def test_a_hot_key_is_a_limit_that_more_workers_do_not_move():
     law = Law(10**6, 1.0)
-    assert cluster(1000, law).capacity[0] < 1.3 * cluster(300, law).capacity[0]
+    assert cluster(1000, law).capacity[0] < 1.5 * cluster(300, law).capacity[0]  # its worker has less beside it
     assert cluster(1000, Law(10**6)).capacity[0] > 3 * cluster(300, Law(10**6)).capacity[0]
 
 

@@ -78,12 +78,18 @@ class Cluster:
         counts["own"] += mine[own].sum()
         counts["light"] += mine[~own].sum()
         counts["past"] += (mine * t)[~own].sum()
-        return self.model.batch(self.shape, counts) + DISK * counts["misses"]
+        return self.model.batch(self.shape, counts, self.row_bytes) + DISK * counts["misses"]
 
     @property
     def feeder_seconds(self) -> float:
         """Of a row in a full batch."""
         return self.model.fed(self.batch, self.row_bytes) / self.batch
+
+    def full_batch(self, w: int) -> float:
+        """Seconds of a worker for a batch that it waits for, writes down and works on, one after the other."""
+        moved = self.batch * self.row_bytes * (1 / self.broker_gbit + 1 / self.machine_gbit) / GBIT
+        written = self.batch * self.journal_bytes / self.machine_disk
+        return self.batch * self.feeder_seconds + moved + written + self.seconds(w, self.batch)
 
     @property
     def journal_bytes(self) -> int:
@@ -99,7 +105,7 @@ class Cluster:
         written = HEAD * self.use.counts(self.batch)["keys"] / self.batch + 4 * self.shape.features + 1
         usual = int(np.argsort(self.shares)[self.workers // 2])
         found = {
-            "workers": self.workers * self.batch / self.seconds(usual, self.batch),
+            "workers": self.workers * self.batch / self.full_batch(usual),
             "broker network": self.broker_gbit * GBIT / self.row_bytes / fed,
             "broker cores": self.broker_cores / self.feeder_seconds / fed,
             "worker network": self.machine_gbit * GBIT / self.row_bytes / placed,
@@ -107,7 +113,7 @@ class Cluster:
             "checkpoint store": self.store_gbit * GBIT / written,
         }
         if len(self.hot):
-            found["hottest worker"] = self.batch / self.seconds(hottest, self.batch) / self.shares[hottest]
+            found["hottest worker"] = self.batch / self.full_batch(hottest) / self.shares[hottest]
         return found
 
     @property

@@ -28,20 +28,23 @@ class Labels:
 
     def __init__(self, most: int, is_missing: Callable[[int], bool]) -> None:
         self.most, self.is_missing, self.labels = most, is_missing, dict[int, int]()
+        self.visits = Tally[int]()  # batches that had rows of a key
 
     def before(self, keys: Sequence[int]) -> dict[str, int]:
         """Of a batch that comes next: COUNTS.
 
-        `light`, `own`: rows of light keys and of keys with a model of their own (`calls`: such models called, `made`:
-        such models made, of keys that have become too long to be light or that were read).
-        `again`: rows learned once more, by keys that were read or that get a model of their own. `past`: labels that
-        light keys had when a row came, summed over all light rows and rows learned again.
+        `light`, `own`: rows of light keys and of keys with a model of their own (`calls`: how often such models
+        learn some rows, `made`: such models made, of keys with too many labels to be light or that were read; one that
+        is made learns what each earlier batch brought by itself).
+        `own` has also the rows that a model that is made learns again, `again` those of light keys that were read.
+        `past`: labels that light keys had when a row came, summed over all light rows and rows learned again.
         """
         found = dict.fromkeys(COUNTS, 0)
         found["rows"] = len(keys)
         for key, n in Tally(keys).items():
             t = self.labels.get(key, 0)
             self.labels[key] = t + n
+            self.visits[key] += 1
             found["keys"] += 1
             missing = self.is_missing(key)
             found["misses"] += missing
@@ -51,11 +54,10 @@ class Labels:
                 found["light"] += n
                 found["past"] += n * t + n * (n - 1) // 2
                 continue
-            found["calls"] += 1
-            found["own"] += n
-            found["made"] += missing or t <= self.most
-            if t <= self.most:
-                self._again(found, t)
+            new = missing or t <= self.most
+            found["calls"] += self.visits[key] if new else 1
+            found["made"] += new
+            found["own"] += n + (t if new else 0)
         return found
 
     @staticmethod

@@ -11,7 +11,7 @@ and one of a key with a model of its own (more than `most` labels) the same shar
 4 sum_s d_s^2 bytes. A key that is read from disk learns its t rows again. Seconds of a batch:
 
     batch + row x rows + again x rows learned again + key x distinct keys + miss x keys not in memory
-    + call x models of their own + made x such models made + compare x rows that local heads compare + flop x flops
+    + own x rows of models of their own + call x such models called + made x such models made + compare x rows that local heads compare + flop x flops
     + byte x bytes
 
 State of a key, bytes: on disk 43 + t (4 m + 1), features in single precision, 8 m where they need double; in memory
@@ -33,7 +33,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 MEASURED = Path(__file__).parent / "measured" / "workers.jsonl"
-TERMS = ("batch", "row", "again", "key", "miss", "call", "made", "compare", "flop", "byte")
+TERMS = ("batch", "row", "again", "key", "miss", "own", "call", "made", "compare", "flop", "byte")
 PAGE, AROUND, HEAD = 4096, 600, 43
 ROUNDS, GOOD = 20, 0.05  # of the fit; a relative error below which equations count alike
 Row = dict[str, Any]
@@ -76,7 +76,7 @@ class Shape:
         bytes_ = counts["rows"] * 24 * m + light * 8 * (D + Q) + counts["past"] * (16 * D + 8 * Q + 2 * W)
         bytes_ += own * 4 * self.squares
         compared = (light + own) * self.source_rows + counts["past"] if W else 0
-        few = [counts[name] for name in ("batches", "rows", "again", "keys", "misses", "calls", "made")]
+        few = [counts[name] for name in ("batches", "rows", "again", "keys", "misses", "own", "calls", "made")]
         return np.array([*few, compared, flops, bytes_])
 
     def memory_bytes(self, t: np.ndarray | float) -> np.ndarray:
@@ -107,8 +107,10 @@ class Model:
         a_batch, a_row, a_byte = self.feeder
         return a_batch + rows * (a_row + a_byte * row_bytes)
 
-    def batch(self, shape: Shape, counts: Mapping[str, float]) -> float:
-        return float(shape.work({"batches": 1, **counts}) @ self.seconds)
+    def batch(self, shape: Shape, counts: Mapping[str, float], row_bytes: float) -> float:
+        """Seconds of a worker; a byte costs the reader of a pipe what it costs its writer."""
+        received = self.feeder[2] * counts["rows"] * row_bytes
+        return float(shape.work({"batches": 1, **counts}) @ self.seconds) + received
 
 
 def least_squares(A: Sequence[Any], seconds: Sequence[float]) -> tuple[float, ...]:

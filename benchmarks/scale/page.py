@@ -152,7 +152,8 @@ def failure_lines(rows: Sequence[Row]) -> list[str]:
 def model_lines(model: Model, rows: Sequence[Row]) -> list[str]:
     words = {
         "batch": "a batch", "row": "a row", "again": "a row that is learned again", "key": "a distinct key of a batch",
-        "miss": "a key that is not in memory: look it up, make its record", "call": "a call of a model of its own",
+        "miss": "a key that is not in memory: look it up, make its record", "own": "a row of a model of its own, beside",
+        "call": "a call of a model of its own",
         "made": "a model of its own that is made", "compare": "a row that local heads compare with", "flop": "a flop", "byte": "a byte of rows and records",
     }  # fmt: skip
     a_batch, a_row, a_byte = model.feeder
