@@ -6,7 +6,7 @@ PEERS  ?= .venv-peers
 MOA    ?= .venv-peers-moa
 PIP    := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check paper bench bench-peers bench-live bench-fleet bench-dask bench-spark torture setup clean
+.PHONY: demo test check paper bench bench-peers bench-live bench-fleet bench-dask bench-spark how-far torture setup clean
 .DEFAULT_GOAL := demo
 
 demo: setup
@@ -58,6 +58,12 @@ bench-spark: setup
 	PYTHONPATH=benchmarks $(BIN)/python -m spark.speed --events $(or $(EVENTS),100000) --out benchmarks/spark/measured/speed.json
 	PYTHONPATH=benchmarks $(BIN)/python -m spark.kills --events $(or $(EVENTS),1000000) --out benchmarks/spark/measured/kills.json
 	$(BIN)/python benchmarks/spark/results.py
+
+# what many workers would do, simulated from what one and two did (benchmarks/scale/measure.py): docs/how-far-it-goes.md
+how-far: setup
+	$(BIN)/python benchmarks/scale/simulate.py --check
+	$(BIN)/python benchmarks/scale/simulate.py --all
+	$(BIN)/python benchmarks/scale/page.py
 
 # kills, broken files, full disks, mutated models, senseless requests, a million events; over an hour; ONLY=kills,faults
 torture: setup
