@@ -11,7 +11,7 @@ from laws import law, seeds
 
 from hedgerow import Moments
 from hedgerow.core.errors import InputError
-from hedgerow.core.moments import discrepancy, gap
+from hedgerow.core.moments import class_sums, discrepancy, gap
 
 offsets = st.sampled_from([0.0, 1.0, 1e6])
 
@@ -116,3 +116,13 @@ def test_gaps(seed):
 def test_an_unknown_rule_for_unseen_classes():
     with pytest.raises(InputError, match="did you mean 'shrink'"):
         gap(Moments.empty(1, 1), Moments.empty(1, 1), "shrinks")
+
+
+@pytest.mark.parametrize("weight", [None, np.linspace(0.1, 2.0, 60)], ids=["counted once", "weighed"])
+def test_rows_stored_column_by_column_have_the_same_class_sums(weight):
+    rng = np.random.default_rng(3)
+    X, codes = rng.normal(size=(60, 4)), rng.integers(0, 3, 60)
+    for ours, theirs in zip(
+        class_sums(np.asfortranarray(X), codes, 3, weight), class_sums(X, codes, 3, weight), strict=True
+    ):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12)

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from distributed import Client, LocalCluster
 
+from hedgerow.dask.cluster import Place, connected
 from hedgerow.experiment import engine, results
 from hedgerow.experiment.command import find_methods
 from hedgerow.paper import published
@@ -45,6 +45,10 @@ def run(work: list[Unit], out: Path, name: str) -> float:
     began = time.perf_counter()
     engine.run(work, run_unit, out, engine=name, jobs=-1)
     return time.perf_counter() - began
+
+
+def name_of(client: Any) -> str:
+    return str(client.scheduler.address).replace("tcp://", "dask://")
 
 
 def compared(run: Path, other: Path) -> dict[str, Any]:
@@ -71,9 +75,8 @@ def compared(run: Path, other: Path) -> dict[str, Any]:
 def speed(tasks: str, methods: str, trials: int) -> dict[str, Any]:
     """Three tasks at a time, on one worker and on two in turn: a machine that others use too is fair to both."""
     found: list[dict[str, Any]] = []
-    common = {"threads_per_worker": 1, "processes": True, "dashboard_address": "127.0.0.1:0"}
-    with LocalCluster(n_workers=1, **common) as one, LocalCluster(n_workers=2, **common) as two:
-        names = {workers: c.scheduler_address.replace("tcp://", "dask://") for workers, c in ((1, one), (2, two))}
+    with connected(Place(workers=1)) as one, connected(Place(workers=2)) as two:
+        names = {1: name_of(one), 2: name_of(two)}
         for name in names.values():  # every worker has imported and compiled everything
             with tempfile.TemporaryDirectory() as folder:
                 run(table("dslr", "pa,oddm", 20), Path(folder), name)
@@ -99,16 +102,15 @@ def kills(tasks: str, methods: str, trials: int, count: int, seed: int) -> dict[
     with tempfile.TemporaryDirectory() as folder:
         plain, out = Path(folder) / "plain", Path(folder) / "killed"
         whole = run(work, plain, "local")
-        settings = {"threads_per_worker": 1, "processes": True, "dashboard_address": "127.0.0.1:0", "n_workers": 2}
-        with LocalCluster(**settings) as cluster, Client(cluster, set_as_default=False) as client:
+        with connected(Place(workers=2)) as client:
             over = threading.Event()
 
             def killer() -> None:
                 for _ in range(count):
                     if over.wait(rng.uniform(0.5, 1.5) * whole / count):
                         return
-                    pids = [worker.process.pid for worker in cluster.workers.values() if worker.process is not None]
-                    pids = [pid for pid in pids if pid is not None]
+                    processes = [worker.process for worker in client.cluster.workers.values()]
+                    pids = [each.pid for each in processes if each is not None and each.pid is not None]
                     if pids:
                         victim = rng.choice(pids)
                         os.kill(victim, signal.SIGKILL)
@@ -116,10 +118,9 @@ def kills(tasks: str, methods: str, trials: int, count: int, seed: int) -> dict[
 
             thread = threading.Thread(target=killer)
             thread.start()
-            seconds = run(work, out, cluster.scheduler_address.replace("tcp://", "dask://"))
+            seconds = run(work, out, name_of(client))
             over.set()
             thread.join()
-            del client
         found = {"kills": len(killed), "seconds": seconds, "seconds_local": whole, **compared(out, plain)}
     print(json.dumps(found), flush=True)
     return found

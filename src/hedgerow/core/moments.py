@@ -173,7 +173,10 @@ def class_sums(X: Matrix, codes: Array, K: int, weight: Array | None = None) -> 
         sums = sp.csr_array((times, (codes[kept], kept)), shape=(K, X.shape[0])) @ X
         return counts, sums.toarray().astype(np.float64)
     totals = np.zeros((K, X.shape[1]))
-    if len(kept) > K:
+    if len(kept) == len(codes) > K and X.flags.f_contiguous and not X.flags.c_contiguous:  # columns of Parquet
+        for j, column in enumerate(X.T):
+            totals[:, j] = np.bincount(codes, column if weight is None else times * column, minlength=K)
+    elif len(kept) > K:
         indicator = np.zeros((K, len(kept)))
         indicator[codes[kept], np.arange(len(kept))] = times
         totals = indicator @ (X if len(kept) == len(codes) else X[kept])

@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,9 +23,14 @@ from hedgerow.core.errors import HedgerowError, InputError, require
 
 ENGINES = "local, dask, dask://local:2 (so many processes) or dask://HOST:PORT (a Dask scheduler)"
 REACHED = 10.0  # seconds until a scheduler has to answer
+LOOK = 0.02  # seconds between two looks for a result
+LOST = 120.0  # seconds without any worker after which a run ends
 WORKERS = 30.0  # seconds until it has to have a worker
 HERE = "127.0.0.1:0"  # what a scheduler tells about itself can be read on this machine only
 DEATHS = 10  # workers of our own cluster that may die at the same piece of work before it is given up
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), 1)
+# a block's arrays go back to the process, not to the system: with Dask's own setting every one is made of new pages
+KEPT_MEMORY = {"MALLOC_TRIM_THRESHOLD_": 2**27, "MALLOC_MMAP_THRESHOLD_": 2**25}
 LOGGERS = ("distributed", "distributed.nanny", "distributed.scheduler", "distributed.worker", "distributed.core")
 
 
@@ -86,9 +92,11 @@ def _own(distributed: Any, workers: int) -> Iterator[Any]:
     config = importlib.import_module("dask").config
     settings = {
         "distributed.scheduler.allowed-failures": DEATHS,
-        "distributed.comm.timeouts.connect": "60s",  # a busy machine is no dead one
+        "distributed.comm.timeouts.connect": "60s",  # a busy machine is no dead one,
+        "distributed.deploy.lost-worker-timeout": "24h",  # and a worker that was killed may take its time to return
         "distributed.worker.memory.spill": False,  # what a worker holds is small: statistics and rows of results
         "distributed.worker.memory.target": False,
+        "distributed.nanny.pre-spawn-environ": {**ONE_THREAD, **KEPT_MEMORY},
     }
     with (
         config.set(settings),
@@ -157,7 +165,7 @@ def as_finished(
     futures = [client.submit(work, *each, pure=False) for each in arguments]
     waiting = {future.key: (future, name) for future, name in zip(futures, names, strict=True)}
     try:
-        for future in distributed.as_completed(futures, loop=client.loop):
+        for future in _one_by_one(client, distributed.as_completed(futures, loop=client.loop)):
             try:
                 yield future.result()
             except distributed.KilledWorker as error:
@@ -169,3 +177,22 @@ def as_finished(
             future.release()  # its result is here, and no worker needs to keep it
     finally:
         client.cancel([future for future, _ in waiting.values()])
+
+
+def _one_by_one(client: Any, finished: Any) -> Iterator[Any]:
+    """Futures as they are finished; an error if nobody is left to finish them."""
+    alive = time.monotonic()
+    while not finished.is_empty():
+        if finished.has_ready():
+            yield next(finished)
+            continue
+        time.sleep(LOOK)
+        if time.monotonic() - alive < LOST / 10:
+            continue
+        if client.scheduler_info(n_workers=0).get("n_workers", 1):
+            alive = time.monotonic()
+        elif time.monotonic() - alive > LOST:
+            raise HedgerowError(
+                f"the scheduler {client.scheduler.address} has had no worker for {LOST:.0f} s; what was finished is "
+                "kept: start workers, then go on"
+            )

@@ -85,7 +85,8 @@ class ParquetPartition(Partition):
                 f"{self.groups}); a source row needs a label: drop the row or fill the gap first"
             )
         labels = labels_of_values(encoded.dictionary.to_pylist())
-        return Block(X, _present(labels, f"{self.path}, label column {self.label!r}"), numbers_of(encoded.indices))
+        of = numbers_of(encoded.indices).astype(np.int64)
+        return Block(X, _present(labels, f"{self.path}, label column {self.label!r}"), of)
 
     def _explain(self, X: Array) -> None:
         """Raise the error for a row that cannot be used, in the words of the reader of whole files."""
