@@ -28,7 +28,7 @@ with tempfile.TemporaryDirectory() as folder:
             path.write_text("\n".join(lines), encoding="utf-8")
 
     spark = session("local[2]", config={"spark.sql.shuffle.partitions": "2", "spark.log.level": "ERROR"})
-    read = spark.readStream.option("maxFilesPerTrigger", 1)
+    read = spark.readStream
     results = learn_stream(
         read.schema("site string, id string, time bigint, x array<double>").json(f"{folder}/rows"),
         read.schema("site string, id string, time bigint, label bigint").json(f"{folder}/labels"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,9 @@ class Folder:
         self._files += 1
         for name, rows in (("instances", instances), ("labels", labels)):
             text = "".join(json.dumps(row) + "\n" for row in rows)
-            (self.where / name / f"{self._files:04d}.json").write_text(text, encoding="utf-8")
+            path = self.where / name / f"{self._files:04d}.json"
+            path.write_text(text, encoding="utf-8")
+            os.utime(path, (self._files, self._files))  # Spark takes files by their times, which may be equal
 
     def stream(self, spark, name: str, schema: str):
         reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)

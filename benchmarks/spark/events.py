@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,6 +90,8 @@ def write(events, folder: Path):
         labels["id"] = [f"e{e}" if e >= 0 else f"nobody{-e}" for e in event]
         labels["t"], labels["label"] = known["t"][at], known["label"][at]
         labels.to_parquet(folder / "labels" / f"{f:05d}.parquet")
+        for name in ("instances", "labels"):  # Spark takes files by their times, which may be equal
+            os.utime(folder / name / f"{f:05d}.parquet", (f, f))
     return files
 
 
