@@ -268,3 +268,8 @@ def test_a_new_process_loads_what_this_one_saved(method, tmp_path):
     script = f"from hedgerow import OnlineTransferClassifier as C; print(C.load({str(tmp_path / 'model')!r}).seen_)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
     assert (done.stdout, done.stderr) == ("50\n", "")
+
+
+def test_the_same_model_is_the_same_file():
+    clf = fuzz_models.models()["oddm"]()
+    assert len({clf.to_bytes() for _ in range(20)}) == 1

@@ -48,10 +48,20 @@ def to_bytes(learner: OnlineLearner, classes: Array, extra: Mapping[str, Any], c
     arrays = {CONSTANT + name: array for name, array in kept.items()}
     arrays |= {STATE + name: np.ascontiguousarray(array) for name, array in state.items()}
     text = json.dumps(header, default=_plain, allow_nan=False)
-    data = bytearray(save(arrays, metadata={"digest": NO_DIGEST, "hedgerow": text}))
+    data = bytearray(_in_order(save(arrays, metadata={"digest": NO_DIGEST, "hedgerow": text})))
     at = data.index(DIGEST + NO_DIGEST.encode()) + len(DIGEST)
     data[at : at + 64] = hashlib.sha256(data).hexdigest().encode()
     return bytes(data)
+
+
+def _in_order(data: bytes) -> bytes:
+    """A file with its metadata by name: safetensors writes them in an order that changes from call to call."""
+    start = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:start])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + data[start:]
 
 
 def _needed(learner: OnlineLearner, state: Mapping[str, Array]) -> dict[str, Array]:
