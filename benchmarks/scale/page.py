@@ -93,7 +93,7 @@ def scenario_lines(rows: Sequence[Row]) -> Iterator[str]:
         if stops is None:
             text += "All workers are busy up to 1,000: nothing else stops it. "
         else:
-            text += f"From {stops['workers']:,} workers on, {WHY[stops['why']]}. "
+            text += f"At {stops['workers']:,} workers {WHY[stops['why']]}. "
         missed = (first["miss_share"], some[-1]["miss_share"])
         if max(missed) > 0.01:
             text += f"Of all rows, {missed[0]:.0%} (1 worker) to {missed[1]:.0%} (1,000) find their key not in memory. "
@@ -125,7 +125,7 @@ def failure_lines(rows: Sequence[Row]) -> list[str]:
         for r in rows:
             if r["kind"] == "failures":
                 yield [
-                    f"{r['checkpoint']:.0f} s", {1200.0: "in 20 minutes", 3600.0: "an hour", 86400.0: "a day"}[r["mtbf"]], str(r["failures"]),
+                    f"{r['checkpoint']:.0f} s", {1200.0: "in 20 minutes", 3600.0: "an hour"}.get(r["mtbf"], "never"), str(r["failures"]),
                     "yes" if r["kept_up"] else "no", scaled(r["p50"]), scaled(r["p99"]),
                 ]  # fmt: skip
 
@@ -138,7 +138,8 @@ def failure_lines(rows: Sequence[Row]) -> list[str]:
 
     return [
         "Simulated: 50 workers at half load for 5 minutes. A worker that fails is missed after",
-        f"{START:g} s, gets the constants, learns the rows since its last checkpoint again and reads keys as they come.",
+        f"{START:g} s, gets the constants, learns the rows since its last checkpoint again and reads keys as they come. The",
+        "last is what takes long: each of its keys is read and learns all its rows again when it is first asked for.",
         "",
         *table("checkpoint every | a worker fails once | failures | keeps up | p50 | p99", failed()),
         "",
@@ -198,6 +199,8 @@ def page(measured: Sequence[Row], simulated: Sequence[Row]) -> str:
         "ASSUMPTIONS": assumptions(model, measured),
         "SCENARIOS": "\n".join(scenario_lines(simulated)),
         "FAILURES": "\n".join(failure_lines(simulated)),
+        "CALL": scaled(model.seconds[TERMS.index("call")]),
+        "MOST": str(measured[0]["shape"]["most"]),
         "BUY": "\n".join(buy_table(simulated)),
     }
     for name, part in parts.items():
