@@ -11,6 +11,7 @@ from scale.law import FOREVER, Law, Use
 from scale.model import HEAD, Model, Shape
 
 GBIT = 1e9 / 8  # bytes a second
+ALIKE = 0.7  # the hottest worker can do so much of what a usual one can: it is none
 DISK = 1e-4  # seconds of a read from a solid-state disk that the system has not in memory: an assumption
 
 
@@ -64,11 +65,32 @@ class Cluster:
 
     @cached_property
     def slowed(self) -> np.ndarray:
-        rng = np.random.default_rng(self.seed + 1)
-        return np.where(rng.random(self.workers) < self.slow, self.slowness, 1.0)
+        found = np.ones(self.workers)
+        found[np.random.default_rng(self.seed + 1).permutation(self.workers)[: round(self.slow * self.workers)]] = (
+            self.slowness
+        )
+        return found
 
     def seconds(self, w: int, rows: float, since: float = FOREVER) -> float:
-        """A batch of a worker."""
+        """A batch of a worker, with its part of the checkpoint: some states are written with every batch."""
+        return self.learned(w, rows, since) + rows * self.checkpointed[0]
+
+    @cached_property
+    def usual(self) -> int:
+        """A worker with a usual share of the rows."""
+        return int(np.argsort(self.shares)[self.workers // 2])
+
+    @cached_property
+    def checkpointed(self) -> tuple[float, float]:
+        """Seconds and bytes of a row: each key that changed in an interval is written once, with its new rows."""
+        rows = self.checkpoint * self.batch / self.learned(self.usual, self.batch)
+        keys = self.use.counts(rows)["keys"]
+        written = HEAD * keys + rows * (4 * self.shape.features + 1)
+        a_key, a_byte = self.model.checkpoint
+        return (a_key * keys + a_byte * written) / rows, written / rows
+
+    def learned(self, w: int, rows: float, since: float = FOREVER) -> float:
+        """A batch without the checkpoint."""
         p = self.hot[self.owner == w] if len(self.hot) else self.hot
         mine, t = p / self.shares[w] * rows, p * self.law.keys * self.labels
         counts = self.use.counts(max(rows - mine.sum(), 1e-9), since)
@@ -102,15 +124,13 @@ class Cluster:
         hottest = int(self.shares.argmax())
         fed = np.bincount(np.arange(self.workers) % self.brokers, self.shares, self.brokers).max()
         placed = np.bincount(np.arange(self.workers) // self.cores, self.shares).max()
-        written = HEAD * self.use.counts(self.batch)["keys"] / self.batch + 4 * self.shape.features + 1
-        usual = int(np.argsort(self.shares)[self.workers // 2])
         found = {
-            "workers": self.workers * self.batch / self.full_batch(usual),
+            "workers": self.workers * self.batch / self.full_batch(self.usual),
             "broker network": self.broker_gbit * GBIT / self.row_bytes / fed,
             "broker cores": self.broker_cores / self.feeder_seconds / fed,
             "worker network": self.machine_gbit * GBIT / self.row_bytes / placed,
             "worker disk": self.machine_disk / self.journal_bytes / placed,
-            "checkpoint store": self.store_gbit * GBIT / written,
+            "checkpoint store": self.store_gbit * GBIT / self.checkpointed[1],
         }
         if len(self.hot):
             found["hottest worker"] = self.batch / self.full_batch(hottest) / self.shares[hottest]
@@ -118,5 +138,8 @@ class Cluster:
 
     @property
     def capacity(self) -> tuple[float, str]:
+        """Rows a second, and what is full then; a worker that is little hotter than the others is one of them."""
         why = min(self.limits, key=lambda name: self.limits[name])
-        return self.limits[why], why
+        most = self.limits[why]
+        usual = why == "hottest worker" and most > ALIKE * self.limits["workers"]
+        return float(most), "workers" if usual else why

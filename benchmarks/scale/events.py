@@ -16,7 +16,6 @@ import simpy
 
 from scale.cluster import GBIT, Cluster
 from scale.law import FOREVER
-from scale.model import HEAD
 
 START = 10.0  # seconds until a failed worker is missed, and a new one has begun: an assumption
 SHARED = ("broker network", "broker cores", "worker network", "worker disk", "checkpoint store")
@@ -97,8 +96,7 @@ class Run:
             if n:
                 yield from self.work(w, n, queue.take(n), since)
                 since, dirty = min(since + n * c.workers, FOREVER), dirty + n
-            if dirty and env.now - saved > c.checkpoint:
-                yield from self.save(dirty)
+            if env.now - saved > c.checkpoint:
                 saved, dirty = env.now, 0
 
     def work(self, w: int, n: int, came: list[tuple[float, int]], since: float) -> Iterator[Any]:
@@ -108,6 +106,8 @@ class Run:
         yield from self.hold("broker network", self.nics[b], size / (c.broker_gbit * GBIT))
         yield from self.hold("worker network", self.machines[w // c.cores], size / (c.machine_gbit * GBIT))
         yield from self.hold("worker disk", self.disks[w // c.cores], n * c.journal_bytes / c.machine_disk)
+        written = n * c.checkpointed[1]
+        yield from self.hold("checkpoint store", self.store, written / (c.store_gbit * GBIT))
         noise = float(np.exp(c.spread * self.rng.normal() - c.spread**2 / 2))
         seconds = c.seconds(w, n, since) * c.slowed[w] * noise
         yield self.env.timeout(seconds)
@@ -118,14 +118,6 @@ class Run:
             for when, some in came:
                 self.waits.append(self.env.now - when)
                 self.weights.append(some)
-
-    def save(self, rows: int) -> Iterator[Any]:
-        """New rows of the changed keys; the worker stops for it."""
-        keys = self.c.use.counts(rows)["keys"]
-        size = HEAD * keys + rows * (4 * self.c.shape.features + 1)
-        a_key, a_byte = self.c.model.checkpoint
-        yield self.env.timeout(a_key * keys + a_byte * size)
-        yield from self.hold("checkpoint store", self.store, size / (self.c.store_gbit * GBIT))
 
     def recover(self, w: int, rows: int) -> Iterator[Any]:
         """A new process gets the constants and again the rows since the last checkpoint; keys are read as they come."""

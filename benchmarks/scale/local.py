@@ -1,7 +1,7 @@
 """The measured workers, simulated: the same feeder, window and batches, with seconds from the cost model.
 
-The simulation knows the setting, the stream of keys, the model and which share of a core the processes had in the measured
-run (other programs ran beside); misses come from Che's approximation, as for many workers.
+The simulation knows the setting, the stream of keys, the model and which share of a core the processes had in the
+measured run (other programs ran beside); misses come from Che's approximation, as for many workers.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     python benchmarks/scale/measure.py [--only linear-20,own-20] [--runs 5]
 
-A feeder (this process) cuts a stream into batches, a worker's rows together, and keeps at most WINDOW batches of a worker
-under way. Rows go to scale/measured/workers.jsonl, one a run; what is there of the same setting is replaced. Other
-programs may use the machine: each row says how many there were (load) and which share of a core the processes had.
+A feeder (this process) cuts a stream into batches, a worker's rows together, and keeps at most WINDOW batches of a
+worker under way. Rows go to scale/measured/workers.jsonl, one a run; what is there of the same setting is replaced.
+Other programs may use the machine: each row says how many there were (load) and which share of a core the processes had.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def feed(setting: Setting, workers: list[Worker], seed: int) -> None:
 
 
 def run(setting: Setting, workers: list[Worker], seed: int, constants: dict[str, Any]) -> dict[str, Any]:
-    shape = [worker.begin(setting) for worker in workers][0]
+    shapes = [worker.begin(setting) for worker in workers]
     load, clock, cpu = os.getloadavg()[0], Clock(), time.process_time()
     feed(setting, workers, seed)
     seconds = clock.read()[0]
@@ -125,7 +125,7 @@ def run(setting: Setting, workers: list[Worker], seed: int, constants: dict[str,
         "latency_p50": float(np.quantile(latencies, 0.5)),
         "latency_p99": float(np.quantile(latencies, 0.99)),
         "feeder": {**feeder, "share": feeder["seconds"] / (feeder["seconds"] + feeder["waited"])},
-        "shape": shape,
+        "shape": shapes[0],
         "constants": constants,
         "each": [folded(end) for end in ends],
     }
@@ -165,7 +165,8 @@ def measure(setting: Setting, runs: int) -> list[dict[str, Any]]:
                 found.append(run(setting, workers[:n], seed, constants))
                 row = found[-1]
                 print(
-                    f"{setting.name:22s} {n} worker(s) {row['rows_a_second']:9,.0f} rows/s  p50 {row['latency_p50']:.3f} s"
+                    f"{setting.name:22s} {n} worker(s) {row['rows_a_second']:9,.0f} rows/s"
+                    f"  p50 {row['latency_p50']:.3f} s"
                     f"  share of a core {np.mean([w['share'] for w in row['each']]):.2f}  load {row['load']}",
                     flush=True,
                 )

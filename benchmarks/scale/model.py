@@ -11,8 +11,8 @@ and one of a key with a model of its own (more than `most` labels) the same shar
 4 sum_s d_s^2 bytes. A key that is read from disk learns its t rows again. Seconds of a batch:
 
     batch + row x rows + again x rows learned again + key x distinct keys + miss x keys not in memory
-    + own x rows of models of their own + call x such models called + made x such models made + compare x rows that local heads compare + flop x flops
-    + byte x bytes
+    + own x rows of models of their own + call x such models called + made x such models made
+    + compare x rows that local heads compare + flop x flops + byte x bytes
 
 State of a key, bytes: on disk 43 + t (4 m + 1), features in single precision, 8 m where they need double; in memory
 600 + 8 (fixed + room (2 + D + Q + W / 4)) in whole pages, room = t rounded up to 8, 16, 32, .., `most`, and

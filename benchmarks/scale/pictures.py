@@ -43,9 +43,9 @@ def sustained(rows: Sequence[Row], scenario: str) -> list[tuple[int, float]]:
 
 def spread_out(heights: Sequence[float], gap: float) -> list[float]:
     """Places of labels, at least `gap` apart, in the order of what they name."""
-    order, out, last = np.argsort(heights), [0.0] * len(heights), -np.inf
+    order, out, last = np.argsort(heights)[::-1], [0.0] * len(heights), np.inf
     for i in order:
-        last = max(heights[i], last + gap)
+        last = min(heights[i], last - gap)
         out[i] = last
     return out
 
@@ -101,6 +101,8 @@ def latency(rows: Sequence[Row]) -> Any:
             axes.loglog(x, [1e3 * r["p99"] for r in some], color=colour, marker="o", markersize=4, linewidth=1.6)
             axes.loglog(x, [1e3 * r["p50"] for r in some], color=colour, linewidth=1.2, linestyle=(0, (2, 2)))
             ends[name] = (float(x[-1]), 1e3 * some[-1]["p99"])
+        axes.set_yticks([20, 50, 100, 200, 500, 1000], ["20", "50", "100", "200", "500", "1,000"])
+        axes.tick_params(axis="y", which="minor", labelleft=False)
         axes.set(xlabel="workers (a core each)", ylabel="milliseconds from a row's coming to its answer")
         axes.set_title(f"Latency at {BUSY:.0%} of capacity, simulated: p99 solid, p50 dotted")
         label_ends(axes, ends)
@@ -123,7 +125,7 @@ def limits(rows: Sequence[Row]) -> Any:
                 axes.loglog(x, y, color=colour, linewidth=1.5, label=name)
             axes.loglog(x, [r["capacity"] for r in some], color=colours["text"], linewidth=5, alpha=0.18)
             axes.set_title(SHORT[scenario.name], fontsize=9)
-        panels[0].set_ylim(1e3, 1e10)
+        panels[0].set_ylim(3e2, 2e9)
         for axes in (panels[2], *panels[3:5]):
             axes.tick_params(labelbottom=True)
             axes.set_xlabel("workers")

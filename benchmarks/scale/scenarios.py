@@ -10,11 +10,11 @@ import numpy as np
 
 from scale.cluster import GBIT, Cluster
 from scale.events import Run
-from scale.law import Law
+from scale.law import FOREVER, Law
 from scale.model import Model, Row, Shape, fit, medians
 
-WORKERS = (1, 2, 4, 10, 20, 50, 100, 200, 500, 1000)
-EVENTS = 15_000  # batches of a simulated run, about
+WORKERS = (1, 2, 5, 10, 30, 100, 300, 1000)
+EVENTS, LEAST = 4_000, 30  # batches of a simulated run, about, and of each worker at least
 LOADS = (10_000, 100_000, 1_000_000, 10_000_000)
 BUSY = 0.7  # of its capacity: how busy what is bought may be
 
@@ -42,7 +42,7 @@ class Scenario:
 SCENARIOS = [
     Scenario("fits", "linear-20", "hedgerow-linear, 20 features, 100,000 keys a worker in memory", keys_each=100_000),
     Scenario("own", "own-20", "hedgerow, 20 features, 50,000 keys a worker in memory", keys_each=50_000),
-    Scenario("wide", "linear-800", "hedgerow-linear, 800 features, 40,000 keys a worker in memory", keys_each=40_000),
+    Scenario("wide", "linear-800", "hedgerow-linear, 800 features, 25,000 keys a worker in memory", keys_each=25_000),
     Scenario("billion", "linear-20", "hedgerow-linear, 20 features, 10^9 keys, all alike", keys=10**9),
     Scenario("skew", "linear-20", "hedgerow-linear, 20 features, 10^9 keys, Zipf 1.0", keys=10**9, zipf=1.0),
 ]
@@ -50,11 +50,12 @@ BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 
 
 def simulated(cluster: Cluster, rate: float, seconds: float = 0.0) -> dict[str, Any]:
-    """A run long enough for EVENTS batches, and 20 of each worker."""
-    if not seconds:
-        each = max(cluster.batch * cluster.workers / rate, cluster.linger)
-        seconds = each * max(EVENTS / cluster.workers, 20)
-    return Run(cluster, rate, seconds).run()
+    """A run long enough for EVENTS batches, and LEAST of each worker."""
+    each = cluster.linger
+    for _ in range(20):  # the longer a batch takes, the more rows the next one has
+        rows = min(rate / cluster.workers * each, cluster.batch)
+        each = cluster.linger + cluster.seconds(cluster.usual, max(rows, 1.0))
+    return Run(cluster, rate, seconds or each * max(EVENTS / cluster.workers, LEAST)).run()
 
 
 def over_workers(rows: Sequence[Row], model: Model) -> Iterator[dict[str, Any]]:
@@ -70,17 +71,17 @@ def over_workers(rows: Sequence[Row], model: Model) -> Iterator[dict[str, Any]]:
 
 
 def failures(rows: Sequence[Row], model: Model) -> Iterator[dict[str, Any]]:
-    """100 workers at half load that fail once an hour each, by the time between checkpoints; and stragglers."""
+    """50 workers at half load that fail, by the time between checkpoints; and stragglers among 100."""
     base = BY_NAME["fits"]
-    for checkpoint in (10.0, 60.0, 300.0):
-        for mtbf in (3600.0, 86400.0):
-            cluster = base.cluster(rows, model, 100, checkpoint=checkpoint, mtbf=mtbf, linger=0.5, batch=10_000)
-            said = simulated(cluster, 0.5 * cluster.capacity[0], 900.0)
+    for checkpoint in (10.0, 60.0):
+        for mtbf in (FOREVER, 3600.0, 1200.0):
+            cluster = base.cluster(rows, model, 50, checkpoint=checkpoint, mtbf=mtbf, linger=1.0, batch=10_000)
+            said = simulated(cluster, 0.5 * cluster.capacity[0], 300.0)
             yield {"kind": "failures", "checkpoint": checkpoint, "mtbf": mtbf, **said}
-    for slow, slowness in ((0.0, 1.0), (0.01, 1.3), (0.01, 2.0), (0.05, 2.0)):
+    for slow, slowness in ((0.0, 1.0), (0.02, 1.3), (0.02, 2.0), (0.05, 2.0)):
         cluster = base.cluster(rows, model, 100, slow=slow, slowness=slowness, seed=3)
         for load in (0.4, BUSY):
-            said = simulated(cluster, load * cluster.capacity[0], 30.0)
+            said = simulated(cluster, load * cluster.capacity[0], 10.0)
             there = int((cluster.slowed > 1).sum())
             yield {"kind": "stragglers", "slow": slow, "slowness": slowness, "there": there, "load": load, **said}
 
