@@ -13,7 +13,7 @@ from scale.cluster import Cluster
 from scale.events import Run, weighted_quantiles
 from scale.law import Law, Use
 from scale.model import TERMS, Model, Shape, fit, least_squares, read
-from scale.setting import Setting, sources, worker_of
+from scale.setting import LARGE, Setting, drawn_keys, sources, worker_of
 
 from hedgerow.fleet import Base, Fleet
 
@@ -158,7 +158,7 @@ def test_a_hot_key_is_a_limit_that_more_workers_do_not_move():
 
 
 def test_failures_make_some_answers_late_and_lose_none():
-    calm, failing = Run(cluster(4), 2e4, 60.0), Run(cluster(4, mtbf=60.0), 2e4, 60.0)
+    calm, failing = Run(cluster(4), 2e4, 60.0), Run(cluster(4, mtbf=60.0, checkpoint=10.0), 2e4, 60.0)
     a, b = calm.run(), failing.run()
     assert a["failures"] == 0 < b["failures"]
     assert b["p99"] > 5 * a["p99"]
@@ -185,6 +185,24 @@ def test_the_simulation_is_within_a_fifth_of_the_measured_workers():
     assert {one["workers"] for one in found} == {1, 2}
     assert len(found) >= 4 * 2 * 10
     assert apart == []
+
+
+def test_the_recorded_counts_are_those_of_the_recorded_streams():
+    rows = [row for row in read() if row["setting"]["memory"] == LARGE]
+    assert len(rows) > 50
+    for row in rows:
+        setting, labels = Setting(**row["setting"]), set()
+        keys = drawn_keys(setting, row["workers"], row["seed"])
+        owner = worker_of(keys, row["workers"])
+        for w, each in enumerate(row["each"]):
+            count = counting.Labels(row["shape"]["most"], lambda key, known=labels: key not in known)
+            own = keys[owner == w]
+            found = dict.fromkeys(counting.COUNTS, 0)
+            for at in range(0, len(own), setting.batch):
+                batch = own[at : at + setting.batch].tolist()
+                found = {name: found[name] + more for name, more in count.before(batch).items()}
+                labels.update(batch)
+            assert found == {name: sum(part[name] for part in each["parts"]) for name in counting.COUNTS}
 
 
 def test_every_second_of_the_model_is_zero_or_more_and_most_are_more():

@@ -7,7 +7,7 @@ are no objects: how many came is drawn (Poisson), keys follow a law (law.py). `C
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,8 +87,8 @@ class Run:
         while True:
             if env.now > fails:
                 self.failures += 1
-                yield from self.recover(w, dirty)
-                fails, since = env.now + self.rng.exponential(c.mtbf), 1.0
+                since = yield from self.recover(w, dirty)
+                fails = env.now + self.rng.exponential(c.mtbf)
             n = min(queue.come(env.now), c.batch)
             if n < c.batch:
                 yield env.timeout(c.linger)
@@ -119,13 +119,15 @@ class Run:
                 self.waits.append(self.env.now - when)
                 self.weights.append(some)
 
-    def recover(self, w: int, rows: int) -> Iterator[Any]:
+    def recover(self, w: int, rows: int) -> Generator[Any, Any, float]:
         """A new process gets the constants and again the rows since the last checkpoint; keys are read as they come."""
         yield self.env.timeout(START + self.c.constants / (self.c.machine_gbit * GBIT))
+        since = 1.0
         while rows > 0:
             n = min(rows, self.c.batch)
-            yield self.env.timeout(self.c.seconds(w, n, 1.0) * self.c.slowed[w])
-            rows -= n
+            yield self.env.timeout(self.c.seconds(w, n, since) * self.c.slowed[w])
+            rows, since = rows - n, since + n * self.c.workers
+        return since
 
     def run(self) -> dict[str, Any]:
         for w in range(self.c.workers):

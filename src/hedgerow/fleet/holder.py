@@ -146,10 +146,11 @@ class Holder:
     def _model(self, key: Key, state: KeyState, more: Sequence[Rows] = ()) -> OnlineTransferClassifier:
         name = f"key {key!r}"
         clf = self.base.start(state.snapshot, name)
-        for X, codes, weights in [(state.X, state.codes, state.weights), *more]:
-            if len(codes):
-                labels = labels_of(self.base, state.new_classes, codes, name)
-                clf.partial_fit(X, labels, sample_weight=None if (weights == 1).all() else weights)
+        parts = [(state.X, state.codes, state.weights), *more]
+        X, codes, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
+        if len(codes):
+            labels = labels_of(self.base, state.new_classes, codes, name)
+            clf.partial_fit(X, labels, sample_weight=None if (weights == 1).all() else weights)
         return clf
 
     def own(self, key: Key) -> OnlineTransferClassifier:
