@@ -4,11 +4,7 @@
 
 A feeder (this process) cuts a stream into batches, a worker's rows together, and keeps at most WINDOW batches of a
 worker under way. Rows go to scale/measured/workers.jsonl, one a run; what is there of the same setting is replaced.
-<<<<<<< HEAD
-Other programs may use the machine: each row says how many there were (load) and which share of a core workers had.
-=======
 Other programs may use the machine: each row says how many there were (load) and what share of a core a process had.
->>>>>>> w-scale
 """
 
 from __future__ import annotations

@@ -138,15 +138,9 @@ def failure_lines(rows: Sequence[Row]) -> list[str]:
                 yield [*about, behind, scaled(r["p50"]), scaled(r["p99"])]
 
     return [
-<<<<<<< HEAD
-        "Simulated: 50 workers at half load for 5 minutes. A worker that fails is missed after",
-        f"{START:g} s, gets the constants, learns rows since its last checkpoint again and reads keys as they come.",
-        "The last takes long: each of its keys is read and learns all its rows again when it is first asked for.",
-=======
         f"Simulated: 50 workers at half load for 5 minutes. A worker that fails is missed after {START:g} s, gets the",
         "constants, learns the rows since its last checkpoint again and reads keys as they come. That is what takes",
         "long: each of its keys is read and learns all its rows again when it is first asked for.",
->>>>>>> w-scale
         "",
         *table("checkpoint every | a worker fails once | failures | keeps up | p50 | p99", failed()),
         "",

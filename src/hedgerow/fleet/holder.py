@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError
 from hedgerow.estimator import OnlineTransferClassifier
