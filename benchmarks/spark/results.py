@@ -50,14 +50,14 @@ def _kills(found):
 def _speed(found):
     yield f"`python -m spark.speed`: {found['events']:,} events (a row and a label each) of {found['keys']:,} keys,"
     yield f"`hedgerow-linear`, 4 features, {found['batches']} batches, the first not counted; {found['cores']} cores,"
-    yield f"load {found['load']:.0f} at the end, most of it of others. Spark's figures are by the wall, that of one"
-    yield "process by its processor time."
+    yield f"load {found['load']:.0f} at the end, most of it of others. Events a second are by the wall; processor time"
+    yield "of a job on Spark is that of all its processes, with their start."
     yield ""
-    yield "| | events a second | seconds a batch | longest |"
-    yield "|---|---|---|---|"
+    yield "| | events a second | ms of processor an event | seconds a batch | longest |"
+    yield "|---|---|---|---|---|"
     for row in found["rows"]:
         rest = f"{row.get('seconds a batch', '')} | {row.get('longest batch', '')}"
-        yield f"| {row['what']} | {row['events a second']:,} | {rest} |"
+        yield f"| {row['what']} | {row['events a second']:,} | {row['ms of processor an event']} | {rest} |"
     total = sum(found["processor seconds"].values())
     yield ""
     yield "| `local[2]`, processor time | seconds | share |"
