@@ -204,3 +204,14 @@ def test_reading_in_partitions_is_reading_the_file(folders: dict[str, Path]) -> 
     whole = read(folders["thin"], label="kind")
     assert np.array_equal(np.concatenate([block.X for block in blocks]), whole.X)
     assert np.array_equal(np.concatenate([block.labels[block.of] for block in blocks]), np.asarray(whole.y))
+
+
+def test_wide_rows_take_one_pass_more_and_no_warning(client: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(6)
+    y = rng.integers(0, 2, 700)
+    X = rng.normal(size=(700, 520)) + np.eye(520)[y] * 5
+    folder = write(tmp_path / "wide", X, y, 2, 100)
+    clf = hedgerow.dask.fit(OnlineTransferClassifier("hedgerow-linear"), {"a": folder}, "kind", client=client)
+    plain = OnlineTransferClassifier("hedgerow-linear").fit_domains([Domain("a", X, y)])
+    assert clf.partitions_.passes == 5
+    assert clf.predict(X).tolist() == plain.predict(X).tolist()

@@ -115,7 +115,9 @@ def run_pass(client: Any, partitions: Sequence[Any], job: Pass) -> list[Any]:
         if len(level) == 1:
             break
     try:
-        found = client.compute(level[0]).result()
+        # the maps of the spaces are sent once a pass; scattered in advance, they could be lost with a worker
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 GiB"}):
+            found = client.compute(level[0]).result()
     except distributed.KilledWorker as error:
         raise HedgerowError(
             f"every worker that ran a pass over {len(partitions)} partitions died (was there memory enough?)"
