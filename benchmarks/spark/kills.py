@@ -67,12 +67,15 @@ def torture(job, kills, files, seed=0):
     random.seed(seed)
     done = []
     places = sorted(random.sample(range(files), kills) if kills <= files else random.choices(range(files), k=kills))
+    longest = 2.5  # seconds into a batch; less where batches turn out to be short
     job.start()
     while job.process.poll() is None:
         batch = job.running_batch
         if len(done) < kills and batch is not None and batch >= places[len(done)]:
-            time.sleep(random.uniform(0.1, 2.5))
-            if job.running_batch == batch and processes.workers(job.process.pid):
+            time.sleep(random.uniform(0.05, longest))
+            if job.running_batch != batch:
+                longest = max(0.1, longest / 2)
+            elif processes.workers(job.process.pid):
                 what = ("driver", "worker")[len(done) % 2]
                 if what == "driver":
                     job.kill_driver()
