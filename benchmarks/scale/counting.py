@@ -17,7 +17,7 @@ def shape_of(fleet: Any) -> dict[str, Any]:
         "dims": [space.dim for space in light.spaces],
         "widths": [space.targets.width for space in light.spaces],
         "kept": int(light.near_ends[-1]) if len(light.near_ends) else 0,  # numbers of 16 bits of a row, local heads
-        "source_rows": len(light.near[0]),
+        "source_rows": len(light.near_y),
         "fixed": light.shape.fixed,
         "most": light.most,  # labels up to which a key is light
     }
