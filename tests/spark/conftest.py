@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 
 import numpy as np
 import pytest
@@ -32,6 +33,8 @@ def spark():
     from hedgerow.spark import session
 
     quiet = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.log.level": "ERROR"}
+    before = signal.getsignal(signal.SIGINT)
     made = session("local[2]", config={**quiet, "spark.driver.host": "127.0.0.1"})
     yield made
     made.stop()
+    signal.signal(signal.SIGINT, before)  # Spark takes Ctrl-C for itself and does not give it back
