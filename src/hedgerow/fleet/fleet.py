@@ -32,7 +32,7 @@ from hedgerow.fleet.key_state import KeyState
 from hedgerow.fleet.keys import DeadLetter, Key, checked_key
 from hedgerow.fleet.store import FILE, FORMAT, Store
 from hedgerow.fleet.target import Target
-from hedgerow.fleet.work import Said, Work, parts_of
+from hedgerow.fleet.work import Said, Work, in_parts
 from hedgerow.live.errors import Closed, JournalError
 from hedgerow.live.owner import Owner
 
@@ -257,7 +257,7 @@ class Fleet:
         with self._open():
             batch, places = checked(self.base.clf, keys, X, None, None, letters)
             self._work.begin_prediction()
-            for parts in batched(parts_of(batch), self._work.threads):
+            for parts in batched(in_parts(batch.by_key().items()), self._work.threads):
                 self._make_place()
                 bad = self._work.fetch(parts)
                 good = [self._without(part, bad, places, letters) for part in parts]
@@ -309,7 +309,7 @@ class Fleet:
         """What the journal has is learned. An error here leaves memory behind the journal: the fleet closes itself."""
         found: list[Said] = []
         try:
-            for parts in batched(parts_of(batch), self._work.threads):
+            for parts in batched(in_parts(batch.by_key().items()), self._work.threads):
                 self._make_place()
                 self._work.fetch(parts)
                 found.extend(self._work.learn(batch, parts, number))

@@ -19,6 +19,7 @@ from hedgerow.learners.ridge import mixture
 from hedgerow.learners.ridge.learner import RidgeLearner
 from hedgerow.learners.ridge.near import TRUST
 from hedgerow.learners.ridge.regression import symmetric_product
+from hedgerow.learners.ridge.space import FADE
 
 LEAST_ROOM, MOST_ROOM = 64, 512  # rows up to which a target may be light, whatever they cost, and at the most
 
@@ -210,7 +211,7 @@ class Light:
             run_rows(
                 arena.R, arena.S, slots, places, labels, weights, PZ is not None, arena.room, self.at,
                 products.Z, products.Z if PZ is None else PZ, products.MZ, products.W, products.DS,
-                self.d_ends, self.q_ends, self.keep, self.columns, self.tables, self.halves, self.class_rows,
+                self.d_ends, self.q_ends, self.keep, FADE, self.columns, self.tables, self.halves, self.class_rows,
                 self.near_ends, self.near_y, self.near_domain, self.near_weight, self.sharpness, TRUST,
                 mixture.TEMPERATURES, self.log_w, mixture.KEEP, mixture.FLOOR, mixture.MEMBERS, mixture.SHARE,
                 self.heads, shipped,

@@ -7,7 +7,7 @@ light any longer (a class that no source has, a pool, too many rows) gets a mode
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import TypeVar
@@ -29,6 +29,7 @@ from hedgerow.fleet.records import Arena
 Part = list[tuple[Key, list[int]]]
 T = TypeVar("T")
 R = TypeVar("R")
+S = TypeVar("S", bound=Sized)
 Where = list[tuple[Arena, Array, Array]]
 REMEMBERED = 16  # parts of the last prediction whose products are kept: their labels may come next
 
@@ -42,13 +43,13 @@ class Said:
     classes: Array
 
 
-def parts_of(batch: Batch) -> Iterator[Part]:
-    """Keys with the places of their rows, until they are some hundred rows."""
-    part: Part = []
+def in_parts(keys: Iterable[tuple[Key, S]]) -> Iterator[list[tuple[Key, S]]]:
+    """Keys with what they have (the places of their rows, or a state), until they are some hundred rows."""
+    part: list[tuple[Key, S]] = []
     rows = 0
-    for key, places in batch.by_key().items():
-        part.append((key, places))
-        rows += len(places)
+    for key, own in keys:
+        part.append((key, own))
+        rows += len(own)
         if rows >= PART:
             yield part
             part, rows = [], 0
@@ -171,7 +172,7 @@ class Work:
             X, codes, weights = (np.concatenate([getattr(s, name) for _, s in some]) for name in KeyState.ROWS)
             return self._run(keys, X, codes, weights, None)[1]
 
-        for refused in self._in_threads(again, list(_in_parts(states))):
+        for refused in self._in_threads(again, list(in_parts(states))):
             for key in refused:
                 self.holder.own(key)
 
@@ -221,16 +222,3 @@ def _rows(part: Part) -> tuple[list[Key], list[int]]:
         keys.extend([key] * len(own))
         places.extend(own)
     return keys, places
-
-
-def _in_parts(states: list[tuple[Key, KeyState]]) -> Iterator[list[tuple[Key, KeyState]]]:
-    part: list[tuple[Key, KeyState]] = []
-    rows = 0
-    for pair in states:
-        part.append(pair)
-        rows += len(pair[1])
-        if rows >= PART:
-            yield part
-            part, rows = [], 0
-    if part:
-        yield part

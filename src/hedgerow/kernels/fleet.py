@@ -16,7 +16,6 @@ from hedgerow.kernels.near import row_products, shares
 from hedgerow.kernels.ridge import mix_rows
 
 SEEN, MISTAKES, ROWS, LOSS, MEMBERS, PAIR, STACKS, CURVES, COUNTS, OWN = range(10)  # places of `at`
-FADE = 50  # labels between two steps of forgetting, as in `ridge/space.py`
 
 
 @compiled
@@ -149,7 +148,7 @@ def _learn(
 @compiled(threads=True)
 def run_rows(
     R: Array, S: Array, slots: Array, rows: Array, y: Array, weight: Array, learn: bool, room: int, at: Array,
-    Z: Array, PZ: Array, MZ: Array, W: Array, DS: Array, d_ends: Array, q_ends: Array, keep: Array,
+    Z: Array, PZ: Array, MZ: Array, W: Array, DS: Array, d_ends: Array, q_ends: Array, keep: Array, fade_every: int,
     columns: Array, targets: Array, halves: Array, class_rows: Array,
     near_ends: Array, near_y: Array, near_domain: Array, near_weight: Array, sharpness: Array, trust: float,
     temperatures: int, log_w: Array, keeps: Array, floor: float, prior: Array, share: float, heads: int,
@@ -194,7 +193,7 @@ def run_rows(
         s[at[SEEN]] += 1.0
         if best != label:
             s[at[MISTAKES]] += 1.0
-        fade = int(s[at[SEEN]]) % FADE == 0
+        fade = int(s[at[SEEN]]) % fade_every == 0
         _learn(G, E, n, Z[r], PZ[r], fits, class_rows[label], 1.0 / weight[r], d_ends, q_ends, along, keep, fade)
         labels[n], weights[n] = float(label), weight[r]
         a = 0
