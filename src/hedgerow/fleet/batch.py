@@ -6,6 +6,7 @@ import json
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ class Batch:
         """These rows."""
         return Batch([self.keys[i] for i in places], self.X[places], self.labels[places], self.weights[places])
 
+    @cached_property
     def by_key(self) -> dict[Key, list[int]]:
         """The places of each key's rows, in order."""
         found: dict[Key, list[int]] = {}

@@ -39,6 +39,7 @@ from hedgerow.live.owner import Owner
 MEMORY = 2**30
 JOURNAL = 64 * 2**20  # bytes of the journal beyond which states are written, so that it becomes shorter
 BASE = "base.safetensors"
+WIDE = 2048  # bytes of a row that is long
 Letters = list[DeadLetter] | None
 T = TypeVar("T")
 
@@ -105,7 +106,7 @@ class Fleet:
         self.folder, self.base, self._lock, self._closed = folder, base, threading.RLock(), False
         self._owner = Owner(folder)
         try:
-            self._store = Store(folder, create=create, sync=sync)
+            self._store = Store(folder, create=create, sync=sync, wide=8 * base.n_features >= WIDE)
         except BaseException:
             self._owner.release()
             raise
@@ -241,6 +242,7 @@ class Fleet:
 
     def _drop(self, key: Key) -> None:
         """Out of memory, with what the journal has of it in its state: recovery must not bring it back."""
+        self._work.begin_prediction()  # what was said of it holds no longer
         if key in self._holder.held:
             self._write([key])
             self._holder.leave([key])
@@ -257,7 +259,7 @@ class Fleet:
         with self._open():
             batch, places = checked(self.base.clf, keys, X, None, None, letters)
             self._work.begin_prediction()
-            for parts in batched(in_parts(batch.by_key().items()), self._work.threads):
+            for parts in batched(in_parts(batch.by_key.items()), self._work.threads):
                 self._make_place()
                 bad = self._work.fetch(parts)
                 good = [self._without(part, bad, places, letters) for part in parts]
@@ -281,22 +283,22 @@ class Fleet:
     def _readable(self, batch: Batch, places: list[int], letters: Letters) -> tuple[Batch, list[int]]:
         """Without keys whose state cannot be read or whose labels cannot be learned: said before anything changes."""
         bad: dict[Key, InputError] = {}
-        codes = batch.codes(self.base.clf)
-        for key, rows in batch.by_key().items():
+        unknown = {batch.keys[i] for i in np.flatnonzero(batch.codes(self.base.clf) < MISSING)}
+        for key, rows in batch.by_key.items():
             if key not in self._holder.held and self._store.parts(key):
                 try:
                     self._holder.stored_state(key)
                 except InputError as error:
                     bad[key] = error
                     continue
-            if (codes[rows] < MISSING).any():
+            if key in unknown:
                 try:
                     self._check_labels(key, batch.labels[rows])
                 except InputError as error:
                     bad[key] = InputError(f"key {key!r}: {error}")
         if not bad:
             return batch, places
-        good = self._without(list(batch.by_key().items()), bad, places, letters)
+        good = self._without(list(batch.by_key.items()), bad, places, letters)
         rows = sorted(i for _, own in good for i in own)
         return batch.some(rows), [places[i] for i in rows]
 
@@ -309,7 +311,7 @@ class Fleet:
         """What the journal has is learned. An error here leaves memory behind the journal: the fleet closes itself."""
         found: list[Said] = []
         try:
-            for parts in batched(in_parts(batch.by_key().items()), self._work.threads):
+            for parts in batched(in_parts(batch.by_key.items()), self._work.threads):
                 self._make_place()
                 self._work.fetch(parts)
                 found.extend(self._work.learn(batch, parts, number))
@@ -348,7 +350,8 @@ class Fleet:
         with self._store.transaction():
             if self._store.journal_bytes + len(data) > JOURNAL and holder.dirty:
                 written = holder.write(list(holder.dirty)[: 2 * len(batch) + 1])
-                left = next((first for key, first in holder.dirty.items() if key not in set(written)), None)
+                gone = set(written)
+                left = next((first for key, first in holder.dirty.items() if key not in gone), None)
                 self._store.trim(self._store.totals["last"] + 1 if left is None else left)
             if mark is not None:
                 self._store.set_meta("mark", mark)
