@@ -296,7 +296,7 @@ def test_threads_may_share_it():
 
 
 def test_a_long_journal_is_written_to_states(monkeypatch, tmp_path):
-    monkeypatch.setattr("hedgerow.fleet.fleet.JOURNAL", 20_000)
+    monkeypatch.setattr("hedgerow.fleet.disk.JOURNAL", 20_000)
     task, keys = streams(16, 30, stream=600)
     with Fleet(task.sources, "hedgerow-linear", path=tmp_path / "f") as fleet:
         for a in range(0, 600, 20):
