@@ -41,7 +41,8 @@ class TransferClassifier(MiniBatchClassifier):
         What stands for a key that a row lacks, or that is None or NaN: "zero"; "mean", of the key's values in the
         target so far (of the sources' before there are any); or "refuse".
     new
-        What is done with a key that the model does not have: "ignore" or "refuse".
+        What is done with a key that the model does not have: "ignore" or "refuse". A row without any key of the
+        sources is refused.
     keys
         The keys of a model without sources; None takes those of the first row that is learned.
     options
@@ -81,7 +82,7 @@ class TransferClassifier(MiniBatchClassifier):
         if width is not None:
             names = getattr(self._start, "feature_names_in_", range(width))
             domains = [] if isinstance(sources, OnlineTransferClassifier) else list(sources or ())
-            self._first = Keys(tuple(names), missing, new).of_domains(domains, warmup)
+            self._first = Keys(tuple(names), missing, new, sources=True).of_domains(domains, warmup)
         elif self.keys is not None:
             self._first = Keys(tuple(self.keys), missing, new)
         self.classifier, self._keys = copy.copy(self._start), self._first

@@ -198,6 +198,17 @@ def test_a_new_key_is_ignored_or_refused():
     assert refuse.classifier.seen_ == 0
 
 
+def test_a_row_of_another_table_is_refused():
+    sources, warmup, rows, *_ = task()
+    model = TransferClassifier(sources, warmup)
+    strange = dict(enumerate(rows[0][0].values()))
+    with pytest.raises(InputError, match=r"no key is the sources': \['0', .*theirs are \['f0', "):
+        model.predict_one(strange)
+    with pytest.raises(InputError, match="no key is the sources'"):
+        model.learn_many(pd.DataFrame([strange]), pd.Series(["c0"]))
+    assert model.predict_one({}) == model.predict_one(dict.fromkeys(NAMES, 0.0))
+
+
 def test_keys_in_advance():
     model = TransferClassifier(keys=["a", "b"], method="pa")
     model.learn_one({"a": 1.0}, "up")

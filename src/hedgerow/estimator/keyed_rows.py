@@ -20,6 +20,8 @@ POLICIES = {"missing": ("zero", "mean", "refuse"), "new": ("ignore", "refuse")}
 class Keys:
     """The keys of a model in its order. `mean` and `count` are what "mean" puts into a gap, and how firmly.
 
+    Where they are those of `sources`, a row that has keys and none of these is refused: it is of another table.
+
     >>> keys = Keys(("a", "b"), "mean", "ignore")
     >>> rows, keys = keys.learned(keys.read({"a": 1, "b": 4})[None])
     >>> keys.filled(keys.read({"a": 2, "c": 7})[None])
@@ -29,6 +31,7 @@ class Keys:
     names: tuple[Hashable, ...]
     missing: str
     new: str
+    sources: bool = False
     mean: Array = field(default_factory=lambda: np.zeros(0))
     count: Array = field(default_factory=lambda: np.zeros(0))
 
@@ -88,12 +91,15 @@ class Keys:
             mean += (row - mean) / np.maximum(count, 1)
         return filled, replace(self, mean=mean, count=count)
 
-    def _check_new(self, names: Iterable[Hashable]) -> None:
-        if self.new == "refuse":
-            known = set(self.names)
-            unexpected = [name for name in names if name not in known]
-            if unexpected:
-                raise InputError(f"x: unexpected {listed(unexpected)}; leave these keys out, or set new='ignore'")
+    def _check_new(self, given: Iterable[Hashable]) -> None:
+        if self.new != "refuse" and not self.sources:
+            return
+        known = set(self.names)
+        unexpected = [name for name in given if name not in known]
+        if unexpected and self.new == "refuse":
+            raise InputError(f"x: unexpected {listed(unexpected)}; leave these keys out, or set new='ignore'")
+        if unexpected and known.isdisjoint(given):
+            raise InputError(f"x: no key is the sources': {listed(unexpected)}, theirs are {listed(self.names)}")
 
 
 def first_keys(names: Iterable[Hashable]) -> tuple[Hashable, ...]:
