@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
 
 from hedgerow.align import Aligner
 from hedgerow.core.arrays import LARGEST, Array, Matrix, cast, check_finite, rows_from
@@ -82,6 +84,13 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
     1
     """
 
+    # what a pipeline hands over unasked where metadata are routed: skada's pipelines work without set_fit_request
+    __metadata_request__fit = MappingProxyType({"sample_domain": True})
+    __metadata_request__predict = MappingProxyType({"sample_domain": True, "allow_source": True})
+    __metadata_request__predict_proba = __metadata_request__predict
+    __metadata_request__decision_function = __metadata_request__predict
+    __metadata_request__score = __metadata_request__predict
+
     def __init__(
         self,
         method: str = "hedgerow",
@@ -124,6 +133,7 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.classifier_tags.poor_score = self.method == "pa"  # it has no use for sources: `fit` teaches it nothing
         return tags
 
     # -- the offline stage --------------------------------------------------------------------------------------
@@ -232,21 +242,38 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
 
     # -- predicting ---------------------------------------------------------------------------------------------
 
-    def decision_function(self, X: Matrix) -> Array:
-        """Combined scores: a column a class, or for two classes one number, positive for `classes_[1]`."""
+    def decision_function(self, X: Matrix, sample_domain: Any = None, *, allow_source: bool = False) -> Array:
+        """Combined scores: a column a class, or for two classes one number, positive for `classes_[1]`.
+
+        `sample_domain` and `allow_source` as in `predict`.
+        """
         with self._fitted:
-            scores = self._scores(X)
+            scores = self._scores(X, sample_domain, allow_source)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
-    def predict(self, X: Matrix) -> Array:
-        """The most likely class of each row by the model as it is; nothing is learned."""
-        with self._fitted:
-            return np.asarray(self.classes_[self._scores(X).argmax(axis=1)])
+    def predict(self, X: Matrix, sample_domain: Any = None, *, allow_source: bool = False) -> Array:
+        """The most likely class of each row by the model as it is; nothing is learned.
 
-    def predict_proba(self, X: Matrix) -> Array:
-        """A probability a class: the softmax of the scores, or the shares where they are on the simplex already."""
+        Every row is taken for one of the target. A row that `sample_domain` says is a source's (>= 0) is refused unless
+        `allow_source`.
+        """
         with self._fitted:
-            return self.learner_.probabilities(self._scores(X))
+            return np.asarray(self.classes_[self._scores(X, sample_domain, allow_source).argmax(axis=1)])
+
+    def predict_proba(self, X: Matrix, sample_domain: Any = None, *, allow_source: bool = False) -> Array:
+        """A probability a class: the softmax of the scores, or the shares where they are on the simplex already.
+
+        `sample_domain` and `allow_source` as in `predict`.
+        """
+        with self._fitted:
+            return self.learner_.probabilities(self._scores(X, sample_domain, allow_source))
+
+    def score(
+        self, X: Matrix, y: Any, sample_weight: Any = None, *, sample_domain: Any = None, allow_source: bool = False
+    ) -> float:
+        """The share of rows whose label is predicted; `sample_domain` and `allow_source` as in `predict`."""
+        said = self.predict(X, sample_domain, allow_source=allow_source)
+        return float(accuracy_score(y, said, sample_weight=sample_weight))
 
     def predict_one(self, x: Any) -> Any:
         """The most likely class of one instance: a 1-d array, or a mapping from feature names to values."""
@@ -279,8 +306,9 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
         p = self.learner_.probabilities(found.scores[None])[0]
         return {plain(label): float(v) for label, v in zip(self.classes_, p, strict=True)}
 
-    def _scores(self, X: Matrix) -> Array:
+    def _scores(self, X: Matrix, sample_domain: Any = None, allow_source: bool = False) -> Array:
         X = self._matrix(X, reset=False)
+        door.check_target_rows(sample_domain, X.shape[0], allow_source)
         self._need_a_class()
         parts = []
         for a in range(0, max(X.shape[0], 1), PREDICTED):

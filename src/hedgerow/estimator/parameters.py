@@ -18,6 +18,7 @@ from hedgerow.heads import HEADS
 from hedgerow.learners.readings import Reading, reading_of
 from hedgerow.mix import MIXERS
 
+ASKING = ("fit", "partial_fit", "predict", "predict_proba", "decision_function", "score")
 PARTS: dict[str, Parts] = {"aligner": ALIGNERS, "head": HEADS, "mixer": MIXERS}
 
 
@@ -71,7 +72,7 @@ def requests_to_json(estimator: Any) -> dict[str, dict[str, Any]] | None:
     if "_metadata_request" not in vars(estimator):
         return None
     routing = estimator.get_metadata_routing()
-    return {method: dict(getattr(routing, method).requests) for method in ("fit", "partial_fit", "predict", "score")}
+    return {method: dict(getattr(routing, method).requests) for method in ASKING}
 
 
 def set_requests(estimator: Any, requests: Mapping[str, Mapping[str, Any]] | None) -> None:
