@@ -6,7 +6,7 @@ PEERS  ?= .venv-peers
 MOA    ?= .venv-peers-moa
 PIP    := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check paper bench bench-peers bench-live bench-fleet bench-dask bench-spark how-far torture setup clean
+.PHONY: demo test check test-sdist paper bench bench-peers bench-live bench-fleet bench-dask bench-spark how-far torture setup clean
 .DEFAULT_GOAL := demo
 
 demo: setup
@@ -17,10 +17,15 @@ test: setup
 	$(BIN)/python -m pytest -n auto
 
 check: setup
-	$(BIN)/ruff check src tests benchmarks examples
-	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples release
+	$(BIN)/ruff format --check src tests benchmarks examples release
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python release/check.py
+
+# the source archive: built, installed in an environment of its own, and all its tests; ONLY=tests/test_imports.py for some
+test-sdist: setup
+	$(BIN)/python release/check.py --all $(if $(ONLY),--only '$(ONLY)')
 
 # the whole experiment section on the real data (HEDGEROW_DATA), about ten minutes on two cores
 paper: setup
