@@ -42,8 +42,8 @@ class Products:
 
 
 def can_be_light(learner: OnlineLearner) -> bool:
-    """Whether targets of this base can be records: our own learner, with nothing in a pool."""
-    if not isinstance(learner, RidgeLearner) or not learner.n_classes:
+    """Whether targets of this base can be records: our own learner, with nothing in a pool, and no gaps to fill."""
+    if not isinstance(learner, RidgeLearner) or not learner.n_classes or learner.gaps:
         return False
     return all(space.pool is None or not len(space.pool.labels) for space in learner.spaces)
 

@@ -21,7 +21,7 @@ from hedgerow.core.constants import Constants
 from hedgerow.core.errors import HedgerowError
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.moments import Moments, discrepancy, gap
-from hedgerow.core.preprocess import Preprocess
+from hedgerow.core.preprocess import FILL, Preprocess
 from hedgerow.core.registry import Registry
 
 if TYPE_CHECKING:
@@ -171,6 +171,11 @@ class OnlineLearner(ABC):
     def n_classes(self) -> int:
         """K, the classes met so far."""
         return len(self.state["target.class_counts"])
+
+    @property
+    def gaps(self) -> bool:
+        """Whether rows may have gaps (NaN), which it fills."""
+        return FILL in self.plan.steps
 
     @property
     def seen(self) -> int:

@@ -100,7 +100,7 @@ COUNTERS = {
 
 def common(steps: tuple[str, ...], experts: int) -> tuple[dict[str, Spec], dict[str, Spec]]:
     """What every learner has: moments of sources and target, running statistics of the preprocessing, counters."""
-    from hedgerow.core.preprocess import DOMAIN_STEPS
+    from hedgerow.core.preprocess import DOMAIN_STEPS, FILL
 
     constants = {
         "source.count": Spec(("n", 1), low=0),
@@ -122,6 +122,9 @@ def common(steps: tuple[str, ...], experts: int) -> tuple[dict[str, Spec], dict[
             side[f"pre.{i}.n"] = Spec((1,), low=np.finfo(float).tiny)
             side |= {f"pre.{i}.{name}": Spec(("m",), low=-SUM, high=SUM) for name in ("shift", "total")}
             side[f"pre.{i}.squares"] = Spec(("m",), low=0)
+        elif step == FILL:
+            state[f"pre.{i}.n"] = Spec(("m",), low=0)
+            state |= {f"pre.{i}.{name}": Spec(("m",), low=-SUM, high=SUM) for name in ("shift", "total")}
     return constants, state
 
 
