@@ -36,7 +36,11 @@ def composition(given: Mapping[str, Any], encoder: TableEncoder | None = None) -
     chosen = {key: given[key] for key in CHOICES}
     options = Options(reading, seed=int(given["random_state"] or 0), **chosen)
     check_options(name, method, options)
+    if FILL in parse(given["preprocess"]):
+        raise InputError(f"preprocess={given['preprocess']!r}: 'fill' comes with a table; write 'table' in its place")
     reading = _with_steps(reading, method, given["preprocess"])
+    if encoder is None and TABLE in reading.preprocess:
+        raise InputError("preprocess='table' encodes tables in memory; leave it out where rows are numbers")
     if encoder is not None:
         reading = replace(reading, preprocess=_for_table(reading.preprocess, encoder, TABLE in parse(given["preprocess"])))
     return method, replace(options, reading=reading)

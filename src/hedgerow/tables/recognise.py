@@ -79,10 +79,11 @@ def _by_content(seen: Seen, every: list[Any], kept: bool) -> Column | str:
 def _of_text(seen: Seen, every: list[Any], kept: bool) -> Column | str:
     name, n = seen.name, len(every)
     counts = Counter(map(cells.text, every))
-    if not kept and n >= FEW_ROWS and len(counts) >= DIFFERENT * n:
+    different = sum(len(set(map(cells.text, domain))) for domain in seen.domains)  # domains may have the same ids
+    if not kept and n >= FEW_ROWS and different >= DIFFERENT * n:
         wordy = sum(len(text.split()) for text in counts) > WORDS * len(counts)
         return LONG_TEXT if wordy else ID if ID_NAME.search(name) else ALL_DIFFERENT
-    if not kept and n >= FEW_ROWS and len(counts) > n / 2 and ID_NAME.search(name):
+    if not kept and n >= FEW_ROWS and different > n / 2 and ID_NAME.search(name):
         return ID
     common = sorted(value for value, count in counts.items() if count >= RARE or n < FEW_ROWS)
     if len(common) > CATEGORIES or not common:
