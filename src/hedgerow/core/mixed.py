@@ -113,7 +113,7 @@ def is_gap(value: Any) -> bool:
 
 def _column(given: Any) -> Array:
     """Floats where every value is a number or a gap, else objects."""
-    values = given if isinstance(given, np.ndarray) else np.asarray(given)
+    values = cells(given) if isinstance(given, list) else np.asarray(given)
     if isinstance(given, np.ma.MaskedArray):
         values = cells(given.astype(object).tolist())
     kind = values.dtype.kind

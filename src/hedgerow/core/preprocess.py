@@ -135,7 +135,7 @@ def chosen(steps: tuple[str, ...], sources: Sequence[SourceRows], warmup: Matrix
 
 
 def _filled_in_time(steps: tuple[str, ...]) -> tuple[str, ...]:
-    """The step `fill` before the first that cannot have gaps: a mean of numbers that are scaled already is a better one.
+    """The step `fill` before the first that cannot have gaps: better a mean of numbers that are scaled already.
 
     >>> _filled_in_time(("fill", "signed-sqrt", "unit", "centre")), _filled_in_time(("fill", "scale"))
     (('signed-sqrt', 'unit', 'fill', 'centre'), ('fill', 'scale'))

@@ -14,7 +14,7 @@ import numpy as np
 
 from hedgerow.core.errors import InputError
 from hedgerow.data.byte_feeds import TextLines
-from hedgerow.data.columns import id_text, numbers
+from hedgerow.data.columns import id_text, numbers, utf8
 from hedgerow.data.csv_records import (
     BROKEN,
     DELIMITERS,
@@ -178,7 +178,10 @@ class CsvRows:
                 if i is not None and broken(cells[i]):
                     raise _Broken(f"column {self.names[i]!r}: {BROKEN}")
         own = [cells[i] for i in places.features]
-        x = numbers(own, places.names) if self._cells is None else self._cells(own)
+        if self._cells is None:
+            x: Sequence[Any] = numbers(own, places.names)
+        else:
+            x = self._cells([utf8(cell, f"column {name!r}") for cell, name in zip(own, places.names, strict=True)])
         label = None if places.label is None else self._label_of(cells[places.label])
         return x, label, None if places.id is None else id_text(cells[places.id], self.names[places.id])
 

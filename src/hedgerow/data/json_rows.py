@@ -18,7 +18,7 @@ import numpy as np
 from hedgerow.core.errors import InputError
 from hedgerow.data.arrow_columns import mapped, matrix_of
 from hedgerow.data.byte_feeds import TextLines
-from hedgerow.data.columns import id_text, listed, numbers
+from hedgerow.data.columns import id_text, listed, numbers, utf8
 from hedgerow.data.matching import AsTheyAre, Encoder, Wanted, these
 from hedgerow.data.stretches import BAD, LATE, MOST_TEXT, Bad, Gathered, Late, Stretch, all_rows
 
@@ -172,7 +172,6 @@ class JsonRows:
             self.ignored = others
         return numbers([found[name] for name in names], names)
 
-
     def _of_table(self, table: Encoder, found: dict[Any, Any]) -> Sequence[Any]:
         """The numbers of a row; it may lack columns, but not all of them."""
         if self._known is not None:
@@ -180,6 +179,9 @@ class JsonRows:
                 raise InputError(f"none of the model's columns ({listed(table.names)}) is there")
             if not self.ignored:
                 self.ignored = tuple(n for n in found if n not in self._known and n not in self._left_out)
+        for name, value in found.items():
+            if isinstance(value, str):
+                utf8(value, f"column {name!r}")
         return table.of_mapping(found)
 
 

@@ -115,7 +115,9 @@ def _places_in_table(table: Encoder, header: list[str], label: int | None, id: i
     features = [i for i in range(len(header)) if i not in (label, id)]
     names = [header[i] for i in features]
     if table.names and not set(table.names) & set(names):
-        raise InputError(f"none of the model's columns ({listed(table.names)}) is there; the input has {listed(header)}")
+        raise InputError(
+            f"none of the model's columns ({listed(table.names)}) is there; the input has {listed(header)}"
+        )
     known = {*names} if not table.names else {*table.names, *table.left_out}
     return Places(features, names, label, id, tuple(name for name in names if name not in known))
 

@@ -16,6 +16,7 @@ from hedgerow.data.csv_records import DELIMITERS
 from hedgerow.data.json_rows import JsonRows
 from hedgerow.data.matching import AsTheyAre, Wanted
 from hedgerow.data.open_files import Files, Table
+from hedgerow.data.stretches import Bad
 
 MOST = 20  # bad rows that one error lists
 
@@ -49,7 +50,7 @@ def _rows(
     table.match(Wanted(0, None, label, None, table=AsTheyAre()))
     unit, blocks, lines = "line" if files.text else "row", [], []
     for stretch in table.stretches():
-        problems += [f"{files.name(number)}: {unit} {bad.line}: {bad.reason}" for bad in stretch.bad]
+        problems += [_words(files.name(number), unit, bad) for bad in stretch.bad]
         if len(stretch.X):
             blocks.append(stretch.X)
             lines.append(stretch.lines[stretch.kinds == 0])
@@ -64,15 +65,21 @@ def _rows(
     return Mixed(tuple(names), tuple(_typed(X[:, j]) for j in range(X.shape[1])), where, unit)
 
 
+def _words(file: str, unit: str, bad: Bad) -> str:
+    mark = ", " if bad.reason.startswith("column") else ": "
+    return f"{file}: {unit} {bad.line}{mark}{bad.reason}"
+
+
 def _typed(column: Array) -> Array:
     """Numbers as floats, where every cell is one; empty cells are gaps."""
+    found = column.tolist()
     try:
-        values = np.array([np.nan if cell is None or cell == "" else cell for cell in column.tolist()])
-        if values.dtype.kind in "fiub":
-            return values.astype(np.float64)
+        if any(isinstance(cell, str) and "_" in cell for cell in found):  # which Python allows in a number
+            raise ValueError
+        return np.array([np.nan if cell is None or cell == "" else float(cell) for cell in found], np.float64)
     except (TypeError, ValueError, OverflowError):
         pass
-    return cells([None if isinstance(cell, str) and not cell.strip() else cell for cell in column.tolist()])
+    return cells([None if isinstance(cell, str) and not cell.strip() else cell for cell in found])
 
 
 def _joined(parts: list[Mixed]) -> Mixed:

@@ -55,9 +55,21 @@ def read_table(files: Files, label: str | None, name: str) -> Domain:
 
 
 def _mixed(files: Files, label: str | None, name: str) -> Domain:
+    found = [_columns(files, number, label) for number in range(len(files))]
+    for number, own in enumerate(found):
+        if set(own) != set(found[0]) and files.format != "jsonl":
+            raise _different(files, number, found[0], own)
     table, labels = read_mixed(files, label)
     y = None if label is None else _labels(files, labels)
     return Domain(name, table, y)
+
+
+def _columns(files: Files, number: int, label: str | None) -> list[str]:
+    table = files.open(number)
+    try:
+        return _features(files, number, table, label)
+    finally:
+        table.close()
 
 
 def _labels(files: Files, labels: list[Any]) -> Array:

@@ -72,7 +72,8 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
 
     Attributes
     ----------
-    table_ (the encoder, or None for rows of numbers), classes_, source_names_, expert_names_, dim_, info_, learner_, constants_, weights_, discrepancy_, mistakes_, seen_,
+    table_ (the encoder, or None for rows of numbers),
+    classes_, source_names_, expert_names_, dim_, info_, learner_, constants_, weights_, discrepancy_, mistakes_, seen_,
     bound_, guarantee_, hedge_loss_
 
     Examples
@@ -215,7 +216,7 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
         X = np.empty((len(table), self.table_.width))
         for at, part in zip([*(at for _, at in parts), target], numbers, strict=True):
             X[at] = part
-        X = cast(X, door.given_dtype(self.dtype))
+        X = np.asarray(cast(X, door.given_dtype(self.dtype)))
         check_finite(X, "X", self.table_.feature_names, gaps=True)
         self._name_features(self.table_)
         return X

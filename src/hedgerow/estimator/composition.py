@@ -42,7 +42,9 @@ def composition(given: Mapping[str, Any], encoder: TableEncoder | None = None) -
     if encoder is None and TABLE in reading.preprocess:
         raise InputError("preprocess='table' encodes tables in memory; leave it out where rows are numbers")
     if encoder is not None:
-        reading = replace(reading, preprocess=_for_table(reading.preprocess, encoder, TABLE in parse(given["preprocess"])))
+        reading = replace(
+            reading, preprocess=_for_table(reading.preprocess, encoder, TABLE in parse(given["preprocess"]))
+        )
     return method, replace(options, reading=reading)
 
 

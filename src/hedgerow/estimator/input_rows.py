@@ -73,7 +73,8 @@ def domains_alike(sources: Sequence[Domain], warmup: Domain | None) -> tuple[lis
 def one_row(x: Any, m: int, names: Array | None, dtype: np.dtype[Any], gaps: bool = False) -> Matrix:
     """One instance: a 1-d array, a sparse row, a Series or a table of one row, a mapping from feature names.
 
-    What has names comes in the model's order (`hedgerow.core.feature_names`); `gaps` allows NaN. A 1-d array or a sparse 1 x m matrix.
+    What has names comes in the model's order (`hedgerow.core.feature_names`); `gaps` allows NaN. The row is
+    a 1-d array or a sparse 1 x m matrix.
     """
     if isinstance(x, Mapping):
         x = _from_mapping(x, names)

@@ -76,8 +76,10 @@ def learned(
     return encoder, numbers
 
 
-def numbers_of(encoder: TableEncoder, d: Domain) -> Matrix:
-    """The rows of a domain that a model of tables was fitted on."""
+def numbers_of(encoder: TableEncoder | None, d: Domain) -> Matrix:
+    """The rows of a domain that a model was fitted on, by its encoder, if it has one."""
+    if encoder is None:
+        return d.X
     table = d.X if isinstance(d.X, Mixed) else Mixed.of_matrix(d.X, d.feature_names or ())
     return encoder.encode(table, fitting=True, where=d.name)
 
@@ -114,4 +116,6 @@ def row(encoder: TableEncoder, x: Any) -> Any:
 def _check_some(encoder: TableEncoder, names: Any, what: str) -> None:
     """A row may lack columns, but not all of them."""
     if not any(name in names for name in encoder.names):
-        raise InputError(f"{what}: none of the model's columns is there ({', '.join(encoder.names[:8])}); give them by name")
+        raise InputError(
+            f"{what}: none of the model's columns is there ({', '.join(encoder.names[:8])}); give them by name"
+        )

@@ -46,8 +46,9 @@ def separations(clf: OnlineTransferClassifier, sources: Sequence[Domain], target
         return [Separation(source.name) for source in sources]
     learner = clf.learner_
     K, codes = learner.n_classes, Codes(clf.classes_)
-    rows_of = (lambda d: d.X) if clf.table_ is None else (lambda d: numbers_of(clf.table_, d))
-    Xs, U = Preprocess(learner.plan.steps).start([rows_of(s) for s in sources], rows_of(target))
+    Xs, U = Preprocess(learner.plan.steps).start(
+        [numbers_of(clf.table_, s) for s in sources], numbers_of(clf.table_, target)
+    )
     rows, linear = dense(U), bool(clf.info_) and not learner.plan.gammas
     found = []
     for i, (source, X) in enumerate(zip(sources, Xs, strict=True)):

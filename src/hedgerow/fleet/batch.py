@@ -110,14 +110,12 @@ def _matrix(clf: OnlineTransferClassifier, X: Any, letters: list[DeadLetter] | N
     return np.asarray(X, np.float64)
 
 
-def _finite(
-    rows: Array, keys: list[Any], good: list[int], letters: list[DeadLetter], gaps: bool
-) -> Iterable[int]:
+def _finite(rows: Array, keys: list[Any], good: list[int], letters: list[DeadLetter], gaps: bool) -> Iterable[int]:
     with np.errstate(invalid="ignore"):
-        usable = np.abs(rows) <= LARGE
+        usable = np.asarray(np.abs(rows) <= LARGE)
     if gaps:
         usable |= np.isnan(rows)
-    bad = ~usable.all(axis=1)
+    bad = np.asarray(~usable.all(axis=1))
     for i in good:
         if bad[i]:
             column = int(np.flatnonzero(~usable[i])[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hedgerow.tables.encoder import TableEncoder
-from hedgerow.tables.options import TableOptions
 from hedgerow.tables.learning import learn
+from hedgerow.tables.options import TableOptions
 
 __all__ = ["TableEncoder", "TableOptions", "learn"]

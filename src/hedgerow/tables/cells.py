@@ -37,15 +37,22 @@ def number(cell: Any) -> float | None:
     >>> number(" 2.5"), number(True), number("1_000"), number("inf")
     (2.5, 1.0, None, None)
     """
+    value = as_float(cell)
+    return value if value is not None and abs(value) <= LARGE else None
+
+
+def as_float(cell: Any) -> float | None:
+    """A cell as a number, be it infinite; None if it is none."""
     if isinstance(cell, str) and "_" in cell:
         return None
     if not isinstance(cell, str | int | float | Decimal) and not hasattr(cell, "__float__"):
         return None
     try:
-        value = float(cell)
-    except (TypeError, ValueError, OverflowError):
+        return float(cell)
+    except OverflowError:
+        return math.inf
+    except (TypeError, ValueError):
         return None
-    return value if abs(value) <= LARGE else None
 
 
 def truth(cell: Any) -> float | None:

@@ -19,6 +19,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -70,6 +71,10 @@ class Column(ABC):
         if absent or cells.missing(cell):
             empty = (NAN,) * len(self.parts)
             return (*empty, NAN if absent else 1.0) if self.gaps else empty
+        if isinstance(cell, list | dict | tuple | set):
+            raise BadCell(
+                self.name, type(cell).__name__, "one value", "give text, a number or a date, or drop the column"
+            )
         return (*self.of_cell(cell), 0.0) if self.gaps else self.of_cell(cell)
 
     def to_json(self) -> dict[str, Any]:
@@ -92,7 +97,9 @@ class Number(Column):
         """Finite."""
         value = cells.number(cell)
         if value is None:
-            raise BadCell(self.name, cell, "a number", "write a finite number, leave the cell empty, or drop the column")
+            raise BadCell(
+                self.name, cell, "a number", "write a finite number, leave the cell empty, or drop the column"
+            )
         return (value,)
 
 
@@ -119,7 +126,7 @@ class Category(Column):
     kind = "category"
 
     @property
-    def parts(self) -> tuple[str, ...]:  # type: ignore[override]
+    def parts(self) -> tuple[str, ...]:
         """The values."""
         return tuple(f"={value}" for value in self.values)
 
@@ -141,7 +148,7 @@ class Hashed(Column):
     kind = "hashed"
 
     @property
-    def parts(self) -> tuple[str, ...]:  # type: ignore[override]
+    def parts(self) -> tuple[str, ...]:
         """The places."""
         return tuple(f"#{i}" for i in range(self.places))
 
@@ -167,7 +174,7 @@ class Date(Column):
     kind = "date"
 
     @property
-    def parts(self) -> tuple[str, ...]:  # type: ignore[override]
+    def parts(self) -> tuple[str, ...]:
         """Days, then two numbers a turn."""
         return (" in days", *(f" {turn} {axis}" for turn in self.turns for axis in ("sin", "cos")))
 
@@ -200,7 +207,7 @@ class Text(Column):
     kind = "text"
 
     @property
-    def parts(self) -> tuple[str, ...]:  # type: ignore[override]
+    def parts(self) -> tuple[str, ...]:
         """The places."""
         return tuple(f"#{i}" for i in range(self.places))
 
@@ -208,7 +215,7 @@ class Text(Column):
         """Of unit length."""
         words = str(cell)[:LONGEST_TEXT].lower().split()
         out = np.zeros(self.places)
-        for gram in [*words, *(f"{a} {b}" for a, b in zip(words, words[1:], strict=False))]:
+        for gram in [*words, *(f"{a} {b}" for a, b in pairwise(words))]:
             place, sign = hashed(gram, self.places)
             out[place] += sign
         return tuple((out / (np.linalg.norm(out) or 1.0)).tolist())

@@ -63,9 +63,9 @@ def recognised(seen: Seen, options: TableOptions, start: float | None = None) ->
 
 def _by_content(seen: Seen, every: list[Any], kept: bool) -> Column | str:
     name, n = seen.name, len(every)
-    if all(cells.truth(cell) is not None for cell in every) and not all(cells.number(c) is not None for c in every):
+    if all(cells.truth(cell) is not None for cell in every) and not all(cells.as_float(c) is not None for c in every):
         return Boolean(name, gaps=seen.gaps)
-    numbers = [value for cell in every if (value := cells.number(cell)) is not None]
+    numbers = [value for cell in every if (value := cells.as_float(cell)) is not None]
     if len(numbers) == n or (n >= FEW_ROWS and len(numbers) >= MOST_ALIKE * n):
         if not kept and _counts_rows(name, seen.domains):
             return ID
