@@ -133,6 +133,7 @@ def fit(
     id: Annotated[list[str] | None, typer.Option(help="A column that only names rows.")] = None,
     time: Annotated[list[str] | None, typer.Option(help="A column of dates, or of seconds since 1970.")] = None,
     text: Annotated[list[str] | None, typer.Option(help="A column of text whose words are to be used.")] = None,
+    new: Annotated[list[str] | None, typer.Option(help="A column that will come later, in the stream.")] = None,
 ) -> None:
     """Fit a model on labelled source files and, better, some unlabelled rows of the target."""
     from hedgerow.cli import terminal
@@ -140,7 +141,7 @@ def fit(
 
     check_output(output, [*source, *([unlabelled] if unlabelled else [])])
     given = parse_options(option or [], method, reading)
-    if said := table_options(drop=drop, keep=keep, id=id, time=time, text=text):
+    if said := table_options(drop=drop, keep=keep, id=id, time=time, text=text, new=new):
         given["table"] = said
     fitted = fit_files(source, label, unlabelled, given, engine)
     fitted.clf.save(output)

@@ -9,6 +9,7 @@
 | `centre`      | x - mean, per feature                     | the domain; on the stream: what was learned     |
 | `scale`       | x / sd within the sources, per feature    | the sources, once                               |
 | `fill`        | gaps (NaN) become the mean of the feature | the domain; on the stream: what was learned     |
+| `own-N`       | (x - mean)/sd of the last N columns, which no other step sees (`core/beside.py`) | what was learned |
 | `auto`        | `signed-sqrt`, `unit` if nothing is below 0, else `scale` | the sources, once               |
 
 A source is scaled by its own statistics. The target starts with those of its unlabelled rows; each learned instance is
@@ -25,6 +26,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from hedgerow.core.arrays import Array, Matrix, canonical, is_sparse
+from hedgerow.core.beside import OWN, Beside, Padded, Shared, own_width
 from hedgerow.core.errors import unknown
 from hedgerow.core.gaps import Filled, Means, Present
 from hedgerow.core.running import DENSE_LIMIT as DENSE_LIMIT  # also for those who ask for it here
@@ -116,7 +118,7 @@ def parse(steps: str | Sequence[str] | None) -> tuple[str, ...]:
     names = () if steps is None else tuple(steps.split("+")) if isinstance(steps, str) else tuple(steps)
     names = tuple(str(name).strip() for name in names if str(name).strip() not in ("", "none"))
     for name in names:
-        if name not in INSTANCE_STEPS and name not in (*RUNNING_STEPS, AUTO, TABLE):
+        if name not in INSTANCE_STEPS and name not in (*RUNNING_STEPS, AUTO, TABLE) and not OWN.fullmatch(name):
             raise unknown("preprocessing step", name, [*INSTANCE_STEPS, *RUNNING_STEPS, AUTO, TABLE])
     return names
 
@@ -142,9 +144,13 @@ def _filled_in_time(steps: tuple[str, ...]) -> tuple[str, ...]:
     """
     if FILL not in steps:
         return steps
-    rest = [step for step in steps if step != FILL]
+    own = [step for step in steps if OWN.fullmatch(step)]
+    rest = [step for step in steps if step != FILL and step not in own]
     able = next((i for i, step in enumerate(rest) if step not in ("signed-sqrt", "unit")), len(rest))
-    return (*rest[:able], FILL, *rest[able:]) if "row-minmax" not in rest else (FILL, *rest)
+    return (*own, *rest[:able], FILL, *rest[able:]) if "row-minmax" not in rest else (*own, FILL, *rest)
+
+
+Statistics = Running | Means | Beside
 
 
 class Preprocess:
@@ -158,7 +164,7 @@ class Preprocess:
     array([[1., 0.]])
     """
 
-    def __init__(self, steps: str | Sequence[str] | None, running: dict[int, Running | Means] | None = None) -> None:
+    def __init__(self, steps: str | Sequence[str] | None, running: dict[int, Statistics] | None = None) -> None:
         self.steps = parse(steps)
         self.running = running or {}
 
@@ -169,10 +175,23 @@ class Preprocess:
 
     def start_rows(self, sources: Sequence[SourceRows], warmup: Matrix) -> tuple[list[SourceRows], Matrix]:
         """The same for sources wherever they are."""
+        own = own_width(self.steps)
+        if own:
+            width = warmup.shape[1] - own
+            beside = Beside.of(warmup[:, width:])
+            rows, U = self._start_rows([source.through(Shared(width)) for source in sources], warmup[:, :width])
+            self.running[0] = beside
+            z = self._length(width) * beside.standard(warmup[:, width:])
+            return [source.through(Padded(own)) for source in rows], np.hstack([U, z])
+        return self._start_rows(sources, warmup)
+
+    def _start_rows(self, sources: Sequence[SourceRows], warmup: Matrix) -> tuple[list[SourceRows], Matrix]:
         sources = list(sources)
         self.steps = chosen(self.steps, sources, warmup)
         there: list[Array] | None = None  # which features each source has, where some may have gaps
         for i, step in enumerate(self.steps):
+            if OWN.fullmatch(step):
+                continue
             if step in INSTANCE_STEPS:
                 sources = [source.through(INSTANCE_STEPS[step]) for source in sources]
                 warmup = INSTANCE_STEPS[step](warmup) if warmup.shape[0] else warmup
@@ -218,13 +237,27 @@ class Preprocess:
         """Target rows in order, each by the statistics before it; the learned ones are folded in."""
         return self._through(X, learned)
 
+    def _length(self, width: int) -> float:
+        """How long a column beside is: as a feature of the others, if rows end as unit vectors."""
+        return 1 / np.sqrt(width) if self.steps[-1] == "unit" else 1.0
+
     def _through(self, X: Matrix, learned: Array | None) -> Matrix:
+        beside = self.running.get(0)
+        if isinstance(beside, Beside):
+            width = X.shape[1] - len(beside.n)
+            z = self._length(width) * beside.standard(X[:, width:], learned)
+            return np.hstack([self._shared(np.ascontiguousarray(X[:, :width]), learned), z.astype(X.dtype)])
+        return self._shared(X, learned)
+
+    def _shared(self, X: Matrix, learned: Array | None) -> Matrix:
         for i, step in enumerate(self.steps):
+            if OWN.fullmatch(step):
+                continue
             if step in INSTANCE_STEPS:
                 X = INSTANCE_STEPS[step](X)
             elif isinstance(stats := self.running[i], Means):
                 X = stats.fill(densified(X, step), learned)
-            else:
+            elif isinstance(stats, Running):
                 X = stats.scale(densified(X, step), step, None if step == "scale" else learned)
         return X
 
@@ -240,10 +273,12 @@ class Preprocess:
     @classmethod
     def of_arrays(cls, steps: Sequence[str], arrays: Mapping[str, Array]) -> Preprocess:
         """The inverse of `arrays`."""
-        running: dict[int, Running | Means] = {}
+        running: dict[int, Statistics] = {}
         for i, step in enumerate(steps):
             if step in DOMAIN_STEPS:
                 running[i] = Running(*(arrays[f"pre.{i}.{name}"] for name in ("n", "shift", "total", "squares")))
+            elif OWN.fullmatch(step):
+                running[i] = Beside(*(arrays[f"pre.{i}.{name}"] for name in ("n", "shift", "total", "squares")))
             elif step == FILL:
                 running[i] = Means(*(arrays[f"pre.{i}.{name}"] for name in ("n", "shift", "total")))
         return cls(steps, running)

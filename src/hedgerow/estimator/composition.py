@@ -48,11 +48,18 @@ def composition(given: Mapping[str, Any], encoder: TableEncoder | None = None) -
     return method, replace(options, reading=reading)
 
 
+def takes_own_columns(given: Mapping[str, Any]) -> bool:
+    """Whether the method learns columns that nothing is transferred for."""
+    method, options = composition({**given, "preprocess": None})
+    return method.takes_own_columns(options)
+
+
 def _for_table(steps: tuple[str, ...], encoder: TableEncoder, asked: bool) -> tuple[str, ...]:
     """The steps for encoded rows: gaps are filled; columns of different kinds have a scale each."""
     unlike = asked or not encoder.only_numbers
     own = ["scale" if step == AUTO and unlike else step for step in steps if step not in (TABLE, FILL)]
-    return (FILL, *own)
+    beside = (f"own-{encoder.own_width}",) if encoder.own_width else ()
+    return (*beside, FILL, *own)
 
 
 def _reading(reading: Any, method: str) -> Reading:

@@ -17,6 +17,7 @@ from hedgerow.core.errors import InputError
 from hedgerow.core.feature_names import names_of_row
 from hedgerow.core.mixed import Mixed, mixed_of
 from hedgerow.core.preprocess import TABLE, parse
+from hedgerow.estimator.composition import takes_own_columns
 from hedgerow.tables.encoder import TableEncoder
 from hedgerow.tables.learning import Named, learn
 from hedgerow.tables.options import TableOptions
@@ -70,7 +71,7 @@ def learned(
     """An encoder for these domains, and their numbers, the target's last."""
     options = TableOptions.of(params["table"])
     given = None if target is None or not len(target) else Named(called, target)
-    encoder, numbers = learn([Named(name, table) for name, table in sources], given, options, own_columns=False)
+    encoder, numbers = learn([Named(name, table) for name, table in sources], given, options, takes_own_columns(params))
     if given is None and target is not None:
         numbers.append(np.empty((0, encoder.width)))
     return encoder, numbers

@@ -43,7 +43,7 @@ class Products:
 
 def can_be_light(learner: OnlineLearner) -> bool:
     """Whether targets of this base can be records: our own learner, with nothing in a pool, and no gaps to fill."""
-    if not isinstance(learner, RidgeLearner) or not learner.n_classes or learner.gaps:
+    if not isinstance(learner, RidgeLearner) or not learner.n_classes or learner.gaps or learner.own:
         return False
     return all(space.pool is None or not len(space.pool.labels) for space in learner.spaces)
 

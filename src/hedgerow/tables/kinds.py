@@ -7,6 +7,7 @@
 | category  | a 1 in the place of its value; zeros for a value that is not known                                 |
 | hashed    | many values: a 1, or -1, in a place that follows from the text                                     |
 | date      | days since the first row of the sources; hour, day of the week and of the year as points on circles |
+| late      | announced, not there yet: a number, or a hashed text                                               |
 | text      | hashed words and pairs of words, of unit length                                                    |
 
 With `gaps` one more number says whether the cell was empty: 1 or 0. A column is immutable and goes to JSON and back.
@@ -225,6 +226,30 @@ class Text(Column):
         return f"text, words hashed to {self.places} places"
 
 
+@dataclass(frozen=True)
+class Late(Column):
+    """A column that no row has had yet: a number, or a text that is hashed, whatever comes."""
+
+    places: int = 8
+    kind = "late"
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The number, then the places."""
+        return ("", *(f"#{i}" for i in range(self.places)))
+
+    def of_cell(self, cell: Any) -> tuple[float, ...]:
+        """The half that it is not is a gap."""
+        value = cells.number(cell)
+        if value is not None:
+            return (value, *((NAN,) * self.places))
+        return (NAN, *Hashed(self.name, self.places).of_cell(cell))
+
+    def words(self) -> str:
+        """Of what is to come."""
+        return "to come"
+
+
 def hashed(value: str, places: int) -> tuple[int, float]:
     """A place and a sign that follow from a text, on every machine.
 
@@ -235,7 +260,7 @@ def hashed(value: str, places: int) -> tuple[int, float]:
     return (code >> 1) % places, 1.0 if code & 1 else -1.0
 
 
-KINDS: dict[str, type[Column]] = {kind.kind: kind for kind in (Number, Boolean, Category, Hashed, Date, Text)}
+KINDS: dict[str, type[Column]] = {kind.kind: kind for kind in (Number, Boolean, Category, Hashed, Date, Text, Late)}
 MOST_PLACES = 1 << 16
 
 

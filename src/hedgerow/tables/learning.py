@@ -10,7 +10,7 @@ from hedgerow.core.errors import InputError, unknown
 from hedgerow.core.mixed import Mixed
 from hedgerow.tables.cells import missing
 from hedgerow.tables.encoder import TableEncoder, encoded, together
-from hedgerow.tables.kinds import Column
+from hedgerow.tables.kinds import Column, Late
 from hedgerow.tables.options import TableOptions
 from hedgerow.tables.recognise import Seen, recognised
 
@@ -36,12 +36,17 @@ def learn(
     domains = [*sources, *([] if target is None else [target])]
     names = tuple(dict.fromkeys(name for domain in domains for name in domain.table.names))
     for name in options.named:
-        if name not in names:
+        if name not in names and name not in options.new:
             raise unknown("column", name, names)
+    if options.new and not own_columns:
+        raise InputError(f"new={list(options.new)}: this method cannot learn columns that no source has; use hedgerow")
     columns: list[Column] = []
     own: list[Column] = []
     left_out: dict[str, str] = {}
+    own += [Late(name) for name in options.new if not _has(domains, name)]
     for name in names:
+        if name in options.new and not _has(domains, name):
+            continue
         seen = _seen(name, domains)
         found = recognised(seen, options)
         if isinstance(found, str):

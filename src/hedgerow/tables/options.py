@@ -11,7 +11,9 @@ from hedgerow.core.errors import InputError, unknown
 
 @dataclass(frozen=True)
 class TableOptions:
-    """Names of columns: left out, kept though they would be left out, ids, times, and texts whose words count.
+    """Names of columns: left out, kept though they would be left out, ids, times, texts whose words count.
+
+    `new` are columns that no row has yet, and that are learned from their first value on.
 
     >>> TableOptions.of({"drop": "note"}).drop
     ('note',)
@@ -22,6 +24,7 @@ class TableOptions:
     id: tuple[str, ...] = ()
     time: tuple[str, ...] = ()
     text: tuple[str, ...] = ()
+    new: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, given: Any) -> TableOptions:
