@@ -128,13 +128,21 @@ def fit(
             "Without it: local, if half of the free memory is enough for the sources."
         ),
     ] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="A column to leave out; may be repeated.")] = None,
+    keep: Annotated[list[str] | None, typer.Option(help="A column to use though it looks like an id.")] = None,
+    id: Annotated[list[str] | None, typer.Option(help="A column that only names rows.")] = None,
+    time: Annotated[list[str] | None, typer.Option(help="A column of dates, or of seconds since 1970.")] = None,
+    text: Annotated[list[str] | None, typer.Option(help="A column of text whose words are to be used.")] = None,
+    new: Annotated[list[str] | None, typer.Option(help="A column that will come later, in the stream.")] = None,
 ) -> None:
     """Fit a model on labelled source files and, better, some unlabelled rows of the target."""
     from hedgerow.cli import terminal
-    from hedgerow.cli.fit_files import check_output, fit_files, parse_options, summary
+    from hedgerow.cli.fit_files import check_output, fit_files, parse_options, summary, table_options
 
     check_output(output, [*source, *([unlabelled] if unlabelled else [])])
     given = parse_options(option or [], method, reading)
+    if said := table_options(drop=drop, keep=keep, id=id, time=time, text=text, new=new):
+        given["table"] = said
     fitted = fit_files(source, label, unlabelled, given, engine)
     fitted.clf.save(output)
     found = summary(fitted)

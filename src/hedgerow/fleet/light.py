@@ -59,8 +59,8 @@ class Products:
 
 
 def can_be_light(learner: OnlineLearner) -> bool:
-    """Whether targets of this base can be records: our own learner, with nothing in a pool."""
-    if not isinstance(learner, RidgeLearner) or not learner.n_classes:
+    """Whether targets of this base can be records: our own learner, with nothing in a pool, and no gaps to fill."""
+    if not isinstance(learner, RidgeLearner) or not learner.n_classes or learner.gaps or learner.own:
         return False
     return all(space.pool is None or not len(space.pool.labels) for space in learner.spaces)
 
@@ -139,13 +139,18 @@ class Light:
         """The record of a target that has learned nothing, up to its rows; `at` are the places of its parts."""
         state, arrays = self.learner.state, [np.zeros(3)]
         for i in self.running:
-            running = self.learner.pre.running[i]
+            running = self._running(i)
             arrays += [running.n, running.total, running.squares]
         self.log_w = state["mix.log_w"]
         parts = [state[f"mix.{name}"].ravel() for name in ("loss", "members", "pair", "a", "H", "counts")]
         places = np.cumsum([self._after_steps, *(len(part) for part in parts)])
         self.at = np.array([0, 1, 2, *places])
         return np.concatenate([*arrays, *parts])
+
+    def _running(self, i: int) -> Running:
+        found = self.learner.pre.running[i]
+        assert isinstance(found, Running), "targets with gaps are not light"
+        return found
 
     # -- a batch ------------------------------------------------------------------------------------------------
 
@@ -157,7 +162,7 @@ class Light:
             if step in INSTANCE_STEPS:
                 X = INSTANCE_STEPS[step](X)
                 continue
-            running: Running = self.learner.pre.running[i]
+            running = self._running(i)
             if i not in self.running:
                 X = running.scale(X, step)
                 continue
