@@ -83,7 +83,7 @@ def test_the_page_starts_with_the_verdict_and_ends_with_what_was_run(tmp_path: P
     (tmp_path / "results.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     page = report(tmp_path).read_text(encoding="utf-8")
     titles = re.findall(r"<h2>([^<]*)</h2>", page)
-    assert titles[:2] == ["In short", "Table of mistakes"]
+    assert titles[:2] == ["What this is", "Table of mistakes"]
     assert titles[-1] == "What was run"
     assert escape(verdict(runs_of(rows))) in page
 

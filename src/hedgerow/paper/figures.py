@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 COLUMNS = 3
 PANEL = (3.55, 2.75)  # inches
 SPREAD: dict[str, Any] = {"alpha": 0.13, "linewidth": 0}
+STREAM = "share of the stream, %"
 RULE_LABELS = {"zero": "unseen classes at zero", "skip": "unseen classes skipped", "shrink": "unseen classes shrunk"}
 
 
@@ -35,10 +36,10 @@ def curves(runs: PaperRuns, theme: Theme = "light") -> Figure:
             if rows:
                 at = np.array(rows[0]["curve_at"])
                 rates = 100 * _matrix(rows, "curve", len(at)) / at
-                _band(axes, at, rates, runs.styles()[method], colours)
-                axes.set_xlim(0, at[-1])
+                _band(axes, _share(at), rates, runs.styles()[method], colours)
 
-    figure = _panels(runs, runs.tasks(), runs.methods(), draw, "instances of the stream", "mistakes so far, %", theme)
+    figure = _panels(runs, runs.tasks(), runs.methods(), draw, STREAM, "mistakes so far, %", theme)
+    _whole_streams(runs, runs.tasks(), figure)
     from_zero(figure.axes)
     return figure
 
@@ -52,15 +53,28 @@ def discrepancy(runs: PaperRuns, theme: Theme = "light") -> Figure:
         for method in methods:
             rows = [row for row in runs.rows_of("table", task.name, method) if row.get("discrepancy")]
             if rows:
-                at, j = np.array(rows[0]["discrepancy_at"]), runs.styles()[method]
+                at, j = _share(np.array(rows[0]["discrepancy_at"])), runs.styles()[method]
                 values = _matrix(rows, "discrepancy", len(at))
                 ratios = values / values[:, :1]
                 axes.fill_between(at, ratios.min(axis=0), ratios.max(axis=0), color=colour_of(j, colours), **SPREAD)
                 draw_line(axes, at, np.exp(np.log(ratios).mean(axis=0)), j, colour_of(j, colours))
-                axes.set_xlim(0, at[-1])
 
     tasks = [task for task in runs.tasks() if any(_followed(runs, m, task) for m in methods)]
-    return _panels(runs, tasks, methods, draw, "instances of the stream", "discrepancy / its start", theme)
+    figure = _panels(runs, tasks, methods, draw, STREAM, "discrepancy / its start", theme)
+    _whole_streams(runs, tasks, figure)
+    return figure
+
+
+def _share(at: Array) -> Array:
+    """Places in a stream in per cent of it: streams of different length on one scale."""
+    return np.asarray(100 * at / at[-1])
+
+
+def _whole_streams(runs: PaperRuns, tasks: Sequence[Task], figure: Figure) -> None:
+    """Every panel from the start of its stream to the end, whose length stands in the title."""
+    for axes, task in zip(figure.axes, tasks, strict=True):
+        n = next(row["n"] for row in runs.rows if row["group"] == "table" and row["task"] == task.name)
+        axes.set(title=f"{task.title}, {n} instances", xlim=(0, 100))
 
 
 def sensitivity_C(runs: PaperRuns, theme: Theme = "light") -> Figure:
@@ -85,16 +99,19 @@ def sensitivity_Tw(runs: PaperRuns, theme: Theme = "light") -> Figure:
     with style(theme) as colours:
         width, lines = len(families), len(runs.methods(group))
         figure = _figure((1.6 + 4.2 * width, 3.6 * lines + 0.2))
+        named: list[list[tuple[float, str, str]]] = []
         for i, (method, family) in enumerate(panels, start=1):
-            axes = figure.add_subplot(lines, width, i)
+            axes = figure.add_subplot(lines, width, i, sharex=figure.axes[0] if figure.axes else None)
             axes.set_xscale("log")
-            ends = []
+            ends: list[tuple[float, str, str]] = []
             for j, task in enumerate(task for task in runs.tasks(group) if task.family == family):
                 last = _swept(axes, runs, group, task, method, j, colours)
                 ends.append((last, task.title, colour_of(j, colours)))
             title = f"{runs.titles[method]}, {FAMILIES[family]}"
             axes.set(title=title, xlabel="labels between two updates, $T_w$", ylabel="mistakes, %")
-            axes.set_ylim(bottom=0)
+            named.append(ends)
+        from_zero(figure.axes)  # before the labels, whose places depend on it
+        for axes, ends in zip(figure.axes, named, strict=True):
             label_ends(axes, ends)
         return figure
 

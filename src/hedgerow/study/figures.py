@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hedgerow.core.arrays import Array
-from hedgerow.evaluate.folds import Row
+from hedgerow.evaluate.folds import windows
 from hedgerow.evaluate.plots import Theme, colour_of, draw_line, marks_of, style
 from hedgerow.experiment.summaries import rate
 from hedgerow.study.findings import Measure, StudyRuns, balanced, majority
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 COLUMNS = 2
 PANEL = (4.4, 3.0)  # inches
 HEAD = 0.7  # inches for the legend
-WINDOW = 4  # checkpoints: a tenth of the stream
 ROOM = 1.3  # the majority rule is drawn where it is at most this many times the worst method
 GREY = "#888888"
 SPREAD: dict[str, Any] = {"alpha": 0.13, "linewidth": 0}
@@ -85,18 +83,6 @@ def along(runs: StudyRuns, theme: Theme = "light") -> Figure:
                 axes.axvline(change, color=colours["text"], linewidth=0.8, linestyle=(0, (2, 3)))
             axes.set(title=point, xlabel="instances of the stream", ylabel="mistakes in a window, %")
         return _finished(figure, runs, colours)
-
-
-def windows(rows: Sequence[Row], width: int = WINDOW) -> tuple[Array, Array]:
-    """Ends of the windows, and the mistakes in each in per cent (orders x windows).
-
-    >>> windows([{"curve_at": [10, 20, 30], "curve": [5, 6, 6]}], width=1)[1].tolist()
-    [[50.0, 10.0, 0.0]]
-    """
-    at = np.array([0, *rows[0]["curve_at"]])
-    curves = np.array([[0, *row["curve"]] for row in rows if len(row["curve"]) == len(at) - 1], dtype=float)
-    width = min(width, len(at) - 1)
-    return at[width:], 100 * (curves[:, width:] - curves[:, :-width]) / (at[width:] - at[:-width])
 
 
 def _grid(figure: Figure, panels: int) -> Iterator[Axes]:
