@@ -11,6 +11,7 @@ from hedgerow.comparison.runs import ComparisonRuns
 from hedgerow.core.arrays import Array
 from hedgerow.evaluate import plots
 from hedgerow.evaluate.folds import Row
+from hedgerow.evaluate.panels import legend_above, new_figure
 from hedgerow.evaluate.plots import Theme, colour_of, draw_line, from_zero, label_ends, marks_of, style
 
 if TYPE_CHECKING:
@@ -177,12 +178,9 @@ def worth(runs: ComparisonRuns, theme: Theme = "light") -> Figure | None:
 
 
 def _legend(figure: Figure) -> None:
-    handles = figure.axes[0].get_legend_handles_labels()
-    figure.legend(*handles, loc="outside upper left", ncols=3, frameon=False, fontsize=9, handlelength=3.2)
+    legend_above(figure, *figure.axes[0].get_legend_handles_labels(), 3)
 
 
 def _figure(size: tuple[float, float] = SIZE) -> tuple[Figure, Axes]:
-    from matplotlib.figure import Figure as NewFigure  # a Figure without pyplot: no window, no global state
-
-    figure = NewFigure(figsize=size, layout="constrained")
+    figure = new_figure(size)
     return figure, figure.add_subplot()

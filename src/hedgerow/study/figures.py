@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hedgerow.evaluate.folds import windows
+from hedgerow.evaluate.panels import SPREAD, legend_above, line_keys, new_figure
 from hedgerow.evaluate.plots import Theme, colour_of, draw_line, marks_of, style
 from hedgerow.experiment.summaries import rate
 from hedgerow.study.findings import Measure, StudyRuns, balanced, majority
@@ -23,7 +24,6 @@ PANEL = (4.4, 3.0)  # inches
 HEAD = 0.7  # inches for the legend
 ROOM = 1.3  # the majority rule is drawn where it is at most this many times the worst method
 GREY = "#888888"
-SPREAD: dict[str, Any] = {"alpha": 0.13, "linewidth": 0}
 
 
 def strengths(runs: StudyRuns, theme: Theme = "light") -> Figure:
@@ -93,27 +93,16 @@ def _grid(figure: Figure, panels: int) -> Iterator[Axes]:
 
 def _finished(figure: Figure, runs: StudyRuns, colours: Mapping[str, str]) -> Figure:
     """One scale for panels that show the same, from zero; a legend of the methods on top."""
-    from matplotlib.lines import Line2D
-
     for name in {axes.get_ylabel() for axes in figure.axes}:
         same = [axes for axes in figure.axes if axes.get_ylabel() == name]
         top = max(axes.get_ylim()[1] for axes in same)
         for axes in same:
             axes.set_ylim(0, top)
-    numbers = runs.index.styles()
-    handles = [
-        Line2D([], [], color=colour_of(numbers[m], colours), markersize=5, linewidth=1.8, **marks_of(numbers[m]))
-        for m in runs.methods
-    ]
-    figure.legend(
-        handles, list(map(runs.title, runs.methods)),
-        loc="outside upper left", ncols=4, frameon=False, fontsize=9, handlelength=3.2,
-    )  # fmt: skip
+    keys = line_keys([runs.index.styles()[m] for m in runs.methods], colours)
+    legend_above(figure, keys, list(map(runs.title, runs.methods)), 4)
     return figure
 
 
 def _figure(panels: int) -> Figure:
-    from matplotlib.figure import Figure as NewFigure  # a Figure without pyplot: no window, no global state
-
     width, height = min(panels, COLUMNS), math.ceil(panels / COLUMNS)
-    return NewFigure(figsize=(max(PANEL[0] * width, 7.0), PANEL[1] * height + HEAD), layout="constrained")
+    return new_figure((max(PANEL[0] * width, 7.0), PANEL[1] * height + HEAD))
