@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hedgerow.align import register_aligner
+    from hedgerow.comparison.door import compare
     from hedgerow.core.constants import Constants
     from hedgerow.core.domains import Domain, split
     from hedgerow.core.errors import HedgerowError, InputError
@@ -41,6 +42,7 @@ _HOMES = {
     "OnlineTransferClassifier": "estimator",
     "Reading": "learners.readings",
     "Recipe": "methods",
+    "compare": "comparison.door",
     "load": "data",
     "read": "data",
     "reading_of": "learners.readings",
@@ -64,6 +66,7 @@ __all__ = [
     "Reading",
     "Recipe",
     "__version__",
+    "compare",
     "load",
     "read",
     "reading_of",

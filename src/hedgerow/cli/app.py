@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from hedgerow.comparison.options import CompareOptions, InputFiles
 from hedgerow.live.settings import Settings
 from hedgerow.paper.options import PARTS, PaperOptions
 from hedgerow.study.options import TARGETS, StudyOptions
@@ -422,6 +423,54 @@ def study(
         raise typer.Exit(outcome.code)
     console = terminal.console(sys.stdout)
     for table in tables(chosen):
+        console.print(table.title, style="bold")
+        terminal.print_table(table.header, table.texts, numbers=True, best=table.best)
+    console.print("Report:", style="bold")
+    print(outcome.report)
+
+
+@app.command()
+def compare(
+    source: Annotated[
+        list[Path], typer.Option(help="A labelled source: a file, a folder or a 'pattern'; once for each.")
+    ],
+    stream: Annotated[Path, typer.Option(help="The labelled stream, in its order in time.")],
+    label: Annotated[str, typer.Option(help="The label column.")],
+    unlabelled: Annotated[Path | None, typer.Option(help="Unlabelled rows of the target, known in advance.")] = None,
+    warmup: Annotated[
+        float | None, typer.Option(help="Instead: the share of the stream's first rows to take as unlabelled, e.g. .3.")
+    ] = None,
+    methods: Annotated[
+        str, typer.Option(help="Names joined by commas, or all; see `hedgerow methods`.")
+    ] = CompareOptions.methods,
+    time: Annotated[str | None, typer.Option(help="Sort the stream by this column; it is no feature.")] = None,
+    orders: Annotated[
+        int, typer.Option(min=1, help="Orders of the stream: 1 is the order in time, more are shuffled.")
+    ] = CompareOptions.orders,
+    peers: Annotated[
+        bool, typer.Option("--peers", help="Also learners of scikit-learn and, if it is installed, river.")
+    ] = False,
+    jobs: Annotated[int, typer.Option(help="Processes; -1 takes every core.")] = CompareOptions.jobs,
+    engine: Annotated[str, typer.Option(help=ENGINE)] = CompareOptions.engine,
+    out: Annotated[Path, typer.Option(help="Folder for results, report, tables and figures.")] = CompareOptions.out,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on in a folder that has results.")] = False,
+    plugin: Annotated[list[str] | None, typer.Option(help="A Python file that registers a method of your own.")] = None,
+) -> None:
+    """Methods side by side on your own files: mistakes, calibration, time, what each source was worth; a report."""
+    from hedgerow.cli import terminal
+    from hedgerow.comparison.command import found
+    from hedgerow.comparison.command import run as run_compare
+
+    files = InputFiles(tuple(source), stream, label, unlabelled, warmup, time)
+    chosen = CompareOptions(methods, orders, peers, jobs, out, resume, tuple(plugin or ()), engine)
+    with terminal.progress() as progress:
+        outcome = run_compare(files, chosen, sys.argv[1:], terminal.note, progress)
+    if outcome.report is None:
+        raise typer.Exit(outcome.code)
+    verdict, tables = found(out)
+    console = terminal.console(sys.stdout)
+    console.print(verdict, soft_wrap=True, markup=False)
+    for table in tables:
         console.print(table.title, style="bold")
         terminal.print_table(table.header, table.texts, numbers=True, best=table.best)
     console.print("Report:", style="bold")

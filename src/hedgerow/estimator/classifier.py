@@ -201,7 +201,7 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
         for d, X in zip(domains, matrices, strict=True):
             check_finite(X, f"domain {d.name!r}", d.feature_names, gaps=encoder is not None)
         ends = np.cumsum([len(d) for d in sources])
-        rank = np.arange(ends[-1]) if together is None and len(ends) else np.argsort(np.asarray(together, dtype=int))
+        rank = np.arange(sum(map(len, sources))) if together is None else np.argsort(np.asarray(together, dtype=int))
         places = np.split(rank, ends[:-1])
         parts = [
             (d.name, X, d.y, at, None) for d, X, at in zip(sources, matrices, places, strict=False) if d.y is not None

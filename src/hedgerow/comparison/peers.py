@@ -1,0 +1,199 @@
+"""Learners of other packages that people would use instead: scikit-learn's and river's, with settings as they come.
+
+Each sees the rows scaled by mean and deviation of the sources, learns the sources, and then every label of the stream
+one by one; it is told the list of all classes. The unlabelled rows are of no use to them.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from hedgerow.comparison.measures import Predicted
+from hedgerow.core.arrays import Array, Matrix, dense
+
+REFIT = 50  # labels after which a learner that cannot go on is fitted anew, on all it has seen
+SEED = 0
+
+
+class PeerModel(Protocol):
+    """What the loop below needs of a peer. Classes are numbers."""
+
+    def fit(self, X: Array, codes: Array) -> None:
+        """Learn the sources."""
+        ...
+
+    def predict(self, x: Array) -> Array | None:
+        """A probability for each class; None where it has nothing to say yet."""
+        ...
+
+    def learn(self, x: Array, code: int) -> None:
+        """The label of the row just predicted."""
+        ...
+
+
+class PartialFit:
+    """scikit-learn's SGD: one pass over the sources, then label by label."""
+
+    def __init__(self, K: int) -> None:
+        from sklearn.linear_model import SGDClassifier
+
+        self.K, self.model = K, SGDClassifier(loss="log_loss", random_state=SEED)
+
+    def fit(self, X: Array, codes: Array) -> None:
+        """One pass."""
+        self.model.partial_fit(X, codes, classes=np.arange(self.K))
+
+    def predict(self, x: Array) -> Array | None:
+        """Its own probabilities."""
+        return np.asarray(self.model.predict_proba(x[None])[0])
+
+    def learn(self, x: Array, code: int) -> None:
+        """One more row."""
+        self.model.partial_fit(x[None], [code])
+
+
+class Refitted:
+    """scikit-learn's logistic regression, fitted anew on sources and stream after every 50 labels."""
+
+    def __init__(self, K: int) -> None:
+        from sklearn.linear_model import LogisticRegression
+
+        self.K, self.model = K, LogisticRegression(max_iter=300)
+        self.rows: list[Array] = []
+        self.codes: list[int] = []
+
+    def fit(self, X: Array, codes: Array) -> None:
+        """All rows so far."""
+        self.rows, self.codes = [X], codes.tolist()
+        self.model.fit(X, codes)
+
+    def predict(self, x: Array) -> Array | None:
+        """Its probabilities; a class it has not met has none."""
+        p = np.zeros(self.K)
+        p[self.model.classes_] = self.model.predict_proba(x[None])[0]
+        return p
+
+    def learn(self, x: Array, code: int) -> None:
+        """Keep the row; now and then fit anew."""
+        self.rows.append(x[None])
+        self.codes.append(code)
+        if (len(self.rows) - 1) % REFIT == 0:
+            self.model.fit(np.vstack(self.rows), self.codes)
+
+
+class River:
+    """A classifier of river: the sources, then the stream, row by row."""
+
+    def __init__(self, model: Any, K: int) -> None:
+        self.model, self.K = model, K
+
+    def fit(self, X: Array, codes: Array) -> None:
+        """Row by row."""
+        for x, code in zip(X, codes.tolist(), strict=True):
+            self.learn(x, code)
+
+    def predict(self, x: Array) -> Array | None:
+        """Its shares, if it has any yet."""
+        shares = self.model.predict_proba_one(dict(enumerate(x.tolist())))
+        total = sum(shares.values()) if shares else 0.0
+        if not total > 0:
+            return None
+        p = np.zeros(self.K)
+        p[list(shares)] = list(shares.values())
+        return p / total
+
+    def learn(self, x: Array, code: int) -> None:
+        """One more row."""
+        self.model.learn_one(dict(enumerate(x.tolist())), code)
+
+
+def _softmax(K: int) -> PeerModel:
+    from river.linear_model import SoftmaxRegression
+
+    return River(SoftmaxRegression(), K)
+
+
+def _forest(K: int) -> PeerModel:
+    from river.forest import ARFClassifier
+
+    return River(ARFClassifier(seed=SEED), K)
+
+
+def _tree(K: int) -> PeerModel:
+    from river.tree import HoeffdingAdaptiveTreeClassifier
+
+    return River(HoeffdingAdaptiveTreeClassifier(seed=SEED), K)
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A learner of another package: its title, the package, and how it is made for K classes."""
+
+    title: str
+    package: str  # as pip calls it
+    module: str
+    make: Callable[[int], PeerModel]
+
+    @property
+    def there(self) -> bool:
+        """Whether its package is installed."""
+        return importlib.util.find_spec(self.module) is not None
+
+
+PEERS = {
+    "sklearn-sgd": Peer("scikit-learn SGD", "scikit-learn", "sklearn", PartialFit),
+    "sklearn-logistic": Peer("scikit-learn logistic, refitted", "scikit-learn", "sklearn", Refitted),
+    "river-softmax": Peer("river softmax", "river", "river", _softmax),
+    "river-hat": Peer("river adaptive tree", "river", "river", _tree),
+    "river-arf": Peer("river forest (ARF)", "river", "river", _forest),
+}
+
+
+def missing_peers() -> str:
+    """Which peers cannot be run, and how to get them; empty if all can.
+
+    >>> missing_peers() == "" or "pip install" in missing_peers()
+    True
+    """
+    gone = [peer for peer in PEERS.values() if not peer.there]
+    names, packages = ", ".join(p.title for p in gone), " ".join(dict.fromkeys(p.package for p in gone))
+    return f"not installed, so not compared: {names}; pip install {packages}" if gone else ""
+
+
+@dataclass(frozen=True, eq=False)
+class FittedPeer:
+    """A peer that has learned the sources, and the scale of its rows."""
+
+    model: PeerModel
+    mean: Array
+    scale: Array
+
+    @classmethod
+    def of(cls, name: str, sources: Matrix, codes: Array, K: int) -> FittedPeer:
+        """Fit it on all rows of all sources."""
+        X = dense(sources)
+        mean, deviation = X.mean(axis=0), X.std(axis=0)
+        fitted = cls(PEERS[name].make(K), mean, np.where(deviation > 0, deviation, 1.0))
+        fitted.model.fit((X - mean) / fitted.scale, codes)
+        return fitted
+
+    def run(self, X: Matrix, codes: Array, K: int) -> Predicted:
+        """Predict each row, then learn its label, if it has one; scaling is not on the clock."""
+        rows = (dense(X) - self.mean) / self.scale
+        said, p = np.full(len(codes), -1), np.full((len(codes), K), 1 / K)
+        seconds = 0.0
+        for i, (x, code) in enumerate(zip(rows, codes.tolist(), strict=True)):
+            began = time.perf_counter()
+            found = self.model.predict(x)
+            if code >= 0:
+                self.model.learn(x, code)
+            seconds += time.perf_counter() - began
+            if found is not None:
+                said[i], p[i] = int(found.argmax()), found
+        return Predicted(said, p, codes, seconds)
