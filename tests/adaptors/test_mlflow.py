@@ -26,10 +26,10 @@ NAMES = [f"f{i}" for i in range(6)]
 
 @pytest.fixture(autouse=True)
 def store(tmp_path, monkeypatch):
+    before, here = mlflow.get_tracking_uri(), (tmp_path / "mlruns").as_uri()
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    before = mlflow.get_tracking_uri()
-    mlflow.set_tracking_uri((tmp_path / "mlruns").as_uri())
-    mlflow.set_experiment("tests")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", here)  # MLflow sets it too, for processes that it starts
+    mlflow.set_tracking_uri(here)
     yield tmp_path
     flavour.autolog(disable=True)
     mlflow.set_tracking_uri(before)
