@@ -141,7 +141,9 @@ def tested(sdist: Path, wheel: Path, folder: Path, everything: list[str] | None)
         install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*install, "--constraint", ROOT / "constraints.txt", f"{wheel}[dev]"], check=True)
         tests = everything or ["-n", "auto"]
-    where = subprocess.check_output([python, "-c", "import hedgerow; print(hedgerow.__file__)"], text=True, cwd=unpacked)
+    where = subprocess.check_output(
+        [python, "-c", "import hedgerow; print(hedgerow.__file__)"], text=True, cwd=unpacked
+    )
     if not Path(where.strip()).is_relative_to(folder / "venv"):
         print(f"error: the tests would run against {where.strip()}, not the wheel", file=sys.stderr)
         return 1

@@ -155,9 +155,7 @@ def test_every_package_that_is_imported_comes_with_some_extra():
     strange = {
         (module, file)
         for module, file in ours
-        if module not in sys.stdlib_module_names
-        and module != "hedgerow"
-        and not owners_of(module) & brought
+        if module not in sys.stdlib_module_names and module != "hedgerow" and not owners_of(module) & brought
     }
     assert strange == set()
 
@@ -196,3 +194,21 @@ clf.predict_then_learn(stream.X[:50], stream.y[:50])
 hedgerow.OnlineTransferClassifier.from_bytes(clf.to_bytes()).predict(stream.X[50:60])
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# -- the changelog ----------------------------------------------------------------------------------------------
+
+
+def test_the_changelog_can_be_followed():
+    """Newest first, this version among them, subjects below versions, a sentence a line."""
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    versions = re.findall(r"^## (\S+)", text, re.M)
+    released = [tuple(map(int, version.split("."))) for version in versions if version != "Unreleased"]
+    assert "Unreleased" not in versions[1:]
+    assert released == sorted(set(released), reverse=True)
+    assert hedgerow.__version__ in versions
+    for section in re.split(r"^## ", text, flags=re.M)[1:]:
+        entries = [line for line in section.splitlines() if line.startswith("- ")]
+        assert entries
+        assert all(line.endswith((".", ").")) for line in entries), [line for line in entries if line[-1] != "."]
+        assert len(entries) < 10 or section.count("\n### ") > 3, "many entries need subjects"
