@@ -1,11 +1,12 @@
 """The same encoder on the command line, in the service, in the fleet and in a journal."""
 
 import json
+import subprocess
 
 import numpy as np
 import pandas as pd
 import pytest
-from command import hedgerow
+from command import COMMAND, environment
 from tables.messy import messy
 
 from hedgerow import Domain, OnlineTransferClassifier
@@ -19,6 +20,11 @@ WRITE = {
     "parquet": lambda table, path: table.to_parquet(path),
     "jsonl": lambda table, path: table.to_json(path, orient="records", lines=True),
 }
+
+
+def hedgerow(*words):
+    done = [*COMMAND, *map(str, words)]
+    return subprocess.run(done, capture_output=True, text=True, timeout=300, env=environment(COLUMNS="200"))
 
 
 @pytest.fixture(scope="module")
