@@ -16,8 +16,8 @@ Each source of a task loses a third of its features, a different third each, dra
 | `shared`    | as `table`, but the target too is cut to columns that some source has                       |
 | `all`       | nothing is hidden: what the features would have been worth                                  |
 
-Mistakes in the first 400 rows of the stream and in its first 50, in percent; 30 % of the target are the warm-up. A row a task and
-seed goes to the file, with the mean of each way and how often `table` was better than `common`.
+Mistakes in the first 400 rows of the stream and in its first 50, in percent; 30 % of the target are the warm-up. A row
+a task and seed goes to the file, with the mean of each way and how often `table` was better than `common`.
 """
 
 from __future__ import annotations
