@@ -63,7 +63,7 @@ def _figures(runs: ComparisonRuns) -> Iterator[Drawn]:
     )  # fmt: skip
     yield (
         "windowed-mistakes", figures.windowed(runs), "Mistakes of every method in a moving window.",
-        "Mistakes in a window of a tenth of the stream: a rise is something that changed.",
+        "Mistakes in a window of a tenth of the stream: a rise that lasts hints at a change.",
     )  # fmt: skip
     own = trusted(runs)
     if own is not None:
