@@ -6,7 +6,8 @@ PEERS  ?= .venv-peers
 MOA    ?= .venv-peers-moa
 PIP    := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check paper bench bench-peers bench-live bench-fleet bench-dask bench-spark how-far torture setup clean
+.PHONY: demo test check test-sdist docs book paper bench bench-peers bench-live bench-fleet bench-dask bench-spark
+.PHONY: how-far torture setup clean
 .DEFAULT_GOAL := demo
 
 demo: setup
@@ -17,10 +18,25 @@ test: setup
 	$(BIN)/python -m pytest -n auto
 
 check: setup
-	$(BIN)/ruff check src tests benchmarks examples
-	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples release
+	$(BIN)/ruff format --check src tests benchmarks examples release
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python release/check.py
+
+# the source archive: built, installed in an environment of its own, and all its tests; ONLY=tests/test_imports.py for some
+test-sdist: setup
+	$(BIN)/python release/check.py --all $(if $(ONLY),--only '$(ONLY)')
+
+# the pages as a site, offline; warnings are errors; QUICK=1 shows the examples of the gallery without running them
+docs: setup
+	$(BIN)/python $(PIP) --constraint constraints.txt --editable '.[docs]'
+	$(if $(QUICK),HEDGEROW_DOCS_QUICK=1 )$(BIN)/python -m sphinx -W --keep-going -q -c docs -d out/docs-cache . out/docs
+	@echo 'Open file://$(CURDIR)/out/docs/index.html'
+
+# the book of results: pages folded from the rows in book/rows (docs/book), and the measured figures of docs/which.md
+book: setup
+	$(BIN)/python benchmarks/book/fold.py
 
 # the whole experiment section on the real data (HEDGEROW_DATA), about ten minutes on two cores
 paper: setup

@@ -74,12 +74,14 @@ def fit_files(
         return _fit_partitions(clf, sources, label, unlabelled, chosen, why)
     domains = [read(path, label=label, name=name) for path, name in zip(sources, unique_names(sources), strict=True)]
     target = None if unlabelled is None else read_unlabelled(unlabelled, label)
-    domains, target = matched(domains, target)
     began = time.perf_counter()
     clf.fit_domains(domains, target)
     seconds = time.perf_counter() - began
+    if clf.table_ is None:
+        domains, target = matched(domains, target)
     found = [(d.name, len(d), len(set(np.asarray(d.y).tolist()))) for d in domains]
-    return Fitted(clf, found, target, separations(clf, domains, target), seconds)
+    notes = () if clf.table_ is None else tuple(clf.table_.notes())
+    return Fitted(clf, found, target, separations(clf, domains, target), seconds, notes)
 
 
 def _fit_partitions(
@@ -123,6 +125,15 @@ def parse_options(pairs: Sequence[str], method: str = "hedgerow", reading: str =
     answers = {name: options.pop(name) for name in ANSWERS if name in options}
     chosen = reading_of(reading, method, **answers) if answers else reading
     return {"method": method, "reading": chosen, **options}
+
+
+def table_options(**names: Sequence[str] | None) -> dict[str, Any] | None:
+    """What was said about columns; None if nothing was.
+
+    >>> table_options(drop=["note"], keep=None)
+    {'drop': ['note']}
+    """
+    return {key: list(value) for key, value in names.items() if value} or None
 
 
 def _parsed(pairs: Sequence[str], known: Sequence[str]) -> dict[str, Any]:

@@ -55,6 +55,10 @@ class Moments:
             S = D.T @ (D if weight is None else weight[:, None] * D)
         return cls(np.array([float(N)]), total, counts, totals, S)
 
+    def first(self, width: int) -> Moments:
+        """Of the first columns (below 0: all but the last), without the scatter."""
+        return Moments(self.count, self.total[:width], self.class_counts, self.class_totals[:, :width])
+
     def fold(self, X: Matrix, y: Array | None) -> Moments:
         """These rows too: merge(self, of(X, y))."""
         return self.merge(Moments.of(X, y, len(self.class_counts), self.scatter is not None))

@@ -15,6 +15,7 @@ from hedgerow.core.errors import InputError
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.labels import Codes
 from hedgerow.learners.base import OnlineLearner
+from hedgerow.tables.encoder import TableEncoder
 
 
 class Known(BaseEstimator):  # type: ignore[misc]
@@ -22,6 +23,7 @@ class Known(BaseEstimator):  # type: ignore[misc]
 
     learner_: OnlineLearner
     classes_: Array
+    table_: TableEncoder | None = None
     _codes: Codes
     _lock: threading.RLock
 

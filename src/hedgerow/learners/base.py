@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from hedgerow.core.arrays import Array, Matrix, rows_from
+from hedgerow.core.beside import own_width
 from hedgerow.core.blas import one_blas_thread
 from hedgerow.core.constants import Constants
 from hedgerow.core.errors import HedgerowError
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.moments import Moments, discrepancy, gap
-from hedgerow.core.preprocess import Preprocess
+from hedgerow.core.preprocess import FILL, Preprocess
 from hedgerow.core.registry import Registry
 
 if TYPE_CHECKING:
@@ -173,6 +174,16 @@ class OnlineLearner(ABC):
         return len(self.state["target.class_counts"])
 
     @property
+    def own(self) -> int:
+        """How many columns, the last ones, nothing is transferred for."""
+        return own_width(self.plan.steps)
+
+    @property
+    def gaps(self) -> bool:
+        """Whether rows may have gaps (NaN), which it fills."""
+        return FILL in self.plan.steps
+
+    @property
     def seen(self) -> int:
         """How many labels were learned so far."""
         return int(self.state["seen"][0])
@@ -207,8 +218,14 @@ class OnlineLearner(ABC):
 
     def discrepancies(self) -> Array:
         """sum_k |A^T g_k|^2 for each source, over the classes that both sides have shown (Eq. 12)."""
-        target = self.target_now()
-        found = [discrepancy(self.projection(i), gap(self.source(i), target, "skip")) for i in range(self.n_sources)]
+        target, own = self.target_now(), self.own
+        found = []
+        for i in range(self.n_sources):
+            source = self.source(i)
+            if own:  # of which a source says nothing
+                found.append(discrepancy(None, gap(source.first(-own), target.first(-own), "skip")))
+            else:
+                found.append(discrepancy(self.projection(i), gap(source, target, "skip")))
         return np.array(found)
 
     # -- learning -----------------------------------------------------------------------------------------------

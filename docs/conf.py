@@ -1,0 +1,116 @@
+"""Sphinx: how the pages of this repository become a site. `make docs` builds it, offline, warnings are errors.
+
+The source folder is the repository, so that the pages' links to each other are the same here and on a code host; what is
+a page is listed below. Pages that are added to docs/ are found by themselves.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "docs"))
+
+import hedgerow  # noqa: E402
+
+project = "hedgerow"
+author = "The hedgerow developers"
+copyright = "The hedgerow developers, BSD-3-Clause"
+release = version = hedgerow.__version__
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx_gallery.gen_gallery",
+    "site_commands",
+    "site_docstrings",
+    "site_links",
+]
+
+root_doc = "docs/index"
+include_patterns = ["*.md", "docs/**", "benchmarks/*.md", "benchmarks/*/*.md"]
+exclude_patterns = ["out/**", ".venv*/**", "build/**", "examples/**", "docs/gallery/**/*.ipynb", "docs/_templates/**"]
+templates_path = [str(ROOT / "docs" / "_templates")]  # absolute: autosummary looks below the source folder
+nitpicky = False
+suppress_warnings = ["config.cache"]  # the functions in the gallery's configuration
+
+# -- Markdown ---------------------------------------------------------------------------------------------------
+
+myst_enable_extensions = ["deflist"]
+myst_heading_anchors = 4
+
+# -- the reference: every public name, from its docstring ---------------------------------------------------------
+
+autosummary_generate = True
+autosummary_ignore_module_all = False
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+add_module_names = False
+
+# -- the gallery: run when the pages are built ---------------------------------------------------------------------
+
+
+def _to_run() -> str:
+    """Which examples are run: all, those whose data is there, or none (`make docs QUICK=1`); the others show their code."""
+    if os.environ.get("HEDGEROW_DOCS_QUICK"):
+        return r"a^"
+    if os.environ.get("HEDGEROW_DATA"):
+        return r"/\w+\.py$"
+    print("HEDGEROW_DATA is not set: examples on cameras, faces and reviews show their code alone (see `hedgerow data`)")
+    return r"/(?!\d+_data_)\w+\.py$"
+
+
+sphinx_gallery_conf = {
+    "examples_dirs": [str(ROOT / "examples" / "gallery")],
+    "gallery_dirs": ["docs/gallery"],
+    "filename_pattern": _to_run(),
+    "ignore_pattern": r"/_",
+    "within_subsection_order": "FileNameSortKey",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_memory": False,
+    "show_signature": False,
+    "min_reported_time": 10**6,
+    "write_computation_times": False,
+    "remove_config_comments": True,
+    "copyfile_regex": r"a^",
+    "reset_modules": ("matplotlib", "gallery_style.reset"),
+    "doc_module": ("hedgerow",),
+    "backreferences_dir": None,
+    "image_srcset": ["2x"],
+}
+
+# -- how it looks ------------------------------------------------------------------------------------------------
+
+html_theme = "pydata_sphinx_theme"
+html_title = "hedgerow"
+html_static_path = ["_static"]
+html_css_files = ["hedgerow.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_last_updated_fmt = None
+html_theme_options = {
+    "logo": {"text": "hedgerow"},
+    "navbar_end": ["theme-switcher"],
+    "navbar_align": "left",
+    "header_links_before_dropdown": 7,
+    "show_prev_next": True,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "pygments_light_style": "tango",
+    "pygments_dark_style": "monokai",
+    "search_bar_text": "Search these pages",
+}
+html_sidebars: dict[str, list[str]] = {"docs/index": []}
+
+# what is loaded when first used has to be there before its docstrings are read
+for _name in ("hedgerow.estimator", "hedgerow.fleet", "hedgerow.live", "hedgerow.client"):
+    importlib.import_module(_name)

@@ -1,0 +1,84 @@
+"""What is listed by the code and not by hand: the options of every command, the modules of the reference, pages that no list has.
+
+docs/commands.md, docs/api.rst and docs/guide.md have a marker each, in whose place this comes when the pages are built.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from typing import Any
+
+COMMANDS = "<!-- the commands -->"
+MODULES = ".. the modules of other tools"
+OTHER_PAGES = "... pages that no list has"
+LISTS = ("index.md", "guide.md", "background.md")
+OTHER_TOOLS = ("hedgerow.river", "hedgerow.skada", "hedgerow.capymoa", "hedgerow.mlflow")
+
+
+def commands() -> str:
+    """Every command as Markdown: what it does, its arguments and options with their defaults."""
+    from typer.main import get_command
+
+    from hedgerow.cli.app import app
+
+    top: Any = get_command(app)
+    return "\n\n".join(_command(name, command) for name, command in top.commands.items() if not command.hidden)
+
+
+def _command(name: str, command: Any) -> str:
+    parameters = [parameter for parameter in command.params if not getattr(parameter, "hidden", False)]
+    words = [_word(p) for p in parameters if p.param_type_name == "argument"]
+    usage = " ".join(["hedgerow", name, *words, "[OPTIONS]"])
+    rows = [_row(p) for p in parameters if p.param_type_name == "option"]
+    table = "\n".join(["| option | what it does | default |", "|---|---|---|", *rows]) if rows else ""
+    return f"## {name}\n\n{_plain(command.help or '')}\n\n```text\n{usage}\n```\n\n{table}"
+
+
+def _word(parameter: Any) -> str:
+    word = (parameter.metavar or parameter.name).upper()
+    return word if parameter.required else f"[{word.strip('[]')}]"
+
+
+def _row(option: Any) -> str:
+    names = ", ".join(f"`{word}`" for word in (*option.opts, *option.secondary_opts))
+    default = option.default
+    shown = "" if option.required or default in (None, (), [], "") or callable(default) else f"`{default}`"
+    text = "required" if option.required else shown
+    return f"| {names} | {_plain(option.help or '').replace('|', chr(92) + '|')} | {text} |"
+
+
+def _plain(text: str) -> str:
+    """Help in one paragraph, without what only a terminal understands."""
+    return re.sub(r"\s+", " ", text.replace("\b", "")).replace("<", "&lt;").replace("*", "\\*").strip()
+
+
+def modules() -> str:
+    """The adaptors that are there, as lines of an autosummary."""
+    found = [name for name in OTHER_TOOLS if importlib.util.find_spec(name)]
+    if not found:
+        return ""
+    lines = "\n".join(f"   {name}" for name in found)
+    return f"Adaptors to other tools:\n\n.. autosummary::\n   :toctree: api\n   :template: autosummary/module.rst\n\n{lines}\n"
+
+
+def other_pages(docs: Path) -> str:
+    """Pages in docs/ that no table of contents names, so that a new page is found without an edit of another."""
+    listed = {line.strip() for name in LISTS for line in (docs / name).read_text(encoding="utf-8").splitlines()}
+    return "\n".join(sorted(path.stem for path in docs.glob("*.md") if path.stem not in {"index", *listed}))
+
+
+def _read(app: Any, docname: str, content: list[str]) -> None:
+    if docname == "docs/commands":
+        content[0] = content[0].replace(COMMANDS, commands())
+    elif docname == "docs/guide":
+        content[0] = content[0].replace(OTHER_PAGES, other_pages(Path(app.srcdir) / "docs"))
+    elif docname == "docs/api":
+        content[0] = content[0].replace(MODULES, modules())
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Called by Sphinx."""
+    app.connect("source-read", _read)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

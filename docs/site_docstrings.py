@@ -1,0 +1,68 @@
+"""Docstrings for the reference: they are plain text with `names` between backticks; here they become reStructuredText.
+
+Stars, bars and underscores mean themselves, a table stays as it was drawn, `name` is shown as code. Sections in the
+manner of numpydoc ("Parameters", "Examples") and examples (>>>) are left to numpydoc.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+CODE = re.compile(r"(`+)([^`]+)\1")
+SPECIAL = re.compile(r"([*|\\])|(?<=\w)_(?=\W|$)")
+LITERAL = re.compile(r"^\s*(\||>>>|\.\.\. )")
+
+
+def plain(line: str) -> str:
+    """One line, with what reStructuredText would take for markup escaped.
+
+    >>> plain("weights `w_e` of |x|, * and fit_")
+    'weights ``w_e`` of \\\\|x\\\\|, \\\\* and fit\\\\_'
+    """
+    pieces, last = [], 0
+    for found in CODE.finditer(line):
+        pieces += [_escaped(line[last : found.start()]), f"``{found[2].strip()}``"]
+        after = line[found.end() : found.end() + 1]
+        pieces += ["\\ "] if after.isalnum() else []
+        last = found.end()
+    return "".join([*pieces, _escaped(line[last:])])
+
+
+def _escaped(text: str) -> str:
+    return SPECIAL.sub(lambda found: "\\" + (found[1] or "_"), text)
+
+
+def rewritten(lines: list[str]) -> list[str]:
+    """A docstring: tables and indented formulas as literal blocks, examples as they are, the rest by `plain`."""
+    found: list[str] = []
+    example = drawn = False
+    for line in lines:
+        empty, indented = not line.strip(), line.startswith("    ")
+        example = line.lstrip().startswith(">>>") or (example and not empty)
+        start = line.startswith("|") or (indented and not empty and (not found or not found[-1].strip()))
+        if example:
+            drawn = False
+            found.append(line)
+        elif drawn or start:
+            if not drawn:
+                found += ["::", ""]
+            drawn = drawn and not (empty is False and not indented and not line.startswith("|"))
+            if start or drawn:
+                drawn = True
+                found.append(f"    {line}" if not empty else line)
+            else:
+                found += ["", plain(line)] if found[-1].strip() else [plain(line)]
+        else:
+            found.append(plain(line))
+    return found
+
+
+def _process(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    lines[:] = rewritten(lines)
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Called by Sphinx; before numpydoc reads the docstring."""
+    app.connect("autodoc-process-docstring", _process, priority=400)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,31 @@
+"""
+Labels that never come
+======================
+
+Most rows are never checked. ``learn_one(x, None)`` says so, and the model may use the row as it is: our learner's mean
+follows it, and its pool gives it a label of its own. Leaving such rows out is the other thing that one can do. Each style of
+the digits is the new one in turn; what is gained or lost depends on the data (:doc:`/docs/streams` has more of it).
+"""
+
+import numpy as np
+
+from hedgerow import OnlineTransferClassifier, load, split
+
+domains = load("digits")
+print(f"{'':10s}{'told':>8s}{'left out':>10s}{'every label':>13s}   mistakes, one label in five comes")
+for target in domains:
+    warmup, stream = split(domains[target], warmup=0.3, seed=0)
+    sources = [domain for name, domain in domains.items() if name != target]
+    known = np.random.default_rng(0).random(len(stream)) < 0.2
+    fitted = OnlineTransferClassifier().fit_domains(sources, warmup).to_bytes()
+    rates = []
+    for told, comes in ((True, known), (False, known), (True, np.ones(len(stream), dtype=bool))):
+        clf, wrong = OnlineTransferClassifier.from_bytes(fitted), 0
+        for x, label, there in zip(stream.X, stream.y, comes, strict=True):
+            wrong += clf.predict_one(x) != label
+            if there:
+                clf.learn_one(x, label)
+            elif told:
+                clf.learn_one(x, None)
+        rates.append(wrong / len(stream))
+    print(f"{target:10s}{rates[0]:8.1%}{rates[1]:10.1%}{rates[2]:13.1%}")

@@ -1,0 +1,29 @@
+"""
+A target that changes
+=====================
+
+Halfway the writer is replaced: the stream goes on in another style, of which there was neither a source nor a warm-up. The
+mistakes in a window of the last 40 rows show how much that costs, and how soon it is learned.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from hedgerow import OnlineTransferClassifier, load, split
+
+domains = load("digits")
+warmup, before = split(domains["shifted"], warmup=0.3, seed=0)
+_, after = split(domains["thin"], warmup=0.3, seed=0)
+X, y = np.vstack([before.X, after.X]), np.r_[before.y, after.y]
+sources = [domains[name] for name in ("tilted", "faded")]
+
+figure, panel = plt.subplots()
+for method in ("hedgerow", "oddm", "paio"):
+    clf = OnlineTransferClassifier(method).fit_domains(sources, warmup)
+    wrong = clf.predict_then_learn(X, y) != y
+    window = np.convolve(wrong, np.ones(40) / 40, mode="valid")
+    print(f"{method:9s} {wrong[: len(before)].mean():.1%} mistakes before the change, {wrong[len(before) :].mean():.1%} after it")
+    panel.plot(np.arange(40, len(y) + 1), 100 * window, label=method)
+panel.axvline(len(before), color="gray", linestyle=":", label="the change")
+panel.set(xlabel="labels so far", ylabel="mistakes in the last 40, %", ylim=(0, None))
+panel.legend()

@@ -1,0 +1,32 @@
+"""
+A source that is no use
+=======================
+
+The labels of one source were shuffled: they say nothing. Nobody tells the model which source it is: experts that listen to
+it err, and lose their weight within a few labels.
+"""
+
+import numpy as np
+
+from hedgerow import Domain, OnlineTransferClassifier, load, split
+
+domains = load("digits")
+warmup, stream = split(domains["shifted"], warmup=0.3, seed=0)
+good = [domains[name] for name in ("tilted", "blurred", "faded")]
+thin = domains["thin"]
+useless = Domain("useless", thin.X, np.random.default_rng(0).permutation(thin.y))
+
+for method in ("hedgerow", "homotlms", "paio"):
+    rates = []
+    for sources in ([*good, thin], good, [*good, useless]):
+        clf = OnlineTransferClassifier(method).fit_domains(sources, warmup)
+        rates.append((clf.predict_then_learn(stream.X, stream.y) != stream.y).mean())
+    print(f"{method:9s} four good sources {rates[0]:.1%}, three {rates[1]:.1%}, three and a useless one {rates[2]:.1%}")
+
+# %%
+# Who is trusted by the experts of HomOTLMS, one frozen expert a source, with the useless one among them:
+
+clf = OnlineTransferClassifier("homotlms").fit_domains([*good, useless], warmup)
+print("before:", dict(zip(clf.expert_names_, clf.weights_.round(3).tolist(), strict=True)))
+clf.predict_then_learn(stream.X[:50], stream.y[:50])
+print("after 50 labels:", dict(zip(clf.expert_names_, clf.weights_.round(3).tolist(), strict=True)))
