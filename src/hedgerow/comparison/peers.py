@@ -202,14 +202,20 @@ class FittedPeer:
     def of(cls, name: str, sources: Matrix, codes: Array, K: int) -> FittedPeer:
         """Fit it on all rows of all sources."""
         X = dense(sources)
-        mean, deviation = X.mean(axis=0), X.std(axis=0)
+        known = ~np.isnan(X)
+        mean = np.where(known, X, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+        deviation = np.where(known, X - mean, 0.0).std(axis=0)
         fitted = cls(PEERS[name].make(K), mean, np.where(deviation > 0, deviation, 1.0))
-        fitted.model.fit((X - mean) / fitted.scale, codes)
+        fitted.model.fit(fitted.scaled(X), codes)
         return fitted
+
+    def scaled(self, X: Matrix) -> Array:
+        """By mean and deviation of the sources; a gap is their mean."""
+        return np.nan_to_num((dense(X) - self.mean) / self.scale)
 
     def run(self, X: Matrix, codes: Array, K: int) -> Predicted:
         """Predict each row, then learn its label, if it has one; scaling and forming rows are not on the clock."""
-        rows = [self.model.form(x) for x in (dense(X) - self.mean) / self.scale]
+        rows = [self.model.form(x) for x in self.scaled(X)]
         said, p = np.full(len(codes), -1), np.full((len(codes), K), 1 / K)
         seconds = 0.0
         for i, (row, code) in enumerate(zip(rows, codes.tolist(), strict=True)):
