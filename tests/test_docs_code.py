@@ -22,7 +22,7 @@ PAGES = {
 }
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", flags=re.M | re.S)
 INDENTED = re.compile(r"^    ((?:make|python|hedgerow|pip) .*)$", flags=re.M)
-LONG = ("paper", "study", "demo", "serve")  # their own tests run them; here their words are checked
+LONG = ("paper", "study", "compare", "demo", "serve")  # their own tests run them; here their words are checked
 
 
 def python_of(page: str) -> str:

@@ -50,7 +50,7 @@ def test_the_verdict_says_what_the_rows_say(found):
     behind = table["mistakes"][1] - best["mistakes"]
     assert f"follows, {behind:.1f} points behind" in found.verdict
     worth = found._runs.worths(best["method"])
-    assert f"Without the source {worth[0].source} it would make" in found.verdict
+    assert f"Without the source {worth[0].source} the leader would make" in found.verdict
     assert found.verdict.endswith("The stream was kept in its order in time.")
 
 

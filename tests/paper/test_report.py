@@ -96,6 +96,8 @@ def test_panels_that_show_the_same_have_one_scale_and_fit_what_they_show() -> No
     assert panels[0].get_xlim()[0] == 0
     for axes in figures.curves(runs_of(rows)).axes:
         assert axes.get_xlim() == (0, 100)
+        assert axes.get_title(loc="center") == ""
+        assert axes.get_title(loc="left").endswith(", 1000 instances")
         low, high = axes.get_ylim()
         assert low == 0
         assert 6 < high < 8  # the highest point is at 6 %
@@ -235,7 +237,7 @@ def test_all_parts_of_the_report(tmp_path: Path) -> None:
         f"{TABLE['PIE1'][m][0]}" for m in METHODS
     }
     figure = figures.curves(runs_of(rows))
-    assert [axes.get_title(loc="left") for axes in figure.axes] == [task.title for task in SOME.values()]
+    assert [axes.get_title(loc="left") for axes in figure.axes] == [f"{t.title}, 1000 instances" for t in SOME.values()]
 
 
 def test_the_order_of_the_rows_does_not_matter() -> None:

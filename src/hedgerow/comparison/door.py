@@ -58,7 +58,7 @@ def compare(
     >>> domains = hedgerow.load("digits")
     >>> found = hedgerow.compare([domains["thin"], domains["faded"]], domains["shifted"], warmup=0.3, methods="pa,paio")
     >>> found
-    Comparison of pa, paio on shifted: 250 instances, 1 order
+    Comparison of pa, paio on shifted: 248 instances, 1 order
     >>> found.verdict.split(":")[0]
     'PAIO makes the fewest mistakes'
     """

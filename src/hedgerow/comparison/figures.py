@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SIZE = (7.4, 3.9)  # inches
+SIZE = (6.2, 4.0)  # inches: two stand beside each other
 EXPERTS = 5  # experts that have a band of their own; the rest share one
 CLASSES = 25  # up to so many are named and counted in the picture of mistakes among classes
 FEW = 12  # up to so many have their numbers in it
@@ -28,7 +28,7 @@ LEAST = 10  # predictions of a bin that are enough to draw it
 def running(runs: ComparisonRuns, theme: Theme = "light") -> Figure:
     """Mistakes so far along the stream."""
     rows = [row for name in runs.names for row in runs.of_method(name)]
-    return plots.running_mistakes({"": rows}, runs.titles, theme)
+    return _sized(plots.running_mistakes({"": rows}, runs.titles, theme))
 
 
 def windowed(runs: ComparisonRuns, theme: Theme = "light") -> Figure:
@@ -51,7 +51,12 @@ def windowed(runs: ComparisonRuns, theme: Theme = "light") -> Figure:
 def weights(runs: ComparisonRuns, method: str, theme: Theme = "light") -> Figure:
     """Who was trusted when, in the first order."""
     row = _with_few_experts(runs.of_method(method)[0])
-    return plots.expert_weights(row, f"{runs.titles[method]}, first order", theme)
+    return _sized(plots.expert_weights(row, f"{runs.titles[method]}, first order", theme))
+
+
+def _sized(figure: Figure) -> Figure:
+    figure.set_size_inches(*SIZE)
+    return figure
 
 
 def _with_few_experts(row: Row) -> Row:
@@ -81,6 +86,8 @@ def discrepancy(runs: ComparisonRuns, theme: Theme = "light") -> Figure | None:
             ends.append((float(ratio[-1]), runs.titles[name], colour_of(j, colours)))
         axes.set(xlabel="instances of the stream", ylabel="discrepancy / its start (log scale)")
         axes.set_xlim(0, axes.dataLim.xmax)
+        for which in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
+            which("{x:g}")
         label_ends(axes, ends)
         return figure
 

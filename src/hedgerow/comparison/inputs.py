@@ -17,6 +17,7 @@ from hedgerow.data import read
 from hedgerow.data.inputs import stem
 from hedgerow.data.named_files import read_unlabelled, unique_names
 from hedgerow.data.time_column import order_in_time, read_timed
+from hedgerow.estimator.table_rows import need_encoder
 from hedgerow.experiment.trials import TransferTask
 
 Given = Any  # a Domain, a file name, a table with names, or (X, y)
@@ -58,7 +59,9 @@ def _checked(sources: list[Domain], rows: Domain | None, stream: Domain) -> Tran
     if is_missing(stream.y).all():
         raise InputError(f"stream {stream.name!r}: every label is missing, so mistakes cannot be counted")
     rows = rows if rows is not None and len(rows) else None
-    alike = same_columns([*sources, stream, *([rows] if rows is not None else [])])
+    alike = [*sources, stream, *([rows] if rows is not None else [])]
+    if not need_encoder(alike):
+        alike = same_columns(alike)
     n = len(sources)
     return TransferTask(stream.name, tuple(alike[:n]), alike[-1] if rows is not None else None, alike[n])
 

@@ -63,7 +63,7 @@ def _figures(runs: ComparisonRuns) -> Iterator[Drawn]:
     )  # fmt: skip
     yield (
         "windowed-mistakes", figures.windowed(runs), "Mistakes of every method in a moving window.",
-        "Mistakes in a window of a tenth of the stream: a rise is something that changed.",
+        "Mistakes in a window of a tenth of the stream: a rise that lasts hints at a change.",
     )  # fmt: skip
     own = trusted(runs)
     if own is not None:
@@ -138,7 +138,8 @@ def facts(runs: ComparisonRuns, task: TransferTask, command: str) -> dict[str, s
         "sources": ", ".join(f"{s.name} ({len(s)} rows)" for s in task.sources),
         "unlabelled": "none" if task.warmup is None else f"{task.warmup.name} ({len(task.warmup)} rows)",
         "stream": f"{task.stream.name} ({len(task.stream)} rows, {runs.n} labelled)",
-        "table": f"{task.stream.X.shape[1]} features, {len(runs.rows[0]['classes'])} classes",
+        "table": f"{task.stream.X.shape[1]} columns, {len(runs.rows[0]['classes'])} classes",
+        "columns": "; ".join(dict.fromkeys(note for row in runs.rows for note in row.get("notes", ()))),
         "data": str(runs.rows[0]["data"]),
         "methods": ", ".join(runs.titles[name] for name in runs.names),
         "options": f"reading={READING!r}, random_state=0, all others at their defaults",

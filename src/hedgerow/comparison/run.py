@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,12 @@ import numpy as np
 from hedgerow.comparison.measures import Predicted, measured
 from hedgerow.comparison.peers import PEERS, FittedPeer
 from hedgerow.comparison.stored_task import read_task
-from hedgerow.core.arrays import Array
-from hedgerow.core.domains import pool
+from hedgerow.core.arrays import Array, stack_rows
+from hedgerow.core.domains import Domain
 from hedgerow.core.labels import Codes, is_missing, plain
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.estimator.inputs import all_classes as classes_of_all
+from hedgerow.estimator.table_rows import as_table, need_encoder
 from hedgerow.evaluate.folds import Row
 from hedgerow.experiment.alignment_cache import AlignmentCache
 from hedgerow.experiment.classifiers import classifier
@@ -59,8 +60,9 @@ def run_unit(unit: Unit, trials: list[int], cache: AlignmentCache, data_dir: str
         compile_loops(unit.method)
     began = time.perf_counter()
     if unit.method in PEERS:
-        sources = pool(task.sources)
-        peer = FittedPeer.of(unit.method, sources.X, table.of(np.asarray(sources.y)), len(table.classes))
+        task = encoded(task)
+        codes = np.concatenate([table.of(np.asarray(source.y)) for source in task.sources])
+        peer = FittedPeer.of(unit.method, stack_rows([s.X for s in task.sources]), codes, len(table.classes))
         offline = time.perf_counter() - began
         yield from (_peer_row(unit, trial, task, copy.deepcopy(peer), table, offline) for trial in trials)
     else:
@@ -81,22 +83,44 @@ def fit(
     """The classifier of a method, fitted on all sources but one; without any it is told the classes."""
     sources = [source for source in task.sources if source.name != without]
     known = None if sources else all_classes(task).tolist()
+    options: dict[str, Any] = {"classes": known, "random_state": SEED}
+    given = [*sources, *([] if task.warmup is None else [task.warmup])]
+    if need_encoder(_domains(task)) and not need_encoder(given):
+        options["table"] = {}  # the stream alone has gaps or other columns: whoever learns it needs an encoder
     more: dict[str, Any] = {} if cache is None else {"align": cache}
-    return classifier(method, READING, classes=known, random_state=SEED).fit_domains(sources, task.warmup, **more)
+    return classifier(method, READING, **options).fit_domains(sources, task.warmup, **more)
 
 
-def stream_in(task: TransferTask, trial: int, shuffled: bool) -> tuple[Any, Array]:
-    """Rows and labels of the stream: in their order in time, or in the trial's own order."""
+def encoded(task: TransferTask) -> TransferTask:
+    """The task in numbers, gaps as NaN, by the encoder that our methods get; as it is where they need none."""
+    encoder = fit(task, "pa").table_ if need_encoder(_domains(task)) else None
+    if encoder is None:
+        return task
+
+    def numbers(d: Domain) -> Domain:
+        return d.of_numbers(encoder.encode(as_table(d), where=d.name), encoder.feature_names)
+
+    warmup = None if task.warmup is None else numbers(task.warmup)
+    return replace(task, sources=tuple(map(numbers, task.sources)), warmup=warmup, stream=numbers(task.stream))
+
+
+def _domains(task: TransferTask) -> list[Domain]:
+    return [*task.sources, task.stream, *([] if task.warmup is None else [task.warmup])]
+
+
+def stream_in(task: TransferTask, trial: int, shuffled: bool, by_name: bool = False) -> tuple[Any, Array]:
+    """Rows and labels of the stream: in their order in time, or in the trial's own order; `by_name` as a table."""
+    X, y = as_table(task.stream) if by_name else task.stream.X, np.asarray(task.stream.y)
     if not shuffled:
-        return task.stream.X, np.asarray(task.stream.y)
+        return X, y
     order = order_of(trial, len(task.stream))
-    return task.stream.X[order], np.asarray(task.stream.y)[order]
+    return X[order], y[order]
 
 
 def _row(
     unit: Unit, trial: int, task: TransferTask, fitted: OnlineTransferClassifier, table: Codes, offline: float
 ) -> Row:
-    X, y = stream_in(task, trial, unit.shuffled)
+    X, y = stream_in(task, trial, unit.shuffled, by_name=fitted.table_ is not None)
     clf = copy.deepcopy(fitted)
     began = time.perf_counter()
     found = clf.explain_then_learn(X, y)
@@ -115,6 +139,7 @@ def _row(
         sources=clf.source_names_,
         discrepancy=_distances(copy.deepcopy(fitted), X, y) if follow else [],
         options={"dim": clf.dim_},
+        notes=[] if clf.table_ is None else clf.table_.notes(),
     )
 
 

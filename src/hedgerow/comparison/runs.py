@@ -14,7 +14,7 @@ from hedgerow.core.errors import InputError
 from hedgerow.evaluate.calibration import Reliability
 from hedgerow.evaluate.folds import Row, windows
 from hedgerow.evaluate.mcnemar import against_each
-from hedgerow.evaluate.stats import ALPHA, TOO_FEW, Pair, Rates, against
+from hedgerow.evaluate.stats import ALPHA, Pair, Rates, against
 from hedgerow.experiment.results import Results
 from hedgerow.experiment.summaries import Cell, RunIndex, rate, summarise
 
@@ -106,8 +106,12 @@ class ComparisonRuns(RunIndex):
 
     @property
     def by_orders(self) -> bool:
-        """Whether there are orders enough to test over them; else the instances of the first order are the pairs."""
-        return self.orders >= TOO_FEW
+        """Whether there are orders enough to test over them; else the instances of the first order are the pairs.
+
+        If one method is better in every order, Wilcoxon's p is 2^(1 - orders), and Holm's at most so many times that
+        as there are other methods: with fewer orders nothing could ever be significant.
+        """
+        return 2.0 ** (1 - self.orders) * (len(self.names) - 1) < ALPHA
 
     def pairs(self) -> list[Pair]:
         """The leader against every other method: over the orders, or over the instances of the first."""

@@ -5,6 +5,7 @@ One .npz of plain arrays; names and labels stand in a JSON header. Nothing is pi
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import io
 import json
@@ -19,6 +20,7 @@ from hedgerow.core.arrays import Array, is_sparse
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError
 from hedgerow.core.labels import is_missing
+from hedgerow.core.mixed import Mixed
 from hedgerow.experiment.trials import TransferTask
 
 FILE = "task.npz"
@@ -51,13 +53,44 @@ def _domains(task: TransferTask) -> list[Domain]:
 def _header(domain: Domain, number: int, arrays: dict[str, Any]) -> dict[str, Any]:
     """Name, columns and labels of a domain; its rows go to `arrays`."""
     X = domain.X
-    parts = {"data": X.data, "indices": X.indices, "indptr": X.indptr} if is_sparse(X) else {"X": X}
-    arrays |= {f"{number}.{name}": array for name, array in parts.items()}
+    cells: dict[str, Any] = {}
+    if isinstance(X, Mixed):
+        parts = {f"c{j}": column for j, column in enumerate(X.columns) if column.dtype != object}
+        cells = {str(j): list(map(_written, c)) for j, c in enumerate(X.columns) if c.dtype == object}
+    else:
+        parts = {"data": X.data, "indices": X.indices, "indptr": X.indptr} if is_sparse(X) else {"X": X}
+    arrays.update({f"{number}.{name}": array for name, array in parts.items()})
     names = None if domain.feature_names is None else list(map(str, domain.feature_names))
     y = domain.y
     kind = None if y is None else "O" if y.dtype == object else y.dtype.str
     labels = None if y is None else [None if gone else v for v, gone in zip(y.tolist(), is_missing(y), strict=True)]
-    return {"name": domain.name, "shape": list(X.shape), "columns": names, "labels": labels, "kind": kind}
+    return {
+        "name": domain.name,
+        "shape": list(X.shape),
+        "columns": names,
+        "labels": labels,
+        "kind": kind,
+        "cells": cells,
+    }
+
+
+def _written(cell: Any) -> Any:
+    """A cell of a table for JSON; dates say what they are."""
+    if isinstance(cell, np.generic):
+        cell = cell.item()
+    if isinstance(cell, datetime.date | datetime.time):
+        return {type(cell).__name__: cell.isoformat()}
+    if cell is None or isinstance(cell, str | bool | int | float):
+        return cell
+    raise InputError(f"a cell {cell!r} of a table is {type(cell).__name__}; make it text, a number or a date")
+
+
+def _read(cell: Any) -> Any:
+    if not isinstance(cell, dict):
+        return cell
+    ((kind, text),) = cell.items()
+    kinds: dict[str, Any] = {"datetime": datetime.datetime, "date": datetime.date, "time": datetime.time}
+    return kinds[kind].fromisoformat(text)
 
 
 @lru_cache(maxsize=2)
@@ -77,14 +110,25 @@ def read_task(folder: str, checksum: str) -> TransferTask:
 
 
 def _domain(header: dict[str, Any], number: int, arrays: dict[str, Array]) -> Domain:
+    cells = header["cells"]
     if f"{number}.X" in arrays:
         X: Any = arrays[f"{number}.X"]
+    elif cells or f"{number}.c0" in arrays:
+        width = header["shape"][1]
+        columns = [_cells(cells[str(j)]) if str(j) in cells else arrays[f"{number}.c{j}"] for j in range(width)]
+        X = Mixed(tuple(header["columns"]), tuple(columns))
     else:
         parts = (arrays[f"{number}.{name}"] for name in ("data", "indices", "indptr"))
         X = sp.csr_matrix(tuple(parts), shape=tuple(header["shape"]))
     labels, kind = header["labels"], header["kind"]
     y = None if labels is None else _labels(labels, kind)
     return Domain(header["name"], X, y, feature_names=header["columns"])
+
+
+def _cells(written: list[Any]) -> Array:
+    column = np.empty(len(written), dtype=object)
+    column[:] = [_read(cell) for cell in written]
+    return column
 
 
 def _labels(labels: list[Any], kind: str) -> Array:

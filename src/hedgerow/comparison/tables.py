@@ -89,7 +89,13 @@ def significance(runs: ComparisonRuns) -> Table | None:
         f"Wilcoxon's signed ranks over {runs.orders} orders: a small p says that the difference does not depend on the "
         "order of this stream. It says nothing about other instances."
         if runs.by_orders
-        else "McNemar's exact test on the instances that only one of the two got wrong. It takes instances for "
+        else "McNemar's exact test on the instances that only one of the two got wrong"
+        + (
+            ", in the first order; more orders could be tested themselves. It takes"
+            if runs.orders > 1
+            else ". It takes"
+        )
+        + " instances for "
         "independent; those of a stream follow each other, so p is rather too small."
     )
     note = f"{runs.titles[runs.leader]} minus the method of the row, in points. {over} p is Holm-corrected."

@@ -28,7 +28,8 @@ def _second(runs: ComparisonRuns) -> str:
     second = runs.ranked[1]
     behind = runs.cell(second).mean - runs.cell(runs.leader).mean
     pair = next(pair for pair in runs.pairs() if pair.second == second)
-    said = f"{runs.titles[second]} follows, {behind:.1f} points behind ({chance(pair.adjusted)})"
+    tested = "" if runs.by_orders or runs.orders == 1 else " on the instances of the first order"
+    said = f"{runs.titles[second]} follows, {behind:.1f} points behind ({chance(pair.adjusted)}{tested})"
     alike = [name for name in runs.alike() if name != second]
     if second not in runs.alike():
         return said + "."
@@ -44,17 +45,18 @@ def _start(runs: ComparisonRuns) -> str:
     n = min(FIRST, runs.n)
     rate = f"{runs.first(best):.1f} %"
     if best == runs.leader:
-        return f"It is also the best of the first {n} instances ({rate})." if len(runs.names) > 1 else ""
+        return f"The leader is also the best of the first {n} instances ({rate})." if len(runs.names) > 1 else ""
     own = runs.first(runs.leader)
-    return f"In the first {n} instances {runs.titles[best]} is better ({rate}, the leader {own:.1f} %)."
+    return f"In the first {n} instances {runs.titles[best]} is better ({rate}; the leader: {own:.1f} %)."
 
 
 def _calibration(runs: ComparisonRuns) -> str:
     best = min(runs.names, key=lambda name: (runs.mean(name, "log_loss"), runs.ranked.index(name)))
     loss, error = runs.mean(best, "log_loss"), 100 * runs.bins(best).error
-    who = "Its probabilities are" if best == runs.leader else f"The probabilities of {runs.titles[best]} are"
-    better = " the best" if len(runs.names) > 1 else ""
-    return f"{who}{better}: log-loss {loss:.2f}, {error:.1f} points off on average." if better else ""
+    if len(runs.names) == 1:
+        return f"Its log-loss is {loss:.2f}, its confidence {error:.1f} points off on average."
+    who = "the leader" if best == runs.leader else runs.titles[best]
+    return f"The best probabilities are those of {who}: log-loss {loss:.2f}, {error:.1f} points off on average."
 
 
 def _sources(runs: ComparisonRuns) -> str:
@@ -64,7 +66,7 @@ def _sources(runs: ComparisonRuns) -> str:
         return ""
     worths = runs.worths(method)
     most, least = worths[0], worths[-1]
-    who = "it" if method == runs.leader else runs.titles[method]
+    who = "the leader" if method == runs.leader else runs.titles[method]
     said = f"Without the source {most.source} {who} would make {_change(most.points)}"
     if len(worths) > 1:
         said += f", without {least.source} {_change(least.points)}"

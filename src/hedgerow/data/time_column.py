@@ -12,40 +12,25 @@ import numpy as np
 from hedgerow.core.arrays import Array
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError
-from hedgerow.data.columns import labels_of_text
-from hedgerow.data.csv_records import DELIMITERS
-from hedgerow.data.inputs import format_of, is_pattern
-from hedgerow.data.open_files import Files
+from hedgerow.core.mixed import Mixed, is_gap
 from hedgerow.data.readers import read
-from hedgerow.data.row_blocks import Wanted, open_rows
-from hedgerow.data.tables import columns, labels_of_values
 
 
-def read_timed(path: Path, label: str | None, time: str, name: str) -> tuple[Domain, list[str] | None]:
+def read_timed(path: Path, label: str | None, time: str, name: str) -> tuple[Domain, Array | None]:
     """A file as a domain without its time column, and the times as they are written; None if it has no such column."""
-    path = path.expanduser()
-    is_table = path.is_dir() or is_pattern(str(path)) or format_of(path) is not None
-    names = columns(Files.of(str(path), None), label) if is_table else []
+    found = read(path, label=label, name=name)
+    names = [str(column) for column in found.feature_names or ()]
     if time not in names:
-        return read(path, label=label, name=name), None
-    features = [column for column in names if column != time]
-    if not features:
+        return found, None
+    if len(names) == 1:
         raise InputError(f"{path}: no column but the time {time!r} and the label; there are no features")
-    parts: list[Array] = []
-    labels: list[Any] = []
-    times: list[str] = []
-    with open_rows(str(path), Wanted(len(features), features, label, None, id=time)) as rows:
-        for block in rows:
-            if block.bad:
-                raise InputError(f"{block.file}: line {block.bad[0].line}: {block.bad[0].reason}; mend or drop the row")
-            parts.append(block.X)
-            labels += block.labels or ()
-            times += block.ids or ()
-        text = rows.format in DELIMITERS
-    if not times:
-        raise InputError(f"{path}: no rows; a domain needs at least one instance")
-    y = None if label is None else labels_of_text(labels) if text else labels_of_values(labels)
-    return Domain(name, np.concatenate(parts), y, feature_names=tuple(features)), times
+    at, rest = names.index(time), [i for i, column in enumerate(names) if column != time]
+    kept = tuple(names[i] for i in rest)
+    X = found.X
+    if isinstance(X, Mixed):
+        table = Mixed(kept, tuple(X.columns[i] for i in rest), X.lines, X.unit)
+        return Domain(name, table, found.y), X.columns[at]
+    return Domain(name, np.ascontiguousarray(X[:, rest]), found.y, feature_names=kept), np.asarray(X[:, at])
 
 
 def order_in_time(times: Sequence[Any] | Array, column: str, where: str) -> Array:
@@ -62,6 +47,9 @@ def order_in_time(times: Sequence[Any] | Array, column: str, where: str) -> Arra
         if len(bad):
             raise InputError(f"{where}, column {column!r}: no time in row {bad[0] + 1}; drop the row or fill it")
         return np.argsort(values, kind="stable")
+    for row, value in enumerate(values.tolist(), start=1):
+        if is_gap(value):
+            raise InputError(f"{where}, column {column!r}: no time in row {row}; drop the row or fill it")
     read_all = [_number(text) for text in values.tolist()]
     if any(number is None for number in read_all):
         read_all = [_date(text, i, column, where) for i, text in enumerate(values.tolist(), start=1)]

@@ -45,24 +45,29 @@ def _of_array(X: Any, what: str) -> Mixed:
     return Mixed.of_matrix(rows, [f"x{j}" for j in range(rows.shape[1])])
 
 
-def tables_of(params: Mapping[str, Any], domains: Sequence[Domain]) -> list[Mixed] | None:
-    """All domains as tables, if one of them needs an encoder, or not all have the same columns; else None."""
-    if all(d.feature_names is None for d in domains) and not asked_for(params):
-        return None
+def need_encoder(domains: Sequence[Domain]) -> bool:
+    """Whether a domain has columns that are no numbers, or gaps, or not all have the same columns."""
     named = [set(d.feature_names) for d in domains if d.feature_names is not None]
     different = len(named) == len(domains) and any(names != named[0] for names in named)
-    if not different and not asked_for(params) and not any(isinstance(d.X, Mixed) for d in domains):
+    return different or any(isinstance(d.X, Mixed) for d in domains)
+
+
+def as_table(d: Domain) -> Mixed:
+    """The rows of a domain column by column."""
+    if isinstance(d.X, Mixed):
+        return d.X
+    if is_sparse(d.X):
+        raise InputError(
+            f"domain {d.name!r}: a sparse matrix beside tables; make it dense, or encode the others yourself"
+        )
+    return Mixed.of_matrix(d.X, d.feature_names or [f"x{j}" for j in range(d.X.shape[1])])
+
+
+def tables_of(params: Mapping[str, Any], domains: Sequence[Domain]) -> list[Mixed] | None:
+    """All domains as tables, if one of them needs an encoder, or not all have the same columns; else None."""
+    if not asked_for(params) and not need_encoder(domains):
         return None
-    found = []
-    for d in domains:
-        where = f"domain {d.name!r}"
-        if isinstance(d.X, Mixed):
-            found.append(d.X)
-        elif is_sparse(d.X):
-            raise InputError(f"{where}: a sparse matrix beside tables; make it dense, or encode the others yourself")
-        else:
-            found.append(Mixed.of_matrix(d.X, d.feature_names or [f"x{j}" for j in range(d.X.shape[1])]))
-    return found
+    return [as_table(d) for d in domains]
 
 
 def learned(

@@ -27,7 +27,6 @@ from hedgerow.core.errors import InputError, unknown
 DIGITS = 12  # differences of rates that agree to this many digits are ties: 7/110 is one number, however it came about
 EXACT = 200  # pairs up to which the null distribution is counted out; beyond, the normal one is as good
 ALPHA = 0.05
-TOO_FEW = 6  # paired differences below which Wilcoxon's test cannot reach 0.05, whatever they are
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ def curves(runs: PaperRuns, theme: Theme = "light") -> Figure:
     """Running mistake rate of every method, one panel for each task; bands of one deviation over the orders."""
 
     def draw(axes: Axes, task: Task, colours: Mapping[str, str]) -> None:
+        _whole_stream(axes, runs, task)
         for method in runs.methods():
             rows = [row for row in runs.rows_of("table", task.name, method) if row.get("curve")]
             if rows:
@@ -39,7 +40,6 @@ def curves(runs: PaperRuns, theme: Theme = "light") -> Figure:
                 _band(axes, _share(at), rates, runs.styles()[method], colours)
 
     figure = _panels(runs, runs.tasks(), runs.methods(), draw, STREAM, "mistakes so far, %", theme)
-    _whole_streams(runs, runs.tasks(), figure)
     from_zero(figure.axes)
     return figure
 
@@ -49,6 +49,7 @@ def discrepancy(runs: PaperRuns, theme: Theme = "light") -> Figure:
     methods = [m for m in runs.methods() if _followed(runs, m)]
 
     def draw(axes: Axes, task: Task, colours: Mapping[str, str]) -> None:
+        _whole_stream(axes, runs, task)
         axes.set_yscale("log")
         for method in methods:
             rows = [row for row in runs.rows_of("table", task.name, method) if row.get("discrepancy")]
@@ -60,9 +61,7 @@ def discrepancy(runs: PaperRuns, theme: Theme = "light") -> Figure:
                 draw_line(axes, at, np.exp(np.log(ratios).mean(axis=0)), j, colour_of(j, colours))
 
     tasks = [task for task in runs.tasks() if any(_followed(runs, m, task) for m in methods)]
-    figure = _panels(runs, tasks, methods, draw, STREAM, "discrepancy / its start", theme)
-    _whole_streams(runs, tasks, figure)
-    return figure
+    return _panels(runs, tasks, methods, draw, STREAM, "discrepancy / its start", theme)
 
 
 def _share(at: Array) -> Array:
@@ -70,11 +69,10 @@ def _share(at: Array) -> Array:
     return np.asarray(100 * at / at[-1])
 
 
-def _whole_streams(runs: PaperRuns, tasks: Sequence[Task], figure: Figure) -> None:
-    """Every panel from the start of its stream to the end, whose length stands in the title."""
-    for axes, task in zip(figure.axes, tasks, strict=True):
-        n = next(row["n"] for row in runs.rows if row["group"] == "table" and row["task"] == task.name)
-        axes.set(title=f"{task.title}, {n} instances", xlim=(0, 100))
+def _whole_stream(axes: Axes, runs: PaperRuns, task: Task) -> None:
+    """A panel from the start of its stream to the end; its length stands in the title."""
+    n = next(row["n"] for row in runs.rows if row["group"] == "table" and row["task"] == task.name)
+    axes.set(title=f"{task.title}, {n} instances", xlim=(0, 100))
 
 
 def sensitivity_C(runs: PaperRuns, theme: Theme = "light") -> Figure:
@@ -237,8 +235,8 @@ def _panels(
         shared: Any = None
         for i, task in enumerate(tasks):
             shared = axes = figure.add_subplot(lines, width, i + 1, sharey=shared)
-            draw(axes, task, colours)
             axes.set_title(task.title)
+            draw(axes, task, colours)
             axes.tick_params(labelleft=i % width == 0)
             if i % width == 0:
                 axes.set_ylabel(ylabel)
