@@ -264,6 +264,19 @@ def test_a_model_from_a_file_goes_on_in_river(tmp_path):
     assert OnlineTransferClassifier.load(tmp_path / "later.safetensors").seen_ == len(rows)
 
 
+def test_a_model_without_sources_keeps_its_keys_in_its_file(tmp_path):
+    _, _, rows, frame, y = task()
+    model, batches = TransferClassifier(method="homotlms"), TransferClassifier(method="homotlms")
+    walked(model, rows)
+    batches.learn_many(frame, y)
+    for each in (model, batches):
+        each.classifier.save(tmp_path / "m.safetensors")
+        again = TransferClassifier(OnlineTransferClassifier.load(tmp_path / "m.safetensors"))
+        shuffled = dict(reversed(rows[0][0].items()))
+        assert again.predict_proba_one(shuffled) == pytest.approx(model.predict_proba_one(rows[0][0]))
+        assert again.predict_many(frame).tolist() == model.predict_many(frame).tolist()
+
+
 @pytest.mark.parametrize("delay", [None, 20])
 def test_progressive_validation(delay):
     sources, warmup, rows, _frame, _y = task()
