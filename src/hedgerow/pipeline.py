@@ -122,7 +122,7 @@ class OnlinePipeline(Pipeline):  # type: ignore[misc]
     def _row(self, x: Any) -> Any:
         """One row as the classifier reads it."""
         if isinstance(x, Mapping):
-            x = require("pandas", extra="river").DataFrame([x])
+            x = require("pandas", extra="pipeline").DataFrame([x])
             names = getattr(self, "feature_names_in_", None)
             x = x if names is None else x.reindex(columns=list(names))
         elif getattr(x, "ndim", 1) == 1 and hasattr(x, "to_frame"):  # a Series
@@ -141,7 +141,7 @@ class OnlinePipeline(Pipeline):  # type: ignore[misc]
 
     def save(self, file: str | os.PathLike[str]) -> None:
         """One file: the transformers as skops keeps them, the classifier as our own file; no pickle in either."""
-        skops = require("skops.io", extra="skops")
+        skops = require("skops.io", extra="pipeline")
         names = [name for name, _ in self._check().steps]
         front = skops.dumps([step for _, step in self.steps[:-1]])
         parts = dict(zip(PARTS, (front, self[-1].to_bytes()), strict=True))
@@ -157,8 +157,8 @@ class OnlinePipeline(Pipeline):  # type: ignore[misc]
     def load(cls, file: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> Self:
         """Read what `save` wrote. Types that skops does not know are named and refused, unless you trust them."""
         manifest, parts = _read(Path(file))
-        skops = require("skops.io", extra="skops")
-        exceptions = require("skops.io.exceptions", extra="skops")
+        skops = require("skops.io", extra="pipeline")
+        exceptions = require("skops.io.exceptions", extra="pipeline")
         try:
             front = skops.loads(parts[PARTS[0]], trusted=[*HARMLESS, *trusted])
         except exceptions.UntrustedTypesFoundException as error:

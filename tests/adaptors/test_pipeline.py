@@ -32,7 +32,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from hedgerow import InputError, OnlineTransferClassifier
 from hedgerow.pipeline import OnlinePipeline, make_online_pipeline
 
-pytest.importorskip("skops", reason="pip install 'hedgerow[skops]'")
+pytest.importorskip("skops", reason="pip install 'hedgerow[pipeline]'")
 
 
 def data(seed=0, n=200):
