@@ -248,6 +248,10 @@ def test_what_cannot_be_used_is_refused_and_changes_nothing():
     model = TransferClassifier(missing="mean")
     with pytest.raises(InputError, match="'red' at key 'colour' is no number"):
         model.learn_one({"size": 1.0, "colour": "red"}, "a")
+    with pytest.raises(InputError, match=r"\[1.0, 2.0\] at key 'size' is no number"):
+        model.learn_one({"size": [1.0, 2.0], "weight": 1.0}, "a")
+    with pytest.raises(InputError, match="inf"):
+        model.learn_one({"size": float("inf")}, "a")
     model.learn_one({"size": 1.0}, "a")  # the refused row has not fixed the keys
     with pytest.raises(InputError, match="no numbers"):
         model.learn_many(pd.DataFrame({"size": ["big"]}), pd.Series(["a"]))
