@@ -14,6 +14,7 @@ from hedgerow.core.constants import Constants
 from hedgerow.core.errors import InputError
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.labels import Codes
+from hedgerow.drift import Drift
 from hedgerow.learners.base import OnlineLearner
 
 
@@ -84,6 +85,12 @@ class Known(BaseEstimator):  # type: ignore[misc]
     def guarantee_(self) -> str:
         """What `bound_` bounds."""
         return self.learner_.guarantee
+
+    @property
+    def drift_(self) -> Drift:
+        """Whether the target seems to have changed: alarms so far, and how near the next one is."""
+        with self._fitted:
+            return self.learner_.drift
 
     @property
     def constants_(self) -> Constants:
