@@ -33,6 +33,7 @@ ROWS = HERE / "rows.jsonl"
 METHODS = ("hedgerow", "oddm")
 THRESHOLDS = (5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 12.0)
 KINDS = ("abrupt", "gradual", "recurring", "renamed")
+STEADY = "as it is"
 DRIFTING = ("amazon", "caltech", "dslr", "webcam", "PIE3", "PIE5")
 Wrong = np.ndarray  # labels x (prediction, experts)
 
@@ -125,24 +126,25 @@ def outcome(alarms: list[int], changes: tuple[int, ...], n: int) -> dict[str, An
 
 
 def measure(orders: int, tasks: list[str]) -> None:
+    """Rows of every task, kind and method that is not there yet; the tasks as they are come first."""
     HERE.mkdir(exist_ok=True)
     done = {(row["task"], row["kind"], row["method"]) for row in rows()}
+    units = [(name, kind, method) for kind in (None, *KINDS) for name in tasks for method in METHODS]
+    for name, kind, method in units:
+        if (name, kind or STEADY, method) in done or (kind is not None and name not in DRIFTING):
+            continue
+        found = list(_measured(name, kind, method, orders))
+        with ROWS.open("a", encoding="utf-8") as file:
+            file.writelines(json.dumps(row) + "\n" for row in found)
+        print(name, kind, method, flush=True)
+
+
+def _measured(name: str, kind: str | None, method: str, orders: int) -> Iterator[dict[str, Any]]:
+    about = {"task": name, "kind": kind or STEADY, "method": method}
     detectors = {"ours": ours, "ours, prediction alone": alone, **rivers()}
-    for name in tasks:
-        kinds = [None, *(KINDS if name in DRIFTING else ())]
-        for kind in kinds:
-            for method in METHODS:
-                if (name, kind or "as it is", method) in done:
-                    continue
-                found = []
-                for order, (wrong, changes) in enumerate(mistakes(TASKS[name].family, name, kind, method, orders)):
-                    for detector, run in detectors.items():
-                        result = outcome(run(wrong), changes, len(wrong))
-                        about = {"task": name, "kind": kind or "as it is", "method": method, "order": order}
-                        found.append({**about, "detector": detector, **result})
-                with ROWS.open("a", encoding="utf-8") as file:
-                    file.writelines(json.dumps(row) + "\n" for row in found)
-                print(name, kind, method, flush=True)
+    for order, (wrong, changes) in enumerate(mistakes(TASKS[name].family, name, kind, method, orders)):
+        for detector, run in detectors.items():
+            yield {**about, "order": order, "detector": detector, **outcome(run(wrong), changes, len(wrong))}
 
 
 def rows() -> list[dict[str, Any]]:
@@ -152,22 +154,23 @@ def rows() -> list[dict[str, Any]]:
 def fold() -> str:
     found = rows()
     detectors = list(dict.fromkeys(row["detector"] for row in found))
-    text = (
-        "# Detectors of drift\n\nMade by `python benchmarks/drift.py`: what each detector said on the same mistakes. "
-        "*False alarms*: on the tasks as they are, where\nnothing changes; alarms in 10,000 labels, and streams with "
-        "at least one. *Found*: changes of `hedgerow study drift` that were found, and the median number\nof labels until "
-        "then. The threshold of ours was chosen on drawn mistakes and digits (`--choose`, [choice.txt](choice.txt)).\n"
-    )
+    text = """# Detectors of drift
+
+Made by `python benchmarks/drift.py`: what each detector said on the same mistakes. *False alarms* are those on tasks
+as they are, where nothing changes: alarms in 10,000 labels, and streams with at least one. Then, for each kind of
+`hedgerow study drift`, how many of the changes were found, and the median number of labels until then. Our threshold
+was chosen on drawn mistakes and digits (`--choose`, [choice.txt](choice.txt)).
+"""
     for method in METHODS:
         mine = [row for row in found if row["method"] == method]
-        steady = {(row["task"], row["order"]) for row in mine if row["kind"] == "as it is"}
+        steady = {(row["task"], row["order"]) for row in mine if row["kind"] == STEADY}
         tasks = len({task for task, _ in steady})
         text += f"\n## Mistakes of `{method}`\n\n{len(steady)} streams of {tasks} tasks as they are.\n\n"
         text += f"| detector | alarms/10,000 | streams with one | {' | '.join(KINDS)} |\n"
         text += f"|---|---|---|{'---|' * len(KINDS)}\n"
         for detector in detectors:
             of = [row for row in mine if row["detector"] == detector]
-            calm = [row for row in of if row["kind"] == "as it is"]
+            calm = [row for row in of if row["kind"] == STEADY]
             rate = 1e4 * sum(row["false"] for row in calm) / max(sum(row["n"] for row in calm), 1)
             cells = [cell([row for row in of if row["kind"] == kind]) for kind in KINDS]
             text += f"| {detector} | {rate:.1f} | {sum(r['false'] > 0 for r in calm)} | {' | '.join(cells)} |\n"

@@ -39,9 +39,9 @@ class Drift:
     """What is known about changes of the target after so many labels.
 
     detected: whether the last look, at most 15 labels ago, raised an alarm. alarms: how many there were, last: after
-    which label, None before the first. level: the evidence of the last look as a share of the threshold. recent: the share
-    of mistakes in the newest window, of the prediction or the comparator, the worse; explained: the comparator's share
-    before it. NaN: too early.
+    which label, None before the first. level: the evidence of the last look as a share of the threshold. recent: the
+    share of mistakes in the newest window, of the prediction or the comparator, the worse; explained: the
+    comparator's share before it. NaN: too early.
     """
 
     detected: bool

@@ -1,7 +1,7 @@
 """The same rule as a drift detector of river: `pip install river`.
 
->>> from river.base import DriftDetector                                            # doctest: +SKIP
->>> isinstance(MistakesDrift(), DriftDetector), MistakesDrift().clone().threshold   # doctest: +SKIP
+>>> from river.base import DriftDetector
+>>> isinstance(MistakesDrift(), DriftDetector), MistakesDrift().clone().threshold
 (True, 8.0)
 """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import TYPE_CHECKING, Any
 
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
@@ -16,6 +17,9 @@ from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.labels import Codes
 from hedgerow.drift import Drift
 from hedgerow.learners.base import OnlineLearner
+
+if TYPE_CHECKING:
+    from hedgerow.estimator.show import Shown
 
 
 class Known(BaseEstimator):  # type: ignore[misc]
@@ -47,6 +51,28 @@ class Known(BaseEstimator):  # type: ignore[misc]
                 f"an error cut a step of learning in two ({self.learner_.damaged}); load the model as it was saved last"
             )
         return lock  # type: ignore[no-any-return]
+
+    def _html_repr(self) -> str:
+        """What a notebook shows (scikit-learn asks for it by this name): a fitted model itself, else its parameters."""
+        if "_lock" not in self.__dict__ or self.learner_.damaged:
+            return str(super()._html_repr())
+        from hedgerow.estimator.show import html
+
+        with self._fitted:
+            return html(self)
+
+    def diagram(self) -> Shown:
+        """scikit-learn's own diagram: the parameters."""
+        from hedgerow.estimator.show import Shown
+
+        return Shown(str(super()._html_repr()))
+
+    def plot(self) -> Any:
+        """Weights of the experts and discrepancies of the sources, drawn with matplotlib: two axes."""
+        from hedgerow.estimator.plot import plot
+
+        with self._fitted:
+            return plot(self)
 
     @property
     def weights_(self) -> Array:
