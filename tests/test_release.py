@@ -90,6 +90,7 @@ EXTRAS = {
     "live": {"fastapi", "uvicorn", "httpx", "prometheus-client", "python-multipart"},
     "redis": {"redis"},
     "kafka": {"confluent-kafka"},
+    "river": {"river"},
     "dask": {"dask", "distributed", "pyarrow"},
     "spark": {"pyspark", "pandas", "pyarrow", "protobuf"},
 }
@@ -140,7 +141,9 @@ distributions = cache(packages_distributions)
 
 @pytest.mark.parametrize("extra", ["", *EXTRAS])
 def test_no_extra_brings_heavy_packages_it_did_not_name(extra):
-    allowed = EXTRAS.get(extra, set()) | ({"pandas"} if extra == "dask" else set())  # dask.dataframe is made of pandas
+    allowed = EXTRAS.get(extra, set()) | (
+        {"pandas"} if extra in ("dask", "river") else set()
+    )  # these are made of pandas
     assert brought_by(extra) & HEAVY <= allowed
 
 

@@ -75,7 +75,7 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
     ----------
     table_ (the encoder, or None for rows of numbers),
     classes_, source_names_, expert_names_, dim_, info_, learner_, constants_, weights_, discrepancy_, mistakes_, seen_,
-    bound_, guarantee_, hedge_loss_
+    bound_, guarantee_, hedge_loss_, drift_
 
     Examples
     --------
