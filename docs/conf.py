@@ -58,12 +58,12 @@ add_module_names = False
 
 
 def _to_run() -> str:
-    """Which examples are run: all, those whose data is there, or none (`make docs QUICK=1`); the others show their code."""
+    """Which examples are run: all, those whose data is there, or none (QUICK=1); the others show their code."""
     if os.environ.get("HEDGEROW_DOCS_QUICK"):
         return r"a^"
     if os.environ.get("HEDGEROW_DATA"):
         return r"/\w+\.py$"
-    print("HEDGEROW_DATA is not set: examples on cameras, faces and reviews show their code alone (see `hedgerow data`)")
+    print("HEDGEROW_DATA is not set: examples on cameras, faces, reviews show their code alone (`hedgerow data`)")
     return r"/(?!\d+_data_)\w+\.py$"
 
 

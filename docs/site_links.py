@@ -12,6 +12,7 @@ from typing import Any
 
 LINK = re.compile(r"(?<!!)\[([^\]\n]+)\]\(([^)\s#]+)(#[^)\s]*)?\)")
 PAGES = (".md", ".rst")
+MADE = {"examples/gallery": "/docs/gallery/index.rst"}  # folders that pages are made of
 
 
 def without_files(text: str, folder: Path, root: Path) -> str:
@@ -29,6 +30,8 @@ def without_files(text: str, folder: Path, root: Path) -> str:
         if "://" in target or target.endswith(PAGES) or not path.exists() or root not in (path, *path.parents):
             return match[0]
         where = path.relative_to(root).as_posix()
+        if where in MADE:
+            return f"[{words}]({MADE[where]})"
         return f"`{where}`" if words.strip("`") == where else f"{words} (`{where}`)"
 
     return LINK.sub(found, text)

@@ -22,7 +22,9 @@ for method in ("hedgerow", "oddm", "paio"):
     clf = OnlineTransferClassifier(method).fit_domains(sources, warmup)
     wrong = clf.predict_then_learn(X, y) != y
     window = np.convolve(wrong, np.ones(40) / 40, mode="valid")
-    print(f"{method:9s} {wrong[: len(before)].mean():.1%} mistakes before the change, {wrong[len(before) :].mean():.1%} after it")
+    print(
+        f"{method:9s} {wrong[: len(before)].mean():.1%} mistakes before the change, {wrong[len(before) :].mean():.1%} after it"
+    )
     panel.plot(np.arange(40, len(y) + 1), 100 * window, label=method)
 panel.axvline(len(before), color="gray", linestyle=":", label="the change")
 panel.set(xlabel="labels so far", ylabel="mistakes in the last 40, %", ylim=(0, None))

@@ -15,7 +15,9 @@ from hedgerow import Domain, OnlineTransferClassifier, load, split
 reviews = load("amazon-reviews")
 sparse = {name: Domain(name, csr_array(domain.X), domain.y) for name, domain in reviews.items()}
 warmup, stream = split(sparse.pop("kitchen"), warmup=0.3, seed=0)
-print(f"{stream.X.shape[0]} reviews, {stream.X.shape[1]} words, {stream.X.nnz / stream.X.shape[0]:.0f} of them in a review")
+print(
+    f"{stream.X.shape[0]} reviews, {stream.X.shape[1]} words, {stream.X.nnz / stream.X.shape[0]:.0f} of them in a review"
+)
 
 figure, panel = plt.subplots()
 for method in ("hedgerow-linear", "homotl-2", "pa"):
