@@ -1,7 +1,7 @@
 """Sphinx: how the pages of this repository become a site. `make docs` builds it, offline, warnings are errors.
 
-The source folder is the repository, so that the pages' links to each other are the same here and on a code host; what is
-a page is listed below. Pages that are added to docs/ are found by themselves.
+The source folder is the repository, so that the pages' links to each other are the same here and on a code host; what
+is a page is listed below. Pages that are added to docs/ are found by themselves.
 """
 
 from __future__ import annotations

@@ -29,13 +29,14 @@ from hedgerow.study.studies import STUDIES  # noqa: E402
 
 INDEX = """# The book of results
 
-Rows that were run once and are kept in the repository (`book/rows`), and the pages that `make book` folds from them. Each
-page ends with what was run; the commit is the one that ran it. Nothing on these pages was typed by hand.
+Rows that were run once and are kept in the repository (`book/rows`), and the pages that `make book` folds from them.
+Each page ends with what was run; the commit is the one that ran it. Nothing on these pages was typed by hand.
 
 {table}
 
 Beside them: [our own learner against the paper's methods](../../benchmarks/own_learner/RESULTS.md),
-[against other packages](../../benchmarks/peers/RESULTS.md), and [speed](../../benchmarks/RESULTS.md), each folded from rows of its own.
+[against other packages](../../benchmarks/peers/RESULTS.md), and [speed](../../benchmarks/RESULTS.md), each folded from
+rows of its own.
 
 To add or to replace rows: run `hedgerow paper --what all --out DIR` or `hedgerow study all --out DIR`, keep them, fold:
 

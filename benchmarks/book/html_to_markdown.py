@@ -1,7 +1,7 @@
 """A report of hedgerow (report.html) as Markdown, with its figures as files beside it.
 
-The report is what `hedgerow paper` and `hedgerow study` write; its page is taken as it is, so that the book says what the
-reports say. Left out is what changes from one folding to the next: time, machine and versions of the folding.
+The report is what `hedgerow paper` and `hedgerow study` write; its page is taken as it is, so that the book says what
+the reports say. Left out is what changes from one folding to the next: time, machine and versions of the folding.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 A source that is no use
 =======================
 
-The labels of one source were shuffled: they say nothing. Nobody tells the model which source it is: experts that listen to
-it err, and lose their weight within a few labels.
+The labels of one source were shuffled: they say nothing. Nobody tells the model which source it is: experts that
+listen to it err, and lose their weight within a few labels.
 """
 
 import numpy as np

@@ -2,8 +2,8 @@
 Is one method really better?
 ============================
 
-Several orders of the same stream for every method, then a paired test: Wilcoxon's signed ranks, corrected for the number
-of comparisons. Orders of one split say how much the order matters, not how much the data does.
+Several orders of the same stream for every method, then a paired test: Wilcoxon's signed ranks, corrected for the
+number of comparisons. Orders of one split say how much the order matters, not how much the data does.
 """
 
 import numpy as np

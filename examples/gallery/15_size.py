@@ -2,8 +2,8 @@
 How large, how many mistakes
 ============================
 
-``size="small"`` and ``rank`` bound what a model keeps, and ``hedgerow-linear`` leaves out what cannot be merged. What that
-costs depends on the data; this is one stream of digits.
+``size="small"`` and ``rank`` bound what a model keeps, and ``hedgerow-linear`` leaves out what cannot be merged. What
+that costs depends on the data; this is one stream of digits.
 """
 
 from hedgerow import OnlineTransferClassifier, load, split
