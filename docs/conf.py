@@ -47,7 +47,8 @@ myst_heading_anchors = 4
 # -- the reference: every public name, from its docstring ---------------------------------------------------------
 
 autosummary_generate = True
-autosummary_ignore_module_all = False
+autosummary_ignore_module_all = False  # what a module names in __all__, wherever it comes from
+autosummary_imported_members = True
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
@@ -93,6 +94,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "hedgerow"
 html_static_path = ["_static"]
 html_css_files = ["hedgerow.css"]
+html_extra_path = ["_extra"]  # the door: index.html leads to docs/index.html
 html_show_sourcelink = False
 html_copy_source = False
 html_last_updated_fmt = None
