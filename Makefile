@@ -28,8 +28,8 @@ $(MOA)/.ready: pyproject.toml constraints.txt
 	touch $@
 
 check: setup
-	$(BIN)/ruff check src tests benchmarks examples release
-	$(BIN)/ruff format --check src tests benchmarks examples release
+	$(BIN)/ruff check src tests benchmarks examples docs release
+	$(BIN)/ruff format --check src tests benchmarks examples docs release
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python release/check.py
