@@ -228,5 +228,6 @@ def discrepancy(A: Array | None, G: Array) -> float:
     >>> discrepancy(None, np.array([[3.0, 4.0]]))
     25.0
     """
-    P = G if A is None else G @ A
+    # in one layout: the BLAS sums a transposed matrix in another order, and a process may get its arrays so
+    P = G if A is None else np.ascontiguousarray(G) @ np.ascontiguousarray(A)
     return float(np.einsum("ij,ij->", P, P))
