@@ -54,6 +54,7 @@ def fit_partitions(
         clf.n_features_in_ = len(names)
         clf.feature_names_in_ = np.array(names, dtype=object)
         clf._names_of_domains = True
+        clf.table_ = None
         rows = [source.rows(codes.classes, dtype) for source in sources]
         called = [source.name for source in sources]
         built = build_from_rows(method, options, called, rows, U, len(codes.classes))
