@@ -18,6 +18,7 @@ import numpy as np
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError
 from hedgerow.core.mixed import Mixed
+from hedgerow.tables.cells import LARGE
 from hedgerow.tables.kinds import BadCell, Boolean, Column, Number, column_of_json
 
 MOST = 20  # problems that one error lists
@@ -153,9 +154,9 @@ class Encoded:
 
 def encoded(column: Column, cells: Array) -> Encoded:
     """A column of cells through a column."""
-    if cells.dtype.kind == "f" and isinstance(column, Number) and np.isfinite(cells).all():
+    if cells.dtype.kind == "f" and isinstance(column, Number) and not (np.abs(cells) > LARGE).any():
         own = cells[:, None]
-        return Encoded(np.hstack([own, np.zeros_like(own)]) if column.gaps else own, [])
+        return Encoded(np.hstack([own, np.isnan(own)]) if column.gaps else own, [])
     rows, bad = [], []
     for i, cell in enumerate(cells.tolist()):
         try:

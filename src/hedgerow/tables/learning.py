@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError, unknown
@@ -82,16 +85,23 @@ def _seen(name: str, domains: Sequence[Named]) -> Seen:
         column = domain.table.column(name)
         if column is None:
             continue
-        there = [cell for cell in column.tolist() if not missing(cell)]
+        there = _there(column)
         gaps = gaps or 0 < len(there) < len(column)
         parts.append(there)
     return Seen(name, parts, gaps)
 
 
+def _there(column: Array) -> Sequence[Any] | Array:
+    """The cells that are not empty; of numbers, an array."""
+    if column.dtype.kind == "f":
+        return np.asarray(column[~np.isnan(column)])
+    return [cell for cell in column.tolist() if not missing(cell)]
+
+
 def _has(domains: Sequence[Named], name: str) -> bool:
     """Whether any of them has the column, with at least one cell that is not empty."""
     columns = [domain.table.column(name) for domain in domains]
-    return any(not missing(cell) for column in columns if column is not None for cell in column.tolist())
+    return any(len(_there(column)) > 0 for column in columns if column is not None)
 
 
 def _lacking(names: Sequence[str], domains: Sequence[Named], left_out: dict[str, str]) -> dict[str, tuple[str, ...]]:

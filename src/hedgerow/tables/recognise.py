@@ -12,6 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from hedgerow.core.arrays import Array
 from hedgerow.tables import cells
 from hedgerow.tables.kinds import PARTS, Boolean, Category, Column, Date, Hashed, Number, Text
 from hedgerow.tables.options import TableOptions
@@ -33,24 +36,34 @@ class Seen:
     """The cells of a column that are not empty, domain by domain; `gaps`: some row of a domain that has it has none."""
 
     name: str
-    domains: Sequence[Sequence[Any]]
+    domains: Sequence[Sequence[Any] | Array]
     gaps: bool
+
+    @property
+    def numbers(self) -> list[Array] | None:
+        """Of all domains, if nothing else is there: then no cell has to be looked at by itself."""
+        found = [domain for domain in self.domains if isinstance(domain, np.ndarray)]
+        return found if len(found) == len(self.domains) and all(np.isfinite(each).all() for each in found) else None
 
     @property
     def every(self) -> list[Any]:
         """Of all domains."""
-        return [cell for domain in self.domains for cell in domain]
+        return [cell for domain in self.domains for cell in (domain if isinstance(domain, list) else list(domain))]
 
 
 def recognised(seen: Seen, options: TableOptions, start: float | None = None) -> Column | str:
     """The column, or the reason to leave it out."""
-    name, every = seen.name, seen.every
+    name = seen.name
     if name in options.drop:
         return "dropped"
     if name in options.id:
         return "id"
-    if not every:
+    if not any(len(domain) for domain in seen.domains):
         return EMPTY
+    numbers = seen.numbers if name not in (*options.time, *options.text) else None
+    if numbers is not None:
+        return _of_numbers(seen, numbers, name in options.keep)
+    every = seen.every
     if name in options.time:
         return _date(seen, every, _form(every) or "number")
     if name in options.text:
@@ -61,13 +74,21 @@ def recognised(seen: Seen, options: TableOptions, start: float | None = None) ->
     return _by_content(seen, every, kept)
 
 
+def _of_numbers(seen: Seen, domains: Sequence[Array], kept: bool) -> Column | str:
+    """A column of numbers in every domain."""
+    if not kept and not seen.gaps and all(len(each) == 0 or (each == each[0]).all() for each in domains):
+        return CONSTANT
+    return ID if not kept and _counts_rows(seen.name, domains) else Number(seen.name, gaps=seen.gaps)
+
+
 def _by_content(seen: Seen, every: list[Any], kept: bool) -> Column | str:
     name, n = seen.name, len(every)
     if all(cells.truth(cell) is not None for cell in every) and not all(cells.as_float(c) is not None for c in every):
         return Boolean(name, gaps=seen.gaps)
     numbers = [value for cell in every if (value := cells.as_float(cell)) is not None]
     if len(numbers) == n or (n >= FEW_ROWS and len(numbers) >= MOST_ALIKE * n):
-        if not kept and _counts_rows(name, seen.domains):
+        read = [np.array([cells.as_float(cell) for cell in domain], dtype=float) for domain in seen.domains]
+        if not kept and _counts_rows(name, read):
             return ID
         return Number(name, gaps=seen.gaps)  # if all are 0 and 1: a count may have a 2 tomorrow
     form = _form(every)
@@ -91,17 +112,15 @@ def _of_text(seen: Seen, every: list[Any], kept: bool) -> Column | str:
     return Category(name, tuple(common), gaps=seen.gaps)
 
 
-def _counts_rows(name: str, domains: Sequence[Sequence[Any]]) -> bool:
+def _counts_rows(name: str, domains: Sequence[Array]) -> bool:
     """Whether whole numbers only tell rows apart: all different, and called an id or without holes."""
     found = False
     for domain in domains:
-        values = [cells.number(cell) for cell in domain]
-        whole = [int(value) for value in values if value is not None and value == int(value)]
-        if len(whole) < len(domain) or len(set(whole)) < len(whole):
+        if not (domain == np.floor(domain)).all() or len(np.unique(domain)) < len(domain):
             return False
-        if len(whole) < FEW_ROWS:
+        if len(domain) < FEW_ROWS:
             continue
-        if not ID_NAME.search(name) and max(whole) - min(whole) >= len(whole):
+        if not ID_NAME.search(name) and domain.max() - domain.min() >= len(domain):
             return False
         found = True
     return found
