@@ -6,8 +6,8 @@ PEERS  ?= .venv-peers
 MOA    ?= .venv-peers-moa
 PIP    := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check test-sdist docs book paper bench bench-peers bench-live bench-fleet bench-dask bench-spark
-.PHONY: how-far torture setup clean
+.PHONY: demo test test-capymoa check test-sdist docs book paper bench bench-peers bench-live bench-fleet bench-dask
+.PHONY: bench-spark how-far torture setup clean
 .DEFAULT_GOAL := demo
 
 demo: setup
@@ -17,9 +17,19 @@ demo: setup
 test: setup
 	$(BIN)/python -m pytest -n auto
 
+# CapyMOA wants an older pandas than constraints.txt pins, and Java 17; needs no torch
+test-capymoa: $(MOA)/.ready
+	$(MOA)/bin/python -m pytest tests/with_capymoa
+
+$(MOA)/.ready: pyproject.toml constraints.txt
+	test -x $(MOA)/bin/python || $(PYTHON) -m venv $(MOA)
+	grep -v '^pandas==' constraints.txt > $(MOA)/constraints.txt
+	$(MOA)/bin/python $(PIP) --constraint $(MOA)/constraints.txt --editable '.[capymoa]' pytest
+	touch $@
+
 check: setup
-	$(BIN)/ruff check src tests benchmarks examples release
-	$(BIN)/ruff format --check src tests benchmarks examples release
+	$(BIN)/ruff check src tests benchmarks examples docs release
+	$(BIN)/ruff format --check src tests benchmarks examples docs release
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python release/check.py

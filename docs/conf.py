@@ -1,7 +1,7 @@
 """Sphinx: how the pages of this repository become a site. `make docs` builds it, offline, warnings are errors.
 
-The source folder is the repository, so that the pages' links to each other are the same here and on a code host; what is
-a page is listed below. Pages that are added to docs/ are found by themselves.
+The source folder is the repository, so that the pages' links to each other are the same here and on a code host; what
+is a page is listed below. Pages that are added to docs/ are found by themselves.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ myst_heading_anchors = 4
 # -- the reference: every public name, from its docstring ---------------------------------------------------------
 
 autosummary_generate = True
-autosummary_ignore_module_all = False
+autosummary_ignore_module_all = False  # what a module names in __all__, wherever it comes from
+autosummary_imported_members = True
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
@@ -58,12 +59,12 @@ add_module_names = False
 
 
 def _to_run() -> str:
-    """Which examples are run: all, those whose data is there, or none (`make docs QUICK=1`); the others show their code."""
+    """Which examples are run: all, those whose data is there, or none (QUICK=1); the others show their code."""
     if os.environ.get("HEDGEROW_DOCS_QUICK"):
         return r"a^"
     if os.environ.get("HEDGEROW_DATA"):
         return r"/\w+\.py$"
-    print("HEDGEROW_DATA is not set: examples on cameras, faces and reviews show their code alone (see `hedgerow data`)")
+    print("HEDGEROW_DATA is not set: examples on cameras, faces, reviews show their code alone (`hedgerow data`)")
     return r"/(?!\d+_data_)\w+\.py$"
 
 
@@ -93,6 +94,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "hedgerow"
 html_static_path = ["_static"]
 html_css_files = ["hedgerow.css"]
+html_extra_path = ["_extra"]  # the door: index.html leads to docs/index.html
 html_show_sourcelink = False
 html_copy_source = False
 html_last_updated_fmt = None

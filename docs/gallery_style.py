@@ -20,7 +20,5 @@ STYLE = {
 def reset(gallery_conf: dict[str, Any], fname: str) -> None:
     """Called by the gallery before an example is run."""
     import matplotlib as mpl
-    import numpy as np
 
     mpl.rcParams.update(STYLE)
-    np.random.seed(0)

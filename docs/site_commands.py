@@ -1,4 +1,4 @@
-"""What is listed by the code and not by hand: the options of every command, the modules of the reference, pages that no list has.
+"""What is listed by the code and not by hand: options of commands, modules of the reference, pages that no list has.
 
 docs/commands.md, docs/api.rst and docs/guide.md have a marker each, in whose place this comes when the pages are built.
 """
@@ -13,7 +13,7 @@ from typing import Any
 COMMANDS = "<!-- the commands -->"
 MODULES = ".. the modules of other tools"
 OTHER_PAGES = "... pages that no list has"
-LISTS = ("index.md", "guide.md", "background.md")
+LISTS = ("index.md", "start.md", "guide.md", "background.md")
 OTHER_TOOLS = ("hedgerow.river", "hedgerow.skada", "hedgerow.capymoa", "hedgerow.mlflow")
 
 
@@ -60,7 +60,8 @@ def modules() -> str:
     if not found:
         return ""
     lines = "\n".join(f"   {name}" for name in found)
-    return f"Adaptors to other tools:\n\n.. autosummary::\n   :toctree: api\n   :template: autosummary/module.rst\n\n{lines}\n"
+    directive = ".. autosummary::\n   :toctree: api\n   :template: autosummary/module.rst"
+    return f"Adaptors to other tools:\n\n{directive}\n\n{lines}\n"
 
 
 def other_pages(docs: Path) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 CODE = re.compile(r"(`+)([^`]+)\1")
 SPECIAL = re.compile(r"([*|\\])|(?<=\w)_(?=\W|$)")
-LITERAL = re.compile(r"^\s*(\||>>>|\.\.\. )")
+FIELD = re.compile(r"^(\w+(?:, \w+)*) +: (.*)$")
 
 
 def plain(line: str) -> str:
@@ -58,8 +58,28 @@ def rewritten(lines: list[str]) -> list[str]:
     return found
 
 
+def listed(lines: list[str]) -> list[str]:
+    """Lines `name : what it is` of a docstring without sections, as a list.
+
+    >>> listed(["sync : how", "    it is written"])
+    ['- `sync`: how', '  it is written']
+    """
+    if any(line.startswith("----") for line in lines):
+        return lines  # numpydoc reads them
+    found, within = [], False
+    for line in lines:
+        field = FIELD.match(line)
+        if field and not within and found and found[-1].strip():
+            found.append("")
+        before, within = within, bool(field) or (within and line.startswith("    "))
+        if before and not within and line.strip():
+            found.append("")
+        found.append(f"- `{field[1]}`: {field[2]}" if field else f"  {line.strip()}" if within else line)
+    return found
+
+
 def _process(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    lines[:] = rewritten(lines)
+    lines[:] = rewritten(listed(lines))
 
 
 def setup(app: Any) -> dict[str, bool]:

@@ -1,7 +1,8 @@
 """Links of the pages that lead to files and folders of the repository, which are no pages of the site.
 
-On a code host `[streams](../benchmarks/streams)` opens the folder. The site has no such page: there the link's words stay
-and its address is shown as the path that it is. A link to nothing at all stays as it is, for the warning that it deserves.
+On a code host `[streams](../benchmarks/streams)` opens the folder. The site has no such page: there the link's words
+stay and its address is shown as the path that it is. A link to nothing at all stays as it is, for the warning that it
+deserves.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 LINK = re.compile(r"(?<!!)\[([^\]\n]+)\]\(([^)\s#]+)(#[^)\s]*)?\)")
 PAGES = (".md", ".rst")
+MADE = {"examples/gallery": "/docs/gallery/index.rst"}  # folders that pages are made of
 
 
 def without_files(text: str, folder: Path, root: Path) -> str:
@@ -29,6 +31,8 @@ def without_files(text: str, folder: Path, root: Path) -> str:
         if "://" in target or target.endswith(PAGES) or not path.exists() or root not in (path, *path.parents):
             return match[0]
         where = path.relative_to(root).as_posix()
+        if where in MADE:
+            return f"[{words}]({MADE[where]})"
         return f"`{where}`" if words.strip("`") == where else f"{words} (`{where}`)"
 
     return LINK.sub(found, text)

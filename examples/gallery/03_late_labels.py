@@ -2,8 +2,8 @@
 Labels that come late
 =====================
 
-A label may come long after its prediction. Keep the row, and learn it when its label is there. What is lost by the delay
-is lost at the start: until the first label comes the sources alone predict.
+A label may come long after its prediction. Keep the row, and learn it when its label is there. What is lost by the
+delay is lost at the start: until the first label comes the sources alone predict.
 """
 
 from collections import deque

@@ -2,17 +2,20 @@
 Labels that never come
 ======================
 
-Most rows are never checked. ``learn_one(x, None)`` says so, and the model may use the row as it is: our learner's mean
-follows it, and its pool gives it a label of its own. Leaving such rows out is the other thing that one can do. Each style of
-the digits is the new one in turn; what is gained or lost depends on the data (:doc:`/docs/streams` has more of it).
+Most rows are never checked. ``learn_one(x, None)`` says so, and the model may use the row as it is: our learner's
+mean follows it, and its pool gives it a label of its own. Leaving such rows out is the other thing that one can do.
+Each style of the digits is the new one in turn; what is gained or lost depends on the data (:doc:`/docs/streams` has
+more of it).
 """
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 from hedgerow import OnlineTransferClassifier, load, split
 
 domains = load("digits")
 print(f"{'':10s}{'told':>8s}{'left out':>10s}{'every label':>13s}   mistakes, one label in five comes")
+table = []
 for target in domains:
     warmup, stream = split(domains[target], warmup=0.3, seed=0)
     sources = [domain for name, domain in domains.items() if name != target]
@@ -28,4 +31,14 @@ for target in domains:
             elif told:
                 clf.learn_one(x, None)
         rates.append(wrong / len(stream))
+    table.append(rates)
     print(f"{target:10s}{rates[0]:8.1%}{rates[1]:10.1%}{rates[2]:13.1%}")
+
+# %%
+# The same as a picture:
+
+figure, panel = plt.subplots()
+for place, (name, column) in enumerate(zip(("told", "left out", "every label"), np.transpose(table), strict=True)):
+    panel.bar(np.arange(len(domains)) + 0.27 * (place - 1), 100 * column, width=0.25, label=name)
+panel.set(ylabel="mistakes, %", xticks=range(len(domains)), xticklabels=list(domains))
+panel.legend(ncols=3)

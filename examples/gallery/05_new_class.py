@@ -2,7 +2,8 @@
 A class that nobody named before
 ================================
 
-No source knows the digit 9. Its first label in the stream makes it a class, and from then on it is learned like the others.
+No source knows the digit 9. Its first label in the stream makes it a class, and from then on it is learned like the
+others.
 """
 
 import matplotlib.pyplot as plt

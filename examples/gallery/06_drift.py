@@ -2,8 +2,8 @@
 A target that changes
 =====================
 
-Halfway the writer is replaced: the stream goes on in another style, of which there was neither a source nor a warm-up. The
-mistakes in a window of the last 40 rows show how much that costs, and how soon it is learned.
+Halfway the writer is replaced: the stream goes on in another style, of which there was neither a source nor a
+warm-up. The mistakes in a window of the last 40 rows show how much that costs, and how soon it is learned.
 """
 
 import matplotlib.pyplot as plt
@@ -22,7 +22,8 @@ for method in ("hedgerow", "oddm", "paio"):
     clf = OnlineTransferClassifier(method).fit_domains(sources, warmup)
     wrong = clf.predict_then_learn(X, y) != y
     window = np.convolve(wrong, np.ones(40) / 40, mode="valid")
-    print(f"{method:9s} {wrong[: len(before)].mean():.1%} mistakes before the change, {wrong[len(before) :].mean():.1%} after it")
+    halves = wrong[: len(before)].mean(), wrong[len(before) :].mean()
+    print(f"{method:9s} {halves[0]:.1%} mistakes before the change, {halves[1]:.1%} after it")
     panel.plot(np.arange(40, len(y) + 1), 100 * window, label=method)
 panel.axvline(len(before), color="gray", linestyle=":", label="the change")
 panel.set(xlabel="labels so far", ylabel="mistakes in the last 40, %", ylim=(0, None))

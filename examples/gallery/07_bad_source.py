@@ -2,10 +2,11 @@
 A source that is no use
 =======================
 
-The labels of one source were shuffled: they say nothing. Nobody tells the model which source it is: experts that listen to
-it err, and lose their weight within a few labels.
+The labels of one source were shuffled: they say nothing. Nobody tells the model which source it is: experts that
+listen to it err, and lose their weight within a few labels.
 """
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 from hedgerow import Domain, OnlineTransferClassifier, load, split
@@ -27,6 +28,9 @@ for method in ("hedgerow", "homotlms", "paio"):
 # Who is trusted by the experts of HomOTLMS, one frozen expert a source, with the useless one among them:
 
 clf = OnlineTransferClassifier("homotlms").fit_domains([*good, useless], warmup)
-print("before:", dict(zip(clf.expert_names_, clf.weights_.round(3).tolist(), strict=True)))
-clf.predict_then_learn(stream.X[:50], stream.y[:50])
-print("after 50 labels:", dict(zip(clf.expert_names_, clf.weights_.round(3).tolist(), strict=True)))
+trace = clf.explain_then_learn(stream.X[:100], stream.y[:100])
+figure, panel = plt.subplots()
+for name, weights in zip(clf.expert_names_, trace.weights.T, strict=True):
+    panel.plot(weights, label=name, linewidth=3 if "useless" in name else 1.5)
+panel.set(xlabel="labels so far", ylabel="weight", ylim=(0, None))
+panel.legend()

@@ -3,8 +3,8 @@ Why did it say that?
 ====================
 
 ``explain_one`` has a prediction with its probabilities, what each expert would have said alone, and how much each is
-trusted. The weights are those of the Bayes mixture; the stacks beside it combine the scores of all experts, so the prediction
-need not be that of the most trusted one.
+trusted. The weights are those of the Bayes mixture; the stacks beside it combine the scores of all experts, so the
+prediction need not be that of the most trusted one.
 """
 
 import matplotlib.pyplot as plt

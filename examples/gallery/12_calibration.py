@@ -2,8 +2,8 @@
 Do probabilities mean what they say?
 ====================================
 
-Of the rows that get 80 per cent, 80 per cent should be right. Our learner's mixture is calibrated as it comes; the scores of
-the paper's methods are no probabilities, and a softmax does not make them any.
+Of the rows that get 80 per cent, 80 per cent should be right. Our learner's mixture is calibrated as it comes; the
+scores of the paper's methods are no probabilities, and a softmax does not make them any.
 """
 
 import matplotlib.pyplot as plt

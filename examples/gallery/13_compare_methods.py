@@ -2,10 +2,11 @@
 Is one method really better?
 ============================
 
-Several orders of the same stream for every method, then a paired test: Wilcoxon's signed ranks, corrected for the number
-of comparisons. Orders of one split say how much the order matters, not how much the data does.
+Several orders of the same stream for every method, then a paired test: Wilcoxon's signed ranks, corrected for the
+number of comparisons. Orders of one split say how much the order matters, not how much the data does.
 """
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 from hedgerow import OnlineTransferClassifier, load, split
@@ -26,6 +27,10 @@ for order in range(8):
 rates = np.array(table)
 for method, column in zip(methods, rates.T, strict=True):
     print(f"{method:16s} {column.mean():6.1%} ± {column.std(ddof=1):.1%}")
+
+figure, panel = plt.subplots()
+panel.boxplot(100 * rates, tick_labels=methods)
+panel.set(ylabel="mistakes, %", ylim=(0, None))
 
 # %%
 # The first method against each of the others:

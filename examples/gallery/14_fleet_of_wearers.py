@@ -29,7 +29,9 @@ mixed = np.random.default_rng(0).permutation(len(y))
 keys, X, y = keys[mixed], X[mixed], y[mixed]
 
 with Fleet(list(wearers.values()), "hedgerow-linear") as fleet:
-    found = np.concatenate([fleet.predict_then_learn(keys[i : i + 50], X[i : i + 50], y[i : i + 50]) for i in range(0, len(y), 50)])
+    found = np.concatenate(
+        [fleet.predict_then_learn(keys[i : i + 50], X[i : i + 50], y[i : i + 50]) for i in range(0, len(y), 50)]
+    )
     sizes = {key: len(fleet.to_bytes(key)) for key in new}
 
 figure, panel = plt.subplots()

@@ -2,9 +2,11 @@
 How large, how many mistakes
 ============================
 
-``size="small"`` and ``rank`` bound what a model keeps, and ``hedgerow-linear`` leaves out what cannot be merged. What that
-costs depends on the data; this is one stream of digits.
+``size="small"`` and ``rank`` bound what a model keeps, and ``hedgerow-linear`` leaves out what cannot be merged. What
+that costs depends on the data; this is one stream of digits.
 """
+
+import matplotlib.pyplot as plt
 
 from hedgerow import OnlineTransferClassifier, load, split
 
@@ -19,7 +21,12 @@ choices = {
     "homotlms": {"method": "homotlms"},
 }
 print(f"{'':24s}{'mistakes':>10s}{'megabytes':>11s}")
+figure, panel = plt.subplots()
 for name, options in choices.items():
     clf = OnlineTransferClassifier(**options).fit_domains(sources, warmup)
     wrong = clf.predict_then_learn(stream.X, stream.y) != stream.y
-    print(f"{name:24s}{wrong.mean():10.1%}{len(clf.to_bytes()) / 1e6:11.2f}")
+    size = len(clf.to_bytes()) / 1e6
+    panel.scatter(size, 100 * wrong.mean())
+    panel.annotate(name, (size, 100 * wrong.mean()), xytext=(6, 4), textcoords="offset points")
+    print(f"{name:24s}{wrong.mean():10.1%}{size:11.2f}")
+panel.set(xlabel="model file, megabytes", ylabel="mistakes, %", xlim=(0, 1.9), ylim=(0, 25))

@@ -2,8 +2,8 @@
 Reviews of other products
 =========================
 
-Is a review good or bad? Three kinds of products have labels, kitchen things are new. Rows are counts of words, given as a
-sparse matrix. (Needs the data set amazon-reviews: ``hedgerow data`` says where to get it.)
+Is a review good or bad? Three kinds of products have labels, kitchen things are new. Rows are counts of words, given
+as a sparse matrix. (Needs the data set amazon-reviews: ``hedgerow data`` says where to get it.)
 """
 
 import matplotlib.pyplot as plt
@@ -15,7 +15,7 @@ from hedgerow import Domain, OnlineTransferClassifier, load, split
 reviews = load("amazon-reviews")
 sparse = {name: Domain(name, csr_array(domain.X), domain.y) for name, domain in reviews.items()}
 warmup, stream = split(sparse.pop("kitchen"), warmup=0.3, seed=0)
-print(f"{stream.X.shape[0]} reviews, {stream.X.shape[1]} words, {stream.X.nnz / stream.X.shape[0]:.0f} of them in a review")
+print(f"{len(stream)} reviews, {stream.X.shape[1]} words, {stream.X.nnz / len(stream):.0f} of them in a review")
 
 figure, panel = plt.subplots()
 for method in ("hedgerow-linear", "homotl-2", "pa"):

@@ -2,8 +2,8 @@
 The same things by another camera
 =================================
 
-Pictures from a shop, from the web and by a good camera are the sources; a webcam is new. How far apart are they, and how many
-mistakes does each method make? (Needs the data set office-caltech: ``hedgerow data`` says where to get it.)
+Pictures from a shop, from the web and by a good camera are the sources; a webcam is new. How far apart are they, and
+how many mistakes does each method make? (Needs the data set office-caltech: ``hedgerow data`` says where to get it.)
 """
 
 import matplotlib.pyplot as plt

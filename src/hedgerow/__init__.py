@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hedgerow.core.moments import Moments
     from hedgerow.data import load, read
     from hedgerow.estimator import OnlineTransferClassifier
+    from hedgerow.estimator.watch import watch
     from hedgerow.heads import register_head
     from hedgerow.learners.base import register_learner
     from hedgerow.learners.method import Method
@@ -52,6 +53,7 @@ _HOMES = {
     "register_method": "methods",
     "register_mixer": "mix",
     "split": "core.domains",
+    "watch": "estimator.watch",
 }
 
 __all__ = [
@@ -76,6 +78,7 @@ __all__ = [
     "register_method",
     "register_mixer",
     "split",
+    "watch",
 ]
 
 

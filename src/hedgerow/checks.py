@@ -23,6 +23,8 @@ from hedgerow.heads import Head
 from hedgerow.learners.base import State
 from hedgerow.mix import Mixer, Single
 
+__all__ = ["check_aligner", "check_head", "check_method", "check_mixer"]
+
 
 def check_aligner(aligner: Aligner) -> None:
     """The laws of an aligner: repeatable, pure, row by row, sparse like dense, float32 kept, no target needed.

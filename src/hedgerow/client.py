@@ -22,6 +22,8 @@ from uuid import uuid4
 
 from hedgerow.core.errors import HedgerowError, require
 
+__all__ = ["Client", "LabelResult", "Model", "Prediction", "ServiceError"]
+
 AGAIN = (429, 502, 503, 504)  # answers after which the same request may succeed
 LONGEST_WAIT = 30.0  # seconds between two tries
 

@@ -13,8 +13,10 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from hedgerow.core.arrays import Array, is_sparse
 from hedgerow.core.errors import InputError, require
@@ -51,23 +53,42 @@ class OnlinePipeline(Pipeline):  # type: ignore[misc]
         self._check()
         if y is None:
             raise InputError("y is None; give a label for every source row")
-        n = X.shape[0] if hasattr(X, "shape") else len(X)
-        known = np.flatnonzero(sample_domains(sample_domain, n) >= 0)
+        domain = sample_domains(sample_domain, _num_samples(X))
+        X, fitted = self._fit_transformers(X, y, np.flatnonzero(domain >= 0))
+        self[-1].fit(X, y, sample_domain, sample_weight)
+        self.set_params(**fitted)  # not before nothing can fail
+        return self
+
+    def _fit_transformers(self, X: Any, y: Any, known: Array, again: bool = True) -> tuple[Any, dict[str, Any]]:
+        """X behind the transformers, and these: clones fitted with all rows, or if they need labels the known ones.
+
+        Not `again`: one that is fitted stays as it is.
+        """
+        found = {}
         for name, step in self.steps[:-1]:
             if step in (None, "passthrough"):
                 continue
-            try:
-                fitted = clone(step).fit(X)
-            except (TypeError, ValueError):  # it needs labels; if that is not why, it fails again
-                fitted = clone(step).fit(_safe_indexing(X, known), _safe_indexing(y, known))
-            self.set_params(**{name: fitted})
-            X = fitted.transform(X)
-        self[-1].fit(X, y, sample_domain, sample_weight)
-        return self
+            if again or not _is_fitted(step):
+                try:
+                    found[name] = clone(step).fit(X)
+                except (TypeError, ValueError):  # it needs labels; if that is not why, it fails again
+                    rows = X.tocsr() if is_sparse(X) else X
+                    found[name] = clone(step).fit(_safe_indexing(rows, known), _safe_indexing(y, known))
+            X = found.get(name, step).transform(X)
+        return X, found
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, **options: Any) -> Self:
-        """Learn labelled rows of the target in order. The transformers stay as they are."""
-        self._check()[-1].partial_fit(self.transformed(X), y, sample_weight=sample_weight, **options)
+        """Learn labelled rows of the target in order. The transformers stay as they are.
+
+        Before any `fit`, transformers that were not fitted either are fitted with these rows.
+        """
+        fitted: dict[str, Any] = {}
+        if hasattr(self._check()[-1], "learner_"):
+            X = self.transformed(X)
+        else:
+            X, fitted = self._fit_transformers(X, y, np.arange(_num_samples(X)), again=False)
+        self[-1].partial_fit(X, y, sample_weight=sample_weight, **options)
+        self.set_params(**fitted)
         return self
 
     def learn_one(self, x: Any, y: Any, weight: float = 1.0) -> Self:
@@ -101,7 +122,7 @@ class OnlinePipeline(Pipeline):  # type: ignore[misc]
     def _row(self, x: Any) -> Any:
         """One row as the classifier reads it."""
         if isinstance(x, Mapping):
-            x = require("pandas", extra="river").DataFrame([x])
+            x = require("pandas", extra="pipeline").DataFrame([x])
             names = getattr(self, "feature_names_in_", None)
             x = x if names is None else x.reindex(columns=list(names))
         elif getattr(x, "ndim", 1) == 1 and hasattr(x, "to_frame"):  # a Series
@@ -120,7 +141,7 @@ class OnlinePipeline(Pipeline):  # type: ignore[misc]
 
     def save(self, file: str | os.PathLike[str]) -> None:
         """One file: the transformers as skops keeps them, the classifier as our own file; no pickle in either."""
-        skops = require("skops.io", extra="skops")
+        skops = require("skops.io", extra="pipeline")
         names = [name for name, _ in self._check().steps]
         front = skops.dumps([step for _, step in self.steps[:-1]])
         parts = dict(zip(PARTS, (front, self[-1].to_bytes()), strict=True))
@@ -136,8 +157,8 @@ class OnlinePipeline(Pipeline):  # type: ignore[misc]
     def load(cls, file: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> Self:
         """Read what `save` wrote. Types that skops does not know are named and refused, unless you trust them."""
         manifest, parts = _read(Path(file))
-        skops = require("skops.io", extra="skops")
-        exceptions = require("skops.io.exceptions", extra="skops")
+        skops = require("skops.io", extra="pipeline")
+        exceptions = require("skops.io.exceptions", extra="pipeline")
         try:
             front = skops.loads(parts[PARTS[0]], trusted=[*HARMLESS, *trusted])
         except exceptions.UntrustedTypesFoundException as error:
@@ -149,6 +170,14 @@ class OnlinePipeline(Pipeline):  # type: ignore[misc]
 def make_online_pipeline(*steps: Any) -> OnlinePipeline:
     """As scikit-learn's `make_pipeline`; the last step is an `OnlineTransferClassifier`."""
     return OnlinePipeline(make_pipeline(*steps).steps)._check()
+
+
+def _is_fitted(step: Any) -> bool:
+    try:
+        check_is_fitted(step)
+    except NotFittedError:
+        return False
+    return True
 
 
 def _read(file: Path) -> tuple[dict[str, Any], dict[str, bytes]]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from hedgerow.core.arrays import Array
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError, require
 from hedgerow.core.feature_names import listed
@@ -133,7 +134,7 @@ class TransferClassifier(MiniBatchClassifier):
         """Learn a row; `w` says how much its label counts. None is no label: our own learner uses the row as well."""
         keys = self._keys if self._keys.names else Keys(first_keys(x), self.missing, self.new)
         rows, keys = keys.learned(keys.read(x)[None])
-        self.classifier.learn_one(rows[0], y, w)
+        _learn_row(self.classifier, keys, rows[0], y, w)
         self._keys = keys
 
     def learn_many(self, X: pd.DataFrame, y: pd.Series, w: Any = None) -> None:
@@ -146,7 +147,7 @@ class TransferClassifier(MiniBatchClassifier):
         clf = copy.copy(self.classifier) if not hasattr(self.classifier, "learner_") else self.classifier
         done = 0
         if clf is not self.classifier:  # the first row alone, so that classes come one after the other
-            clf.learn_one(rows[0], y.iloc[0], 1.0 if weights is None else weights[0])
+            _learn_row(clf, keys, rows[0], y.iloc[0], 1.0 if weights is None else weights[0])
             done = 1
         if done < len(rows):
             clf.partial_fit(rows[done:], y.iloc[done:], sample_weight=None if weights is None else weights[done:])
@@ -168,3 +169,12 @@ class TransferClassifier(MiniBatchClassifier):
         if not self._knows_a_class:
             return pd.Series([None] * len(X), index=X.index, dtype=object)
         return pd.Series(self.classifier.predict(self._keys.filled(self._keys.read_table(X))), index=X.index)
+
+
+def _learn_row(clf: OnlineTransferClassifier, keys: Keys, row: Array, y: Any, w: float) -> None:
+    """Learn a row; the first of all gives a model its names, so that they are in its file."""
+    cold = not hasattr(clf, "learner_")
+    clf.learn_one(row, y, w)
+    if cold and all(isinstance(name, str) for name in keys.names):
+        clf.feature_names_in_ = np.array(keys.names, dtype=object)
+        clf._names_of_domains = True

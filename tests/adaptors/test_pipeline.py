@@ -17,6 +17,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
     KBinsDiscretizer,
@@ -26,11 +27,12 @@ from sklearn.preprocessing import (
     QuantileTransformer,
     StandardScaler,
 )
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hedgerow import InputError, OnlineTransferClassifier
 from hedgerow.pipeline import OnlinePipeline, make_online_pipeline
 
-pytest.importorskip("skops", reason="pip install 'hedgerow[skops]'")
+pytest.importorskip("skops", reason="pip install 'hedgerow[pipeline]'")
 
 
 def data(seed=0, n=200):
@@ -84,6 +86,38 @@ def test_it_is_the_classifier_behind_the_transformer_and_its_file_goes_on(method
         np.testing.assert_allclose(each.predict_proba(X[live]), twin.predict_proba(Z[live]))
 
 
+def not_expected(pipeline):
+    """What scikit-learn's own Pipeline fails, and what no online learner's weights are."""
+    steps = "a Pipeline, scikit-learn's too, has its fitted steps where its parameters are"
+    weights = "a weight is no number of repetitions"
+    return {
+        "check_estimators_overwrite_params": steps,
+        "check_dont_overwrite_parameters": steps,
+        "check_sample_weight_equivalence_on_dense_data": weights,
+    }
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning:sklearn")  # its own cast of NaN in a check
+@parametrize_with_checks(
+    [make_online_pipeline(StandardScaler(), OnlineTransferClassifier("homotlms"))], expected_failed_checks=not_expected
+)
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+def test_from_nothing_the_first_rows_fit_what_is_not_fitted():
+    X, y, _ = data()
+    pca = PCA(3).fit(X[:50])
+    model = make_online_pipeline(pca, StandardScaler(), OnlineTransferClassifier("homotlms"))
+    model.partial_fit(X[50:100], y[50:100])
+    assert model[0] is pca
+    np.testing.assert_allclose(model[1].mean_, pca.transform(X[50:100]).mean(axis=0))
+    before = model[1].mean_
+    model.partial_fit(X[100:], y[100:])
+    assert model[1].mean_ is before
+    assert model[-1].seen_ == 150
+
+
 def test_partial_fit_is_learn_one_row_by_row():
     X, y, _ = data()
     one, many = (make_online_pipeline(PCA(4), OnlineTransferClassifier("oddm")).fit(X[:80], y[:80]) for _ in range(2))
@@ -103,6 +137,27 @@ def test_the_labels_of_target_rows_teach_no_transformer():
     ]
     np.testing.assert_array_equal(models[0][0].scores_, models[1][0].scores_)
     assert models[1].classes_.tolist() == ["ash", "birch", "cedar"]
+
+
+def test_a_fit_that_fails_changes_nothing():
+    X, y, _ = data()
+    model = make_online_pipeline(StandardScaler(), OnlineTransferClassifier("homotlms")).fit(X, y)
+    before, said = model[0], model.predict_proba(X)
+    with pytest.raises(InputError, match="sample_weight"):
+        model.fit(X + 5, y, sample_weight=-np.ones(len(y)))
+    with pytest.raises(InputError, match="labels"):
+        model.partial_fit(X, y[:3])
+    assert model[0] is before
+    np.testing.assert_array_equal(model.predict_proba(X), said)
+
+
+def test_domains_in_a_search():
+    X, y, domain = data()
+    model = make_online_pipeline(StandardScaler(), OnlineTransferClassifier("homotlms"))
+    order = np.random.default_rng(0).permutation(len(y))
+    grid = GridSearchCV(model, {"onlinetransferclassifier__C": [0.1, 5.0]}, cv=2)
+    grid.fit(X[order], y[order], sample_domain=domain[order])
+    assert grid.best_estimator_[-1].source_names_ == ["0", "1"]
 
 
 def test_the_transformer_stays_as_it_was_fitted():

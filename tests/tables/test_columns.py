@@ -28,7 +28,7 @@ KINDS = {
     "numbers as text": ([f" {i}.5" for i in TWENTY], "number"),
     "gaps": ([None, "", "NA", "nan", *(i * i for i in range(16))], "number, with gaps"),
     "boolean": (["yes", "No"] * 10, "boolean"),
-    "true": ([True, False] * 10, "boolean"),
+    "true": ([True, False] * 10, "number"),
     "category": (["a", "b", "c", "d"] * 5, "category of 4"),
     "many": ([f"v{i % 40}" for i in range(200)], "category, hashed to 32 places"),
     "date": ([f"2024-01-{i + 1:02d}" for i in TWENTY], "date: days since the start, weekday"),

@@ -130,6 +130,10 @@ def test_tables_of_numbers_without_gaps_are_as_ever():
     assert asked.table_.names == ("a", "b", "c")
     of_array = OnlineTransferClassifier(preprocess="table").fit(numbers.to_numpy(), np.arange(40) % 2)
     assert of_array.table_.names == ("x0", "x1", "x2")
+    less = OnlineTransferClassifier(table={"drop": "x1"}).fit(numbers.to_numpy(), np.arange(40) % 2)
+    rows = numbers.to_numpy()
+    np.testing.assert_array_equal(less.predict_proba(rows), less.predict_proba(rows[:, [0, 2]]))
+    assert less.predict_one(rows[0]) == less.predict(rows[:1])[0]
     with pytest.raises(InputError, match="'fill' comes with a table"):
         OnlineTransferClassifier(preprocess="fill").fit(numbers, np.arange(40) % 2)
 

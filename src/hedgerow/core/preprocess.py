@@ -251,8 +251,6 @@ class Preprocess:
 
     def _shared(self, X: Matrix, learned: Array | None) -> Matrix:
         for i, step in enumerate(self.steps):
-            if OWN.fullmatch(step):
-                continue
             if step in INSTANCE_STEPS:
                 X = INSTANCE_STEPS[step](X)
             elif isinstance(stats := self.running[i], Means):

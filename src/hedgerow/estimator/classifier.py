@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.metrics import accuracy_score
 
 from hedgerow.align import Aligner
 from hedgerow.core.arrays import LARGEST, Array, Matrix, cast, check_finite, rows_from
@@ -76,7 +75,7 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
     ----------
     table_ (the encoder, or None for rows of numbers),
     classes_, source_names_, expert_names_, dim_, info_, learner_, constants_, weights_, discrepancy_, mistakes_, seen_,
-    bound_, guarantee_, hedge_loss_
+    bound_, guarantee_, hedge_loss_, drift_
 
     Examples
     --------
@@ -321,6 +320,8 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
         self, X: Matrix, y: Any, sample_weight: Any = None, *, sample_domain: Any = None, allow_source: bool = False
     ) -> float:
         """The share of rows whose label is predicted; `sample_domain` and `allow_source` as in `predict`."""
+        from sklearn.metrics import accuracy_score
+
         said = self.predict(X, sample_domain, allow_source=allow_source)
         return float(accuracy_score(y, said, sample_weight=sample_weight))
 

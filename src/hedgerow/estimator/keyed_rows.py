@@ -60,8 +60,9 @@ class Keys:
             found = [np.nan if (value := x.get(name)) is None else value for name in self.names]
             return np.array(found, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            bad = next(name for name in self.names if not _is_number(x.get(name)))
-            raise InputError(f"x: {x.get(bad)!r} at key {bad!r} is no number; encode or drop this key") from error
+            bad = [name for name in self.names if not _is_number(x.get(name))]
+            what = f"{x.get(bad[0])!r} at key {bad[0]!r} is no number" if bad else f"not a row of numbers ({error})"
+            raise InputError(f"x: {what}; encode or drop what is no number") from error
 
     def read_table(self, X: Any) -> Array:
         """The same of a pandas table, a column a key."""
@@ -118,6 +119,6 @@ def _places(domain: Domain, names: Sequence[Hashable]) -> list[int]:
 
 def _is_number(value: Any) -> bool:
     try:
-        return value is None or isinstance(float(value), float)
+        return value is None or (np.ndim(value) == 0 and isinstance(float(value), float))
     except (TypeError, ValueError):
         return False

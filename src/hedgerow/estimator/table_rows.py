@@ -94,7 +94,7 @@ def matrix(encoder: TableEncoder, X: Any) -> Any:
     """Rows as numbers: a table by its names; an array is encoded already."""
     if isinstance(X, list) and X and all(isinstance(row, Mapping) for row in X):
         return np.array([encoder.of_mapping(row) for row in X], dtype=np.float64)
-    found = mixed_of(X, "X")
+    found = _by_position(encoder, X) if isinstance(X, np.ndarray) and X.ndim == 2 else mixed_of(X, "X")
     if found is None:
         return X
     _check_some(encoder, found.names, "X")
@@ -104,7 +104,8 @@ def matrix(encoder: TableEncoder, X: Any) -> Any:
 def row(encoder: TableEncoder, x: Any) -> Any:
     """One row as numbers: a mapping, a Series or a table of one row; an array is encoded already."""
     if isinstance(x, np.ndarray) or is_sparse(x):
-        return x
+        found = _by_position(encoder, x[None]) if isinstance(x, np.ndarray) and x.ndim == 1 else None
+        return x if found is None else encoder.encode(found, where="x")[0]
     if isinstance(x, Mapping):
         _check_some(encoder, x, "x")
         return np.array(encoder.of_mapping(x))
@@ -117,6 +118,13 @@ def row(encoder: TableEncoder, x: Any) -> Any:
             raise InputError(f"x: expected one instance, got a table of {len(found)} rows")
         return matrix(encoder, x)[0]
     return row(encoder, dict(zip(names, x.tolist(), strict=True)))
+
+
+def _by_position(encoder: TableEncoder, X: Array) -> Mixed | None:
+    """Rows of an array as the columns of the array that the model was fitted on, if that had no names; else None."""
+    names = [f"x{j}" for j in range(X.shape[1])]
+    known = {*encoder.names, *encoder.left_out}
+    return Mixed.of_matrix(X, names) if X.shape[1] != encoder.width and known == set(names) else None
 
 
 def _check_some(encoder: TableEncoder, names: Any, what: str) -> None:

@@ -24,6 +24,7 @@ from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.moments import Moments, discrepancy, gap
 from hedgerow.core.preprocess import FILL, Preprocess
 from hedgerow.core.registry import Registry
+from hedgerow.drift import evidence
 
 if TYPE_CHECKING:
     from hedgerow.learners.layout import Layout
@@ -94,6 +95,8 @@ class OnlineLearner(ABC):
         self.plan, self.constants, self.state = plan, constants, state
         self.pre = Preprocess.of_arrays(plan.steps, {**constants, **state})
         self.target = Moments.of_arrays(state, "target")
+        if evidence.MARKS not in state:  # a new one, or one from a file of an earlier version
+            state.update(evidence.initial(self._counts))
 
     # -- what a kind of learner says ----------------------------------------------------------------------------
 
@@ -199,6 +202,16 @@ class OnlineLearner(ABC):
         return float(self.state["mixture_loss"][0])
 
     @property
+    def drift(self) -> evidence.Drift:
+        """Whether the target seems to have changed."""
+        return evidence.report(self.state, self.seen)
+
+    @property
+    def _counts(self) -> Array:
+        """Labels, mistakes, mistakes of each expert so far."""
+        return np.concatenate([self.state[name] for name in ("seen", "mistakes", "expert_mistakes")])
+
+    @property
     def n_sources(self) -> int:
         """How many sources it was fitted on."""
         return len(self.constants["source.count"])
@@ -287,8 +300,11 @@ class OnlineLearner(ABC):
     def _step(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> Trace:
         state, labelled = self.state, y >= 0
         trace, loss = self._run_block(self.pre.fold(X, labelled | self.learns_unlabelled), y, known, weight)
-        state["expert_mistakes"] += ((trace.votes != y[:, None]) & labelled[:, None]).sum(axis=0)
-        state["mistakes"] += int(((trace.predictions != y) & labelled).sum())
+        said = np.concatenate([trace.predictions[:, None], trace.votes], axis=1)
+        wrong = (said != y[:, None])[labelled]
+        evidence.learned(state, self._counts, wrong)
+        state["expert_mistakes"] += wrong[:, 1:].sum(axis=0)
+        state["mistakes"] += int(wrong[:, 0].sum())
         state["mixture_loss"] += loss
         state["seen"] += int(labelled.sum())
         return trace

@@ -13,6 +13,7 @@ import numpy as np
 
 from hedgerow.core.arrays import LARGEST, Array
 from hedgerow.core.errors import InputError
+from hedgerow.drift import evidence
 
 DOUBLE, FLOAT, WHOLE = "double", "float", "whole"  # FLOAT: float32 or float64, the same for all of a model
 ROUNDED, SINGLE, SHORT = "rounded", "single", "short"  # ROUNDED: as narrow as its numbers allow
@@ -116,6 +117,12 @@ def common(steps: tuple[str, ...], experts: int) -> tuple[dict[str, Spec], dict[
         "target.class_totals": Spec(("K", "m"), low=-SUM, high=SUM),
         "expert_mistakes": Spec((experts,), WHOLE, 0, MOST),
         **COUNTERS,
+        **{
+            evidence.MARKS: Spec((evidence.ROOM, 2 + experts), WHOLE, 0, MOST, needed=False),
+            evidence.START: Spec((2 + experts,), WHOLE, 0, MOST, needed=False),
+            evidence.FOUND: Spec((3,), WHOLE, 0, MOST, needed=False),
+            evidence.LEVEL: Spec((1,), DOUBLE, 0, needed=False),
+        },
     }
     m: int | str = "s" if own_width(steps) else "m"  # the columns that are transferred
     for i, step in enumerate(steps):

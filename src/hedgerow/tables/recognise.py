@@ -69,7 +69,7 @@ def _by_content(seen: Seen, every: list[Any], kept: bool) -> Column | str:
     if len(numbers) == n or (n >= FEW_ROWS and len(numbers) >= MOST_ALIKE * n):
         if not kept and _counts_rows(name, seen.domains):
             return ID
-        return Boolean(name, gaps=seen.gaps) if set(numbers) <= {0.0, 1.0} else Number(name, gaps=seen.gaps)
+        return Number(name, gaps=seen.gaps)  # if all are 0 and 1: a count may have a 2 tomorrow
     form = _form(every)
     if form is not None:
         return _date(seen, every, form)

@@ -21,7 +21,7 @@ LEAST_PYTHON = (3, 11)
 EXTRAS = {
     "cli": "the command line", "data": "Parquet, Arrow, MATLAB files and downloads", "plot": "figures",
     "live": "hedgerow serve and its client", "redis": "Redis streams", "kafka": "Kafka topics",
-    "dask": "--engine dask", "spark": "hedgerow.spark",
+    "dask": "--engine dask", "spark": "hedgerow.spark", "river": "detectors and models of river",
 }  # fmt: skip
 # program: which extra uses it, what for, and how to get it; without the extra it is not looked for
 PROGRAMS = {

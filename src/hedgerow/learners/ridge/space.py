@@ -22,7 +22,7 @@ from hedgerow.learners.ridge.regression import Regression, deviation_prior, sour
 from hedgerow.learners.ridge.sums import Sums
 
 FADE = 50  # labels between two steps of forgetting
-OWN_VARIANCE = 10.0  # of the weight of a column that no source has (`benchmarks/columns.py` tries others)
+OWN_VARIANCE = 10.0  # of the weight of a column that no source has: nothing is known of it
 PENDING = 16  # rows that wait to be folded into P: few, so that no fold is long
 
 
