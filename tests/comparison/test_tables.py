@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import numpy as np
 import pandas as pd
 import pytest
+from command import COMMAND, environment
 
 from hedgerow import Domain, OnlineTransferClassifier, compare
 from hedgerow.comparison.inputs import task_of
@@ -78,3 +81,15 @@ def test_a_cell_that_cannot_be_kept_is_named(frames):
     odd = frames["a"].assign(colour=[{1, 2}] * 80)
     with pytest.raises(HedgerowError, match=r"is set; make it text"):
         compare([odd], frames["stream"], label="kind", methods="pa")
+
+
+def test_the_command_says_which_columns_were_left_out(frames, tmp_path):
+    frames["a"].assign(id=[f"r{i}" for i in range(80)]).to_csv(tmp_path / "a.csv", index=False)
+    frames["stream"].assign(id=[f"s{i}" for i in range(120)]).to_csv(tmp_path / "new.csv", index=False)
+    words = ["compare", "--source", "a.csv", "--stream", "new.csv", "--label", "kind", "--methods", "pa", "--jobs", "1"]
+    done = subprocess.run(
+        [*COMMAND, *words], cwd=tmp_path, capture_output=True, text=True, env=environment(), timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "left out, id-like: id" in done.stdout
+    assert "left out, id-like: id" in (tmp_path / "hedgerow-compare" / "report.html").read_text(encoding="utf-8")

@@ -495,12 +495,14 @@ def compare(
         outcome = run_compare(files, chosen, sys.argv[1:], terminal.note, progress)
     if outcome.report is None:
         raise typer.Exit(outcome.code)
-    verdict, tables = found(out)
+    verdict, tables, notes = found(out)
     console = terminal.console(sys.stdout)
     console.print(verdict, soft_wrap=True, markup=False)
     for table in tables:
         console.print(table.title, style="bold")
         terminal.print_table(table.header, table.texts, numbers=True, best=table.best)
+    for note in notes:
+        console.print(note, soft_wrap=True, markup=False)
     console.print("Report:", style="bold")
     print(outcome.report)
 

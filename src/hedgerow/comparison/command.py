@@ -85,7 +85,8 @@ def run(files: InputFiles, options: CompareOptions, arguments: Sequence[str], sa
     return run_and_report(plan(task, options, say), run_unit, report, options, arguments, say, tell)
 
 
-def found(out: Path) -> tuple[str, list[Table]]:
-    """The verdict and the tables over the rows that are there, for the terminal."""
+def found(out: Path) -> tuple[str, list[Table], list[str]]:
+    """The verdict, the tables and the notes about columns over the rows that are there, for the terminal."""
     runs = ComparisonRuns.read(results.read(out))
-    return verdict(runs), [table for table in (tables.methods(runs), tables.worth(runs)) if table is not None]
+    shown = [table for table in (tables.methods(runs), tables.worth(runs)) if table is not None]
+    return verdict(runs), shown, runs.notes

@@ -139,7 +139,7 @@ def facts(runs: ComparisonRuns, task: TransferTask, command: str) -> dict[str, s
         "unlabelled": "none" if task.warmup is None else f"{task.warmup.name} ({len(task.warmup)} rows)",
         "stream": f"{task.stream.name} ({len(task.stream)} rows, {runs.n} labelled)",
         "table": f"{task.stream.X.shape[1]} columns, {len(runs.rows[0]['classes'])} classes",
-        "columns": "; ".join(dict.fromkeys(note for row in runs.rows for note in row.get("notes", ()))),
+        "columns": "; ".join(runs.notes),
         "data": str(runs.rows[0]["data"]),
         "methods": ", ".join(runs.titles[name] for name in runs.names),
         "options": f"reading={READING!r}, random_state=0, all others at their defaults",

@@ -48,6 +48,12 @@ class ComparisonRuns(RunIndex):
         """Methods, ours in the order of their table, then peers."""
         return self.methods(COMPARED)
 
+    @property
+    def notes(self) -> list[str]:
+        """What the encoder of tables left out, and which columns not every source has."""
+        every = (row for name in self.names for row in self.of_method(name))
+        return list(dict.fromkeys(note for row in every for note in row.get("notes", ())))
+
     def of_method(self, method: str) -> list[Row]:
         """The rows of a method with all sources, by order."""
         return self.rows_of(COMPARED, self.task, method)
