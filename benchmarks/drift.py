@@ -192,8 +192,11 @@ was chosen on drawn mistakes and digits (`--choose`, [choice.txt](choice.txt)).
         mine = [row for row in found if row["method"] == method]
         steady = {(row["task"], row["order"]) for row in mine if row["kind"] == STEADY}
         tasks = len({task for task, _ in steady})
-        text += f"\n## Mistakes of `{method}`\n\n{len(steady)} streams of {tasks} tasks as they are.\n\n"
-        text += f"| detector | alarms/10,000 | streams with one | {' | '.join(KINDS)} |\n"
+        moving = ", ".join(dict.fromkeys(row["task"] for row in mine if row["kind"] != STEADY))
+        text += (
+            f"\n## Mistakes of `{method}`\n\n{len(steady)} streams of {tasks} tasks as they are; changes of {moving}.\n"
+        )
+        text += f"\n| detector | alarms/10,000 | streams with one | {' | '.join(KINDS)} |\n"
         text += f"|---|---|---|{'---|' * len(KINDS)}\n"
         for detector in detectors:
             of = [row for row in mine if row["detector"] == detector]
