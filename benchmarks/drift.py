@@ -2,6 +2,7 @@
 
     python benchmarks/drift.py --choose         # the threshold: drawn mistakes and digits, benchmarks/drift/choice.txt
     python benchmarks/drift.py                  # the nine tasks and `study drift` (HEDGEROW_DATA), then the table
+    python benchmarks/drift.py --cost           # what drift_ costs a label, beside learning it
     python benchmarks/drift.py --fold           # the table alone, from the rows that are there
 
 Every stream is learned once; all detectors then hear the same mistakes. Ours hears those of the experts too, as
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import copy
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -147,6 +149,31 @@ def _measured(name: str, kind: str | None, method: str, orders: int) -> Iterator
             yield {**about, "order": order, "detector": detector, **outcome(run(wrong), changes, len(wrong))}
 
 
+def cost() -> str:
+    """Learning single rows and a block with the looks and without them, in turn; the best of five each."""
+    from hedgerow.drift import evidence
+
+    task, real, lines = stream_task("digits", "shifted"), (evidence.look, evidence.learned), []
+    X, y = task.target.X, np.asarray(task.target.y)
+    for method in METHODS:
+        fitted, took = fit(task, method), {}
+        for what in (*("rows", "block") * 2, *("rows", "block") * 5):  # the first two warm up
+            for on in (True, False):
+                evidence.look, evidence.learned = real if on else (lambda *_: False, lambda *_: False)
+                clf = copy.deepcopy(fitted)
+                began = time.process_time()
+                if what == "block":
+                    clf.partial_fit(X, y)
+                else:
+                    for x, label in zip(X, y, strict=True):
+                        clf.learn_one(x, label)
+                took.setdefault((what, on), []).append(time.process_time() - began)
+        evidence.look, evidence.learned = real
+        shares = [min(took[what, True]) / min(took[what, False]) for what in ("rows", "block")]
+        lines.append(f"{method}: {shares[0]:.3f} times the time for single rows, {shares[1]:.3f} times for a block")
+    return "\n".join(lines)
+
+
 def rows() -> list[dict[str, Any]]:
     return [json.loads(line) for line in ROWS.read_text(encoding="utf-8").splitlines()] if ROWS.exists() else []
 
@@ -165,8 +192,11 @@ was chosen on drawn mistakes and digits (`--choose`, [choice.txt](choice.txt)).
         mine = [row for row in found if row["method"] == method]
         steady = {(row["task"], row["order"]) for row in mine if row["kind"] == STEADY}
         tasks = len({task for task, _ in steady})
-        text += f"\n## Mistakes of `{method}`\n\n{len(steady)} streams of {tasks} tasks as they are.\n\n"
-        text += f"| detector | alarms/10,000 | streams with one | {' | '.join(KINDS)} |\n"
+        moving = ", ".join(dict.fromkeys(row["task"] for row in mine if row["kind"] != STEADY))
+        text += (
+            f"\n## Mistakes of `{method}`\n\n{len(steady)} streams of {tasks} tasks as they are; changes of {moving}.\n"
+        )
+        text += f"\n| detector | alarms/10,000 | streams with one | {' | '.join(KINDS)} |\n"
         text += f"|---|---|---|{'---|' * len(KINDS)}\n"
         for detector in detectors:
             of = [row for row in mine if row["detector"] == detector]
@@ -186,12 +216,16 @@ def cell(of: list[dict[str, Any]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description="False alarms and delays of drift detectors.")
     parser.add_argument("--choose", action="store_true", help="the threshold, on digits and drawn mistakes")
+    parser.add_argument("--cost", action="store_true", help="what it costs a label")
     parser.add_argument("--fold", action="store_true", help="only the table")
     parser.add_argument("--orders", type=int, default=3)
     parser.add_argument(
         "--tasks", default=",".join(("dslr", "webcam", "amazon", "caltech", *(f"PIE{i}" for i in range(1, 6))))
     )
     chosen = parser.parse_args()
+    if chosen.cost:
+        print(cost())
+        return
     if chosen.choose:
         choose()
         return

@@ -71,10 +71,8 @@ def look(state: State, counts: Array, threshold: float = THRESHOLD) -> bool:
     marks[-1] = counts
     found[0] = min(found[0] + 1, ROOM)
     worse, better, since = 0.0, 0.0, start
-    for span in SPANS:
-        if span >= found[0]:
-            break
-        m0, n0, m1, n1 = _window(marks, start, span)
+    spans = [span for span in SPANS if span < found[0]]
+    for span, m0, n0, m1, n1 in zip(spans, *_windows(marks, start, spans), strict=True):
         if n0 < LEAST:
             break
         ratio = evidence(m0, n0, m1, n1)
@@ -112,17 +110,20 @@ def _divergence(a: float, p: float) -> float:
     return max(found, 0.0)
 
 
-def _window(marks: Array, start: Array, span: int) -> tuple[int, int, int, int]:
-    """(m0, n0, m1, n1): the comparator before the window of so many looks; it or the prediction, the worse, in it."""
-    before, within = marks[-1 - span] - start, marks[-1] - marks[-1 - span]
-    best = 1 + int(before[1:].argmin())
-    return int(before[best]), int(before[0]), int(max(within[1], within[best])), int(within[0])
+def _windows(marks: Array, start: Array, spans: list[int]) -> tuple[list[int], ...]:
+    """m0, n0, m1, n1 of windows of so many looks: the comparator before; it or the prediction, the worse, in it."""
+    ends = marks[[-1 - span for span in spans]]
+    before, within = ends - start, marks[-1] - ends
+    at, best = np.arange(len(spans)), 1 + before[:, 1:].argmin(axis=1)
+    worse = np.maximum(within[:, 1], within[at, best])
+    return before[at, best].tolist(), before[:, 0].tolist(), worse.tolist(), within[:, 0].tolist()
 
 
 def report(state: State, seen: int) -> Drift:
     """What the state says, in words for people; nothing changes."""
     marks, found = state[MARKS], state[FOUND]
-    m0, n0, m1, n1 = _window(marks, state[START], min(int(found[0]) - 1, SPANS[2]))
+    spans = [min(int(found[0]) - 1, SPANS[2])]
+    m0, n0, m1, n1 = (one[0] for one in _windows(marks, state[START], spans))
     alarms, last = int(found[1]), int(found[2])
     return Drift(
         detected=alarms > 0 and seen - last < EVERY,

@@ -75,8 +75,7 @@ def _teller() -> Callable[[OnlineTransferClassifier, Watched, int], None]:
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     if shell is None or not hasattr(shell, "kernel"):
         return lambda clf, found, rows: print(_line(clf, found, rows), flush=True)
-    from IPython.display import display  # type: ignore[import-not-found, unused-ignore]
-
+    display: Any = sys.modules["IPython"].display.display
     handles: list[Any] = []
 
     def draw(clf: OnlineTransferClassifier, found: Watched, rows: int) -> None:
