@@ -117,4 +117,4 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(PEERS) $(MOA) hedgerow-demo out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(MOA) hedgerow-demo out docs/api docs/gallery .mypy_cache .ruff_cache .pytest_cache .hypothesis

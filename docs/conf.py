@@ -54,6 +54,7 @@ autodoc_typehints = "none"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 add_module_names = False
+toc_object_entries_show_parents = "hide"
 
 # -- the gallery: run when the pages are built ---------------------------------------------------------------------
 
@@ -82,6 +83,7 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
     "remove_config_comments": True,
     "copyfile_regex": r"a^",
+    "capture_repr": (),
     "reset_modules": ("matplotlib", "gallery_style.reset"),
     "doc_module": ("hedgerow",),
     "backreferences_dir": None,

@@ -59,13 +59,16 @@ def rewritten(lines: list[str]) -> list[str]:
 
 
 def listed(lines: list[str]) -> list[str]:
-    """Lines `name : what it is` of a docstring without sections, as a list.
+    """Lines `name : what it is`: as a list, or, under "Parameters", with the words below the name as numpydoc wants it.
 
     >>> listed(["sync : how", "    it is written"])
     ['- `sync`: how', '  it is written']
+    >>> listed(["Parameters", "----------", "sync : how", "    it is written"])[2:]
+    ['sync', '    how', '    it is written']
     """
     if any(line.startswith("----") for line in lines):
-        return lines  # numpydoc reads them
+        fields = [(line, FIELD.match(line)) for line in lines]
+        return [new for line, field in fields for new in ([field[1], f"    {field[2]}"] if field else [line])]
     found, within = [], False
     for line in lines:
         field = FIELD.match(line)

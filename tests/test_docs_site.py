@@ -6,11 +6,13 @@ import ast
 import doctest
 import importlib.util
 import re
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from command import environment
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -124,11 +126,9 @@ def test_there_are_about_fifteen_examples_in_an_order_of_their_own():
 
 def test_a_first_example_runs(tmp_path):
     """The others run when the pages are built (`make docs`), which fails where one does."""
-    import subprocess
-
     done = subprocess.run(
         [sys.executable, "-W", "error", EXAMPLES[0]], cwd=tmp_path, capture_output=True, text=True, timeout=120,
-        env={"MPLBACKEND": "agg", "PATH": "", "HOME": str(tmp_path)},
+        env=environment() | {"MPLBACKEND": "agg"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "mistakes in the first 20 rows" in done.stdout

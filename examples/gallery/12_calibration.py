@@ -29,4 +29,4 @@ for method in ("hedgerow", "homotlms"):
     error = sum((bins == b).mean() * abs(sure[bins == b].mean() - right[bins == b].mean()) for b in np.unique(bins))
     panel.plot(said, came, marker="o", label=f"{method}: calibration error {error:.3f}")
 panel.set(xlabel="probability of the prediction", ylabel="share that is right", xlim=(0, 1), ylim=(0, 1))
-panel.legend(loc="upper left", fontsize=8)
+panel.legend(loc="lower right", fontsize=8)
