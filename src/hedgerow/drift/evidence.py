@@ -31,6 +31,7 @@ ROOM = SPANS[-1] + 1  # counts that are kept
 LEAST = 3 * EVERY  # labels before a window: fewer say too little
 THRESHOLD = 8.0
 MARKS, START, FOUND, LEVEL = "drift.marks", "drift.start", "drift.found", "drift.level"
+NAMES = (MARKS, START, FOUND, LEVEL)
 State = dict[str, Array]
 
 
@@ -95,6 +96,9 @@ def evidence(m0: float, n0: float, m1: float, n1: float) -> float:
     >>> evidence(10, 100, 10, 100), round(evidence(10, 100, 30, 100), 2), round(evidence(30, 100, 10, 100), 2)
     (0.0, 6.49, -6.49)
     """
+    if n0 <= 0 or n1 <= 0:
+        return 0.0
+    m0, m1 = min(max(m0, 0), n0), min(max(m1, 0), n1)  # counts of a made-up file need not fit together
     p0, p1, p = m0 / n0, m1 / n1, (m0 + m1) / (n0 + n1)
     ratio = n0 * _divergence(p0, p) + n1 * _divergence(p1, p)
     return ratio if p1 >= p0 else -ratio
