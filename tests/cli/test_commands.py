@@ -141,7 +141,7 @@ def test_fit_names_a_column_that_only_one_file_has(files: Path, hedgerow: Run, t
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "column 'price' is not in odd" in done.stdout
-    assert "column 'age' is not in shop" in done.stdout
+    assert "column 'depth' is not in shop" in done.stdout
 
 
 def test_demo_in_a_pipe_is_plain_and_ends_with_the_report(hedgerow: Run, tmp_path: Path) -> None:
