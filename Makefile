@@ -17,8 +17,8 @@ test: setup
 	$(BIN)/python -m pytest -n auto
 
 check: setup
-	$(BIN)/ruff check src tests benchmarks examples docs/*.py
-	$(BIN)/ruff format --check src tests benchmarks examples docs/*.py
+	$(BIN)/ruff check src tests benchmarks examples docs
+	$(BIN)/ruff format --check src tests benchmarks examples docs
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
