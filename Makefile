@@ -6,7 +6,8 @@ PEERS  ?= .venv-peers
 MOA    ?= .venv-peers-moa
 PIP    := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check docs book paper bench bench-peers bench-live bench-fleet bench-dask bench-spark how-far torture setup clean
+.PHONY: demo test test-capymoa check test-sdist docs book paper bench bench-peers bench-live bench-fleet bench-dask
+.PHONY: bench-spark how-far torture setup clean
 .DEFAULT_GOAL := demo
 
 demo: setup
@@ -16,11 +17,26 @@ demo: setup
 test: setup
 	$(BIN)/python -m pytest -n auto
 
+# CapyMOA wants an older pandas than constraints.txt pins, and Java 17; needs no torch
+test-capymoa: $(MOA)/.ready
+	$(MOA)/bin/python -m pytest tests/with_capymoa
+
+$(MOA)/.ready: pyproject.toml constraints.txt
+	test -x $(MOA)/bin/python || $(PYTHON) -m venv $(MOA)
+	grep -v '^pandas==' constraints.txt > $(MOA)/constraints.txt
+	$(MOA)/bin/python $(PIP) --constraint $(MOA)/constraints.txt --editable '.[capymoa]' pytest
+	touch $@
+
 check: setup
-	$(BIN)/ruff check src tests benchmarks examples docs
-	$(BIN)/ruff format --check src tests benchmarks examples docs
+	$(BIN)/ruff check src tests benchmarks examples docs release
+	$(BIN)/ruff format --check src tests benchmarks examples docs release
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python release/check.py
+
+# the source archive: built, installed in an environment of its own, and all its tests; ONLY=tests/test_imports.py for some
+test-sdist: setup
+	$(BIN)/python release/check.py --all $(if $(ONLY),--only '$(ONLY)')
 
 # the pages as a site, offline; warnings are errors; QUICK=1 shows the examples of the gallery without running them
 docs: setup

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from command import environment
+from tables.messy import messy as messy_table
 
 ROOT = Path(__file__).parents[1]
 PAGES = {
@@ -22,7 +23,7 @@ PAGES = {
 }
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", flags=re.M | re.S)
 INDENTED = re.compile(r"^    ((?:make|python|hedgerow|pip) .*)$", flags=re.M)
-LONG = ("paper", "study", "demo", "serve")  # their own tests run them; here their words are checked
+LONG = ("paper", "study", "compare", "demo", "serve")  # their own tests run them; here their words are checked
 
 
 def python_of(page: str) -> str:
@@ -35,6 +36,11 @@ def commands_of(page: str) -> list[str]:
     lines = [line for code in blocks for line in code.splitlines()] + INDENTED.findall(FENCE.sub("", PAGES[page]))
     found = [re.sub(r"\s+#.*$", "", line).strip() for line in lines]
     return [line for line in found if re.match(r"(make|python|hedgerow|pip|tail) ", line)]
+
+
+def messy(rows: int, seed: int) -> Any:
+    """A table as people have them, with the label of docs/tables.md."""
+    return messy_table(rows, seed, float(seed)).rename(columns={"bought": "sent_back"})
 
 
 def first_of(pages: list[str], what: Callable[[str], Any]) -> list[str]:
@@ -92,6 +98,9 @@ def folder(tmp_path: Path) -> Path:
     table(30, 1.0).drop(columns="y").to_csv(where / "new-site.csv", index=False)
     table(30, 1.0).to_csv(where / "stream.csv", index=False)
     table(30, 1.0).to_json(where / "live.jsonl", orient="records", lines=True)
+    messy(50, 0).to_csv(where / "north.csv", index=False)
+    messy(50, 1).to_parquet(where / "south.parquet")
+    messy(40, 2).to_csv(where / "new-shop.csv", index=False)
     return where
 
 

@@ -87,16 +87,16 @@ def test_the_two_columns_that_gave_six_tenths_instead_of_nearly_all():
     assert (clf.predict(X[200:]) == y[200:]).mean() > 0.95
 
 
-def test_other_columns_in_a_domain_are_refused_with_both_lists():
+def test_other_columns_are_refused_with_both_lists_where_domains_are_put_together():
     a = Domain("shop", np.ones((2, 2)), [0, 1], feature_names=["p", "q"])
     b = Domain("web", np.ones((2, 2)), [0, 1], feature_names=["q", "r"])
     words = r"domain 'web': other features than those of domain 'shop': missing \['p'\], unexpected \['r'\]"
-    for use in (OnlineTransferClassifier("oddm").fit_domains, same_columns, pool):
+    for use in (same_columns, pool):
         with pytest.raises(InputError, match=words):
             use([a, b])
     wide = Domain("wide", np.ones((2, 3)), [0, 1], feature_names=["p", "q", "s"])
     with pytest.raises(InputError, match=r"'wide'.*'shop': missing none, unexpected \['s'\]"):
-        OnlineTransferClassifier("oddm").fit_domains([a], wide.unlabelled())
+        same_columns([a, wide])
 
 
 def test_a_domain_without_names_is_read_by_position():
@@ -290,10 +290,11 @@ def test_errors_name_the_column(kind, value):
     X = TASK.X.copy()
     X[3, 2] = value
     words = "at row 3, column 'depth'"
-    with pytest.raises(InputError, match=f"domain 'a': .*{words}"):
-        Domain("a", table(kind, X), TASK.y)
-    with pytest.raises(InputError, match=words):
-        OnlineTransferClassifier("pa").fit(table(kind, X), TASK.y)
+    if np.isfinite(value) or np.isinf(value):  # a gap is filled, where a model is fitted on such a table
+        with pytest.raises(InputError, match=f"domain 'a': .*{words}"):
+            Domain("a", table(kind, X), TASK.y)
+        with pytest.raises(InputError, match=words):
+            OnlineTransferClassifier("pa").fit(table(kind, X), TASK.y)
     clf = named(kind=kind)
     for action in verbs(clf, table(kind, X), TASK.y).values():
         assert_refused(clf, action, words)
@@ -301,13 +302,11 @@ def test_errors_name_the_column(kind, value):
         assert_refused(clf, lambda row=row: clf.predict_one(row), "x: .*at row 0, column 'depth'")
 
 
-def test_gaps_of_tables_are_named_too():
+def test_a_model_of_numbers_names_the_gaps_of_a_table():
     X = pd.DataFrame({"a": pd.array([1, None], dtype="Int64"), "b": [1.0, 2.0]})
     for given in (X, pl.DataFrame({"a": [1, None], "b": [1.0, 2.0]}), pa.table({"a": [1, None], "b": [1.0, 2.0]})):
-        with pytest.raises(InputError, match="domain 'd': contains NaN at row 1, column 'a'"):
-            Domain("d", given)
-        with pytest.raises(InputError, match="X: contains NaN at row 1, column 'a'"):
-            OnlineTransferClassifier("pa").fit(given, [0, 1])
+        clf = OnlineTransferClassifier("pa").fit(pd.DataFrame({"a": [1.0, 2.0], "b": [2.0, 1.0]}), [0, 1])
+        assert_refused(clf, lambda given=given, clf=clf: clf.predict(given), "X: contains NaN at row 1, column 'a'")
     row = pd.Series([pd.NA, 2.0], index=["a", "b"], dtype=object)
     clf = OnlineTransferClassifier("pa").fit(pd.DataFrame({"a": [1.0, 2.0], "b": [2.0, 1.0]}), [0, 1])
     assert_refused(clf, lambda: clf.predict_one(row), "x: contains NaN at row 0, column 'a'")

@@ -38,6 +38,7 @@ PARAMETERS: dict[str, list[Any]] = {
     "classes": [["c0", "c1", "c2", "c3"]],
     "max_classes": [3],
     "dtype": ["float32"],
+    "table": [{"drop": ["x0"]}],
 }
 READING: dict[str, list[Any]] = {
     **{name: [value for value in choices if value != getattr(Reading(), name)] for name, choices in ANSWERS.items()},

@@ -33,7 +33,7 @@ from hedgerow.paper.run import run_unit
 from hedgerow.paper.tasks import TASKS, find_tasks
 
 MEASURED = Path(__file__).parent / "measured"
-TOGETHER = 3  # tasks
+TOGETHER = 9  # tasks: fewer at a time would leave a worker idle at the end of each group
 TIMES = ("seconds_offline", "seconds_online")
 
 
@@ -73,7 +73,7 @@ def compared(run: Path, other: Path) -> dict[str, Any]:
 
 
 def speed(tasks: str, methods: str, trials: int) -> dict[str, Any]:
-    """Three tasks at a time, on one worker and on two in turn: a machine that others use too is fair to both."""
+    """Some tasks at a time, on one worker and on two in turn: a machine that others use too is fair to both."""
     found: list[dict[str, Any]] = []
     with connected(Place(workers=1)) as one, connected(Place(workers=2)) as two:
         names = {1: name_of(one), 2: name_of(two)}

@@ -5,32 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
+import hedgerow.comparison.peers as comparison
 from peers.peer import REASONABLE, SOURCES, TARGET, Entry, Peer
 
 SEED = 1
 
 
-class River(Peer):
+class River(comparison.River, Peer):
     row_by_row = True
-
-    def __init__(self, model: Any, K: int) -> None:
-        self.model, self.K = model, K
-
-    def form(self, x: np.ndarray) -> dict[int, float]:
-        return dict(enumerate(x.tolist()))
-
-    def predict(self, row: dict[int, float]) -> np.ndarray | None:
-        shares = self.model.predict_proba_one(row)
-        if not shares or not sum(shares.values()) > 0:
-            return None
-        p = np.zeros(self.K)
-        p[list(shares)] = list(shares.values())
-        return p
-
-    def learn(self, row: dict[int, float], code: int) -> None:
-        self.model.learn_one(row, code)
 
 
 def forest(setting: str) -> Any:

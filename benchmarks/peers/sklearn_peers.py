@@ -9,57 +9,39 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.svm import SVC
 
+import hedgerow.comparison.peers as comparison
 from peers.peer import REASONABLE, Entry, Peer, one_hot
 from peers.streams import Stream
 
-EVERY = 50
 PASSES = 5
 
 
-class PartialFit(Peer):
+class PartialFit(comparison.PartialFit, Peer):
     """One pass over the sources (reasonable: five), then every label by partial_fit."""
 
     def __init__(self, model: Any, K: int, passes: int) -> None:
-        self.model, self.K, self.passes = model, K, passes
+        super().__init__(model, K, passes)
         self.probabilistic = hasattr(model, "predict_proba")
 
     def fit(self, stream: Stream) -> None:
-        X, y = pooled(stream)
-        for _ in range(self.passes):
-            self.model.partial_fit(X, y, classes=np.arange(self.K))
+        super().fit(*pooled(stream))
 
     def predict(self, row: np.ndarray) -> np.ndarray:
-        if self.probabilistic:
-            return np.asarray(self.model.predict_proba(row[None])[0])
-        return one_hot(self.model.predict(row[None])[0], self.K)
-
-    def learn(self, row: np.ndarray, code: int) -> None:
-        self.model.partial_fit(row[None], [code])
+        return super().predict(row) if self.probabilistic else one_hot(self.model.predict(row[None])[0], self.K)
 
 
-class Refitted(Peer):
+class Refitted(comparison.Refitted, Peer):
     """Fitted on the sources, and anew on sources and stream after every 50 labels."""
 
     def __init__(self, model: Any, K: int, probabilistic: bool = True) -> None:
-        self.model, self.K, self.probabilistic = model, K, probabilistic
+        super().__init__(model, K)
+        self.probabilistic = probabilistic
 
     def fit(self, stream: Stream) -> None:
-        X, y = pooled(stream)
-        self.X, self.y = [X], y.tolist()
-        self.model.fit(X, y)
+        super().fit(*pooled(stream))
 
     def predict(self, row: np.ndarray) -> np.ndarray:
-        if not self.probabilistic:
-            return one_hot(self.model.predict(row[None])[0], self.K)
-        p = np.zeros(self.K)
-        p[self.model.classes_] = self.model.predict_proba(row[None])[0]
-        return p
-
-    def learn(self, row: np.ndarray, code: int) -> None:
-        self.X.append(row[None])
-        self.y.append(code)
-        if (len(self.X) - 1) % EVERY == 0:
-            self.model.fit(np.vstack(self.X), self.y)
+        return super().predict(row) if self.probabilistic else one_hot(self.model.predict(row[None])[0], self.K)
 
 
 def pooled(stream: Stream) -> tuple[np.ndarray, np.ndarray]:

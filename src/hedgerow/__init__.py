@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hedgerow.align import register_aligner
+    from hedgerow.comparison.door import compare
     from hedgerow.core.constants import Constants
     from hedgerow.core.domains import Domain, split
     from hedgerow.core.errors import HedgerowError, InputError
     from hedgerow.core.moments import Moments
     from hedgerow.data import load, read
     from hedgerow.estimator import OnlineTransferClassifier
+    from hedgerow.estimator.watch import watch
     from hedgerow.heads import register_head
     from hedgerow.learners.base import register_learner
     from hedgerow.learners.method import Method
@@ -41,6 +43,7 @@ _HOMES = {
     "OnlineTransferClassifier": "estimator",
     "Reading": "learners.readings",
     "Recipe": "methods",
+    "compare": "comparison.door",
     "load": "data",
     "read": "data",
     "reading_of": "learners.readings",
@@ -50,6 +53,7 @@ _HOMES = {
     "register_method": "methods",
     "register_mixer": "mix",
     "split": "core.domains",
+    "watch": "estimator.watch",
 }
 
 __all__ = [
@@ -64,6 +68,7 @@ __all__ = [
     "Reading",
     "Recipe",
     "__version__",
+    "compare",
     "load",
     "read",
     "reading_of",
@@ -73,6 +78,7 @@ __all__ = [
     "register_method",
     "register_mixer",
     "split",
+    "watch",
 ]
 
 

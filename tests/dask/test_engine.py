@@ -12,8 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from alike import alike
 from command import COMMAND, environment
 
+from hedgerow import load
+from hedgerow.comparison.command import plan
+from hedgerow.comparison.inputs import task_of
+from hedgerow.comparison.options import CompareOptions
+from hedgerow.comparison.run import run_unit as run_compared
 from hedgerow.core.errors import InputError
 from hedgerow.dask.cluster import Place, connected
 from hedgerow.experiment import engine, results
@@ -32,16 +38,11 @@ def rows(out: Path) -> list[dict[str, Any]]:
 
 
 def differing(a: Path, b: Path) -> dict[str, tuple[Any, Any]]:
-    """The first difference of each field that differs.
-
-    The last digit of a sum depends on where its numbers lie in memory: two runs of one engine may differ there.
-    """
+    """The first difference of each field that differs."""
     found: dict[str, tuple[Any, Any]] = {}
     for ours, theirs in zip(rows(a), rows(b), strict=True):
         for name in ours:
-            exact = ours[name] == theirs[name]
-            sums = isinstance(ours[name], float) and isinstance(theirs[name], float)
-            if not exact and not (sums and ours[name] == pytest.approx(theirs[name], rel=1e-12)):
+            if not alike(ours[name], theirs[name]):
                 found.setdefault(name, (ours[name], theirs[name]))
     return found
 
@@ -94,6 +95,16 @@ def test_workers_killed_in_mid_run_change_nothing(tmp_path: Path, plain: Path) -
     assert killed
     assert lines(tmp_path) == 24
     assert differing(tmp_path, plain) == {}
+
+
+def test_a_comparison_has_the_rows_of_the_local_engine(client: Any, tmp_path: Path) -> None:
+    domains = load("digits")
+    task = task_of([domains["tilted"], domains["faded"]], domains["shifted"], warmup=0.3)
+    for name, where in (("local", "local"), ("cluster", address(client))):
+        options = CompareOptions("pa,hedgerow-linear", 2, jobs=-1 if name == "cluster" else 1, out=tmp_path / name)
+        compared = plan(task, options, lambda _: None)
+        assert engine.run(compared, run_compared, options.out, engine=where, jobs=options.jobs) == 8
+    assert differing(tmp_path / "local", tmp_path / "cluster") == {}
 
 
 def test_an_error_of_a_unit_is_that_of_the_local_engine(client: Any, tmp_path: Path) -> None:

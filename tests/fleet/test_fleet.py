@@ -95,6 +95,24 @@ def test_a_prediction_before_its_labels_is_reused_only_if_it_is_right():
         np.testing.assert_allclose(one.predict_proba(keys, task.X), other.predict_proba(keys, task.X), atol=1e-10)
 
 
+@pytest.mark.parametrize("change", ["put", "forget"])
+def test_a_prediction_is_not_reused_for_a_key_that_was_exchanged(change):
+    task, _ = streams(5, 2, m=9, stream=40)
+    first, second = slice(0, 10), slice(10, 20)
+    with Fleet(task.sources, preprocess="none") as one, Fleet(task.sources, preprocess="none") as other:
+        for fleet in (one, other):
+            fleet.learn(["a"] * 10, task.X[first], task.y[first]).learn(["b"] * 10, task.X[second], task.y[second])
+        one.predict(["a"] * 5, task.X[20:25])  # by what is no longer there when its labels come
+        for fleet in (one, other):
+            if change == "put":
+                fleet.put("a", fleet.to_bytes("b"))
+            else:
+                fleet.forget("a")
+                fleet.learn(["a"] * 10, task.X[second], task.y[second])
+            fleet.learn(["a"] * 5, task.X[20:25], task.y[20:25])
+        assert np.array_equal(one.predict_proba(["a"] * 40, task.X), other.predict_proba(["a"] * 40, task.X))
+
+
 def test_a_key_without_labels_predicts_as_the_base():
     task, _ = streams(6, 2)
     with Fleet(task.sources) as fleet:
@@ -278,7 +296,7 @@ def test_threads_may_share_it():
 
 
 def test_a_long_journal_is_written_to_states(monkeypatch, tmp_path):
-    monkeypatch.setattr("hedgerow.fleet.fleet.JOURNAL", 20_000)
+    monkeypatch.setattr("hedgerow.fleet.disk.JOURNAL", 20_000)
     task, keys = streams(16, 30, stream=600)
     with Fleet(task.sources, "hedgerow-linear", path=tmp_path / "f") as fleet:
         for a in range(0, 600, 20):

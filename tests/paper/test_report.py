@@ -83,9 +83,9 @@ def test_the_page_starts_with_the_verdict_and_ends_with_what_was_run(tmp_path: P
     (tmp_path / "results.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     page = report(tmp_path).read_text(encoding="utf-8")
     titles = re.findall(r"<h2>([^<]*)</h2>", page)
-    assert titles[:2] == ["In short", "Table of mistakes"]
+    assert titles[:2] == ["What this is", "Table of mistakes"]
     assert titles[-1] == "What was run"
-    assert escape(verdict(runs_of(rows))) in page
+    assert re.search(r"<p[^>]*>(.*?)</p>", page, flags=re.S)[1] == escape(verdict(runs_of(rows)))
 
 
 def test_panels_that_show_the_same_have_one_scale_and_fit_what_they_show() -> None:
@@ -95,6 +95,9 @@ def test_panels_that_show_the_same_have_one_scale_and_fit_what_they_show() -> No
     assert len({axes.get_xlim() for axes in panels}) == 1
     assert panels[0].get_xlim()[0] == 0
     for axes in figures.curves(runs_of(rows)).axes:
+        assert axes.get_xlim() == (0, 100)
+        assert axes.get_title(loc="center") == ""
+        assert axes.get_title(loc="left").endswith(", 1000 instances")
         low, high = axes.get_ylim()
         assert low == 0
         assert 6 < high < 8  # the highest point is at 6 %
@@ -234,7 +237,7 @@ def test_all_parts_of_the_report(tmp_path: Path) -> None:
         f"{TABLE['PIE1'][m][0]}" for m in METHODS
     }
     figure = figures.curves(runs_of(rows))
-    assert [axes.get_title(loc="left") for axes in figure.axes] == [task.title for task in SOME.values()]
+    assert [axes.get_title(loc="left") for axes in figure.axes] == [f"{t.title}, 1000 instances" for t in SOME.values()]
 
 
 def test_the_order_of_the_rows_does_not_matter() -> None:

@@ -60,10 +60,11 @@ def test_a_fit_goes_live(shared):
 
 
 def test_a_fit_that_fails_says_why(shared):
-    files = [("sources", ("a.csv", b"width,y\n1,up\nwide,down\n"))]
+    numbers = b"".join(b"%d,%s\n" % (i * i, b"up" if i % 2 else b"down") for i in range(12))
+    files = [("sources", ("a.csv", b"width,y\n" + numbers + b"wide,down\n"))]
     job = followed(shared, shared.http.post("/v1/models/failing/fit", files=files, data=LABEL))
     assert job["state"] == "failed"
-    assert "wide" in job["error"]
+    assert "line 14, column 'width': 'wide' is not a number" in job["error"]
     assert str(shared.models) not in job["error"]
     assert shared.http.get("/v1/models/failing").status_code == 404
 

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from hedgerow.cli import complete
+from hedgerow.comparison.options import CompareOptions, InputFiles
 from hedgerow.live.settings import Settings
 from hedgerow.paper.options import PARTS, PaperOptions
 from hedgerow.study.options import TARGETS, StudyOptions
@@ -16,7 +18,6 @@ app = typer.Typer(
     name="hedgerow",
     help="Online transfer learning: labelled sources in advance, a target stream, good predictions from the first row.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
@@ -118,8 +119,11 @@ def fit(
     label: Annotated[str, typer.Option(help="The label column of the sources.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the model goes (.safetensors).")],
     unlabelled: Annotated[Path | None, typer.Option(help="Unlabelled rows of the target.")] = None,
-    method: Annotated[str, typer.Option(help="See `hedgerow methods`.")] = "hedgerow",
-    reading: Annotated[str, typer.Option(help="Preset of the options: general, authors, paper or table.")] = "general",
+    method: Annotated[str, typer.Option(help="See `hedgerow methods`.", autocompletion=complete.methods)] = "hedgerow",
+    reading: Annotated[
+        str,
+        typer.Option(help="Preset of the options: general, authors, paper or table.", autocompletion=complete.readings),
+    ] = "general",
     option: Annotated[list[str] | None, typer.Option(help="key=value for the classifier, e.g. dim=50.")] = None,
     engine: Annotated[
         str | None,
@@ -128,13 +132,21 @@ def fit(
             "Without it: local, if half of the free memory is enough for the sources."
         ),
     ] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="A column to leave out; may be repeated.")] = None,
+    keep: Annotated[list[str] | None, typer.Option(help="A column to use though it looks like an id.")] = None,
+    id: Annotated[list[str] | None, typer.Option(help="A column that only names rows.")] = None,
+    time: Annotated[list[str] | None, typer.Option(help="A column of dates, or of seconds since 1970.")] = None,
+    text: Annotated[list[str] | None, typer.Option(help="A column of text whose words are to be used.")] = None,
+    new: Annotated[list[str] | None, typer.Option(help="A column that will come later, in the stream.")] = None,
 ) -> None:
     """Fit a model on labelled source files and, better, some unlabelled rows of the target."""
     from hedgerow.cli import terminal
-    from hedgerow.cli.fit_files import check_output, fit_files, parse_options, summary
+    from hedgerow.cli.fit_files import check_output, fit_files, parse_options, summary, table_options
 
     check_output(output, [*source, *([unlabelled] if unlabelled else [])])
     given = parse_options(option or [], method, reading)
+    if said := table_options(drop=drop, keep=keep, id=id, time=time, text=text, new=new):
+        given["table"] = said
     fitted = fit_files(source, label, unlabelled, given, engine)
     fitted.clf.save(output)
     found = summary(fitted)
@@ -254,7 +266,10 @@ def export(
 def replay(
     journal: Annotated[Path, typer.Argument(help="The folder of a live model.")],
     model: Annotated[list[Path] | None, typer.Option("--model", "-m", help="A fitted model; may be repeated.")] = None,
-    method: Annotated[list[str] | None, typer.Option(help="A method to fit on --source; may be repeated.")] = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(help="A method to fit on --source; may be repeated.", autocompletion=complete.methods),
+    ] = None,
     source: Annotated[list[Path] | None, typer.Option(help="A labelled source for --method; once for each.")] = None,
     label: Annotated[str | None, typer.Option(help="The label column of the sources.")] = None,
     unlabelled: Annotated[Path | None, typer.Option(help="Unlabelled rows of the target.")] = None,
@@ -319,6 +334,23 @@ def warm() -> None:
     raise typer.Exit(code)
 
 
+@app.command()
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="For programs: findings as JSON.")] = False,
+) -> None:
+    """What is installed and what it runs on, with a remedy for every problem; exit code 1 if there is one."""
+    from hedgerow.cli import doctor as check
+    from hedgerow.cli import terminal
+
+    findings = check.examine()
+    if as_json:
+        print(check.as_json(findings))
+    else:
+        terminal.print_table(["state", "what", "found"], check.as_rows(findings))
+        print(check.verdict(findings))
+    raise typer.Exit(0 if all(one.ok for one in findings) else 1)
+
+
 paper_app = typer.Typer(help="The paper's experiments, run again: its numbers beside ours.")
 app.add_typer(paper_app, name="paper")
 
@@ -379,13 +411,18 @@ def paper_report(directory: Annotated[Path, typer.Argument(help="A folder that `
 
 @app.command()
 def study(
-    name: Annotated[str, typer.Argument(help="Which study, or all; `hedgerow study --list` names them.")] = "",
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="Which study, or all; `hedgerow study --list` names them.", autocompletion=complete.studies
+        ),
+    ] = "",
     data: Annotated[str, typer.Option(help=f"One of {', '.join(TARGETS)}.")] = StudyOptions.data,
     target: Annotated[
         str | None, typer.Option(help="Domain that streams, or several joined by commas; the others are sources.")
     ] = None,
     methods: Annotated[
-        str, typer.Option(help="Names joined by commas, see `hedgerow methods`.")
+        str, typer.Option(help="Names joined by commas, see `hedgerow methods`.", autocompletion=complete.methods)
     ] = StudyOptions.methods,
     orders: Annotated[int, typer.Option(min=1, help="Orders of the stream.")] = StudyOptions.orders,
     jobs: Annotated[int, typer.Option(help="Processes; -1 takes every core.")] = StudyOptions.jobs,
@@ -416,6 +453,56 @@ def study(
     for table in tables(chosen):
         console.print(table.title, style="bold")
         terminal.print_table(table.header, table.texts, numbers=True, best=table.best)
+    console.print("Report:", style="bold")
+    print(outcome.report)
+
+
+@app.command()
+def compare(
+    source: Annotated[
+        list[Path], typer.Option(help="A labelled source: a file, a folder or a 'pattern'; once for each.")
+    ],
+    stream: Annotated[Path, typer.Option(help="The labelled stream, in its order in time.")],
+    label: Annotated[str, typer.Option(help="The label column.")],
+    unlabelled: Annotated[Path | None, typer.Option(help="Unlabelled rows of the target, known in advance.")] = None,
+    warmup: Annotated[
+        float | None, typer.Option(help="Instead: the share of the stream's first rows to take as unlabelled, e.g. .3.")
+    ] = None,
+    methods: Annotated[
+        str, typer.Option(help="Names joined by commas, or all; see `hedgerow methods`.")
+    ] = CompareOptions.methods,
+    time: Annotated[str | None, typer.Option(help="Sort the stream by this column; it is no feature.")] = None,
+    orders: Annotated[
+        int, typer.Option(min=1, help="Orders of the stream: 1 is the order in time, more are shuffled.")
+    ] = CompareOptions.orders,
+    peers: Annotated[
+        bool, typer.Option("--peers", help="Also learners of scikit-learn and, if it is installed, river.")
+    ] = False,
+    jobs: Annotated[int, typer.Option(help="Processes; -1 takes every core.")] = CompareOptions.jobs,
+    engine: Annotated[str, typer.Option(help=ENGINE)] = CompareOptions.engine,
+    out: Annotated[Path, typer.Option(help="Folder for results, report, tables and figures.")] = CompareOptions.out,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on in a folder that has results.")] = False,
+    plugin: Annotated[list[str] | None, typer.Option(help="A Python file that registers a method of your own.")] = None,
+) -> None:
+    """Methods side by side on your own files: mistakes, calibration, time, what each source was worth; a report."""
+    from hedgerow.cli import terminal
+    from hedgerow.comparison.command import found
+    from hedgerow.comparison.command import run as run_compare
+
+    files = InputFiles(tuple(source), stream, label, unlabelled, warmup, time)
+    chosen = CompareOptions(methods, orders, peers, jobs, out, resume, tuple(plugin or ()), engine)
+    with terminal.progress() as progress:
+        outcome = run_compare(files, chosen, sys.argv[1:], terminal.note, progress)
+    if outcome.report is None:
+        raise typer.Exit(outcome.code)
+    verdict, tables, notes = found(out)
+    console = terminal.console(sys.stdout)
+    console.print(verdict, soft_wrap=True, markup=False)
+    for table in tables:
+        console.print(table.title, style="bold")
+        terminal.print_table(table.header, table.texts, numbers=True, best=table.best)
+    for note in notes:
+        console.print(note, soft_wrap=True, markup=False)
     console.print("Report:", style="bold")
     print(outcome.report)
 

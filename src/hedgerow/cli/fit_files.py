@@ -16,7 +16,8 @@ from hedgerow.core.domains import Domain, same_columns
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.core.files import check_writable, same_file
 from hedgerow.data import read
-from hedgerow.data.inputs import files_of, stem
+from hedgerow.data.inputs import files_of
+from hedgerow.data.named_files import read_unlabelled, unique_names
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.evaluate.separation import Separation, separations
 from hedgerow.learners.readings import Reading, reading_of
@@ -72,13 +73,15 @@ def fit_files(
     if chosen != LOCAL:
         return _fit_partitions(clf, sources, label, unlabelled, chosen, why)
     domains = [read(path, label=label, name=name) for path, name in zip(sources, unique_names(sources), strict=True)]
-    target = None if unlabelled is None else _read_unlabelled(unlabelled, label)
-    domains, target = matched(domains, target)
+    target = None if unlabelled is None else read_unlabelled(unlabelled, label)
     began = time.perf_counter()
     clf.fit_domains(domains, target)
     seconds = time.perf_counter() - began
+    if clf.table_ is None:
+        domains, target = matched(domains, target)
     found = [(d.name, len(d), len(set(np.asarray(d.y).tolist()))) for d in domains]
-    return Fitted(clf, found, target, separations(clf, domains, target), seconds)
+    notes = () if clf.table_ is None else tuple(clf.table_.notes())
+    return Fitted(clf, found, target, separations(clf, domains, target), seconds, notes)
 
 
 def _fit_partitions(
@@ -87,36 +90,13 @@ def _fit_partitions(
     """The same without the sources in memory: they are asked for statistics, on a cluster."""
     from hedgerow.dask import fit
 
-    target = None if unlabelled is None else _read_unlabelled(unlabelled, label)
+    target = None if unlabelled is None else read_unlabelled(unlabelled, label)
     began = time.perf_counter()
     fit(clf, dict(zip(unique_names(sources), sources, strict=True)), label, target, engine=engine)
     seconds, report = time.perf_counter() - began, clf.partitions_
     note = f"fitted from statistics on {engine}{why}: {report.passes} passes over {report.partitions} partitions"
     nothing = [Separation(name) for name, _, _ in report.sources]
     return Fitted(clf, list(report.sources), target, nothing, seconds, (note,))
-
-
-def unique_names(paths: Sequence[Path]) -> list[str]:
-    """Names of files without suffix, of folders or patterns; with their folder, then their number, where two are alike.
-
-    >>> unique_names([Path("a/x.csv"), Path("b/x.csv"), Path("y.csv")])
-    ['a/x', 'b/x', 'y']
-    """
-    stems = [stem(str(path)) for path in paths]
-    names = [
-        f"{path.parent.name}/{name}" if stems.count(name) > 1 else name for path, name in zip(paths, stems, strict=True)
-    ]
-    return [f"{name}#{i}" if names.count(name) > 1 else name for i, name in enumerate(names, start=1)]
-
-
-def _read_unlabelled(path: Path, label: str) -> Domain:
-    """Unlabelled rows; a label column that happens to be there is not looked at."""
-    try:
-        return read(path, label=label, name=stem(str(path))).unlabelled()
-    except InputError as error:
-        if not str(error).startswith("unknown "):  # anything but "there is no such column"
-            raise
-    return read(path, name=stem(str(path))).unlabelled()
 
 
 def matched(sources: Sequence[Domain], target: Domain | None) -> tuple[list[Domain], Domain | None]:
@@ -145,6 +125,15 @@ def parse_options(pairs: Sequence[str], method: str = "hedgerow", reading: str =
     answers = {name: options.pop(name) for name in ANSWERS if name in options}
     chosen = reading_of(reading, method, **answers) if answers else reading
     return {"method": method, "reading": chosen, **options}
+
+
+def table_options(**names: Sequence[str] | None) -> dict[str, Any] | None:
+    """What was said about columns; None if nothing was.
+
+    >>> table_options(drop=["note"], keep=None)
+    {'drop': ['note']}
+    """
+    return {key: list(value) for key, value in names.items() if value} or None
 
 
 def _parsed(pairs: Sequence[str], known: Sequence[str]) -> dict[str, Any]:

@@ -39,6 +39,7 @@ def _model(path: Path) -> list[tuple[str, str]]:
         ("most trusted", ", ".join(f"{name} {weight:.0%}" for name, weight in weights[:5])),
         ("discrepancy", apart or "-"),
         ("size", f"{_bytes(path.stat().st_size)}; in memory {_bytes(constants)} constants, {_bytes(state)} state"),
+        *(() if clf.table_ is None else clf.table_.rows()),
     ]  # fmt: skip
 
 

@@ -153,8 +153,10 @@ def column_words(column: int, names: FeatureNames | None) -> str:
     return f"column {column}" if names is None or column >= len(names) else f"column {str(names[column])!r}"
 
 
-def check_finite(X: Matrix, what: str, names: FeatureNames | None = None) -> None:
-    """Refuse NaN, infinity and numbers whose squares overflow; name the first by row and column."""
+def check_finite(X: Matrix, what: str, names: FeatureNames | None = None, gaps: bool = False) -> None:
+    """Refuse NaN, infinity and numbers whose squares overflow; name the first by row and column. `gaps` allows NaN."""
+    if gaps and not is_sparse(X):
+        X = np.where(np.isnan(X), X.dtype.type(0), X)
     values = X.data if is_sparse(X) else X
     largest = LARGEST[values.dtype]
     flat = values.ravel(order="K")

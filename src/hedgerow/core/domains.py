@@ -12,6 +12,7 @@ from hedgerow.core.arrays import Array, Matrix, canonical, check_matrix, is_spar
 from hedgerow.core.errors import InputError
 from hedgerow.core.feature_names import checked_names, listed, names_of_table, order_by_name
 from hedgerow.core.labels import as_labels, is_missing
+from hedgerow.core.mixed import Mixed, mixed_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +21,8 @@ class Domain:
 
     `order` is a presentation order fixed by whoever published the data (the authors' `ID_old`), if there is one.
     `feature_names` are those of the table's columns if X is a table with names (pandas, polars, pyarrow). X is not
-    copied where it can be used as it is.
+    copied where it can be used as it is. A table whose columns are not all numbers, or have gaps, is kept column by
+    column (`hedgerow.core.mixed`).
 
     >>> Domain("webcam", [[0.0, 1.0], [2.0, 0.0]], ["mug", "bike"])
     Domain('webcam', 2 x 2, 2 classes)
@@ -35,7 +37,11 @@ class Domain:
     def __post_init__(self) -> None:
         where = f"domain {self.name!r}"
         names = self._names(where)
-        X = check_matrix(self.X, where, names=names)
+        table = mixed_of(self.X, where)
+        if table is not None and not table.plain:
+            X: Matrix = table
+        else:
+            X = check_matrix(table.numbers() if isinstance(self.X, Mixed) and table else self.X, where, names=names)
         if X.shape[0] == 0:
             raise InputError(f"{where}: 0 rows; a domain needs at least one instance")
         if X.shape[1] == 0:
@@ -85,12 +91,20 @@ class Domain:
         """The same rows without their labels."""
         return replace(self, y=None)
 
+    def of_numbers(self, X: Array, names: Sequence[str]) -> Domain:
+        """The same rows as numbers; gaps may be NaN, and there may be no rows."""
+        made = object.__new__(Domain)
+        made.__dict__.update(vars(self), X=X, feature_names=tuple(names))
+        return made
+
     def without_empty_rows(self) -> Domain:
         """Without the rows that are all zero, which no scaling can bring to unit length.
 
         >>> Domain("a", [[0.0, 0.0], [1.0, 2.0]]).without_empty_rows()
         Domain('a', 1 x 2, unlabelled)
         """
+        if isinstance(self.X, Mixed):
+            return self
         norms = np.asarray(abs(self.X).sum(axis=1)).ravel()
         kept = np.flatnonzero(norms > 0)
         if not len(kept):
@@ -141,6 +155,9 @@ def pool(domains: Sequence[Domain], name: str = "pooled") -> Domain:
     >>> pool([Domain("a", [[1.0]], ["x"]), Domain("b", [[2.0]], ["y"])])
     Domain('pooled', 2 x 1, 2 classes)
     """
+    for d in domains:
+        if isinstance(d.X, Mixed):
+            raise InputError(f"domain {d.name!r} has columns that are no numbers, or gaps; tables are not pooled")
     alike = same_columns(domains)
     y = None if any(d.y is None for d in alike) else np.concatenate([d.y for d in alike if d.y is not None])
     names = next((d.feature_names for d in alike if d.feature_names is not None), None)

@@ -55,6 +55,10 @@ class Moments:
             S = D.T @ (D if weight is None else weight[:, None] * D)
         return cls(np.array([float(N)]), total, counts, totals, S)
 
+    def first(self, width: int) -> Moments:
+        """Of the first columns (below 0: all but the last), without the scatter."""
+        return Moments(self.count, self.total[:width], self.class_counts, self.class_totals[:, :width])
+
     def fold(self, X: Matrix, y: Array | None) -> Moments:
         """These rows too: merge(self, of(X, y))."""
         return self.merge(Moments.of(X, y, len(self.class_counts), self.scatter is not None))
@@ -224,5 +228,6 @@ def discrepancy(A: Array | None, G: Array) -> float:
     >>> discrepancy(None, np.array([[3.0, 4.0]]))
     25.0
     """
-    P = G if A is None else G @ A
+    # in one layout: the BLAS sums a transposed matrix in another order, and a process may get its arrays so
+    P = G if A is None else np.ascontiguousarray(G) @ np.ascontiguousarray(A)
     return float(np.einsum("ij,ij->", P, P))

@@ -8,11 +8,15 @@
 | `zscore`      | (x - mean) / sd, per feature              | the domain; on the stream: what was learned     |
 | `centre`      | x - mean, per feature                     | the domain; on the stream: what was learned     |
 | `scale`       | x / sd within the sources, per feature    | the sources, once                               |
+| `fill`        | gaps (NaN) become the mean of the feature | the domain; on the stream: what was learned     |
+| `own-N`       | (x - mean)/sd of the last N columns, which no other step sees (`core/beside.py`) | what was learned |
 | `auto`        | `signed-sqrt`, `unit` if nothing is below 0, else `scale` | the sources, once               |
 
 A source is scaled by its own statistics. The target starts with those of its unlabelled rows; each learned instance is
 folded in *after* it was used, so nothing looks ahead. Without unlabelled rows the average of the sources' statistics
 stands in, with the weight of one instance.
+
+`table` is no step on rows of numbers: it asks for the encoder of `hedgerow.tables`, which gives way to `fill`.
 """
 
 from __future__ import annotations
@@ -22,7 +26,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from hedgerow.core.arrays import Array, Matrix, canonical, is_sparse
+from hedgerow.core.beside import OWN, Beside, Padded, Shared, own_width
 from hedgerow.core.errors import unknown
+from hedgerow.core.gaps import Filled, Means, Present
 from hedgerow.core.running import DENSE_LIMIT as DENSE_LIMIT  # also for those who ask for it here
 from hedgerow.core.running import Densified, Running, Scaled, Spread, densified
 from hedgerow.core.source_rows import InMemory, Part, Smallest, SourceRows, summed
@@ -58,9 +64,23 @@ def unit(X: Matrix, out: Array | None = None) -> Matrix:
         return _scale_rows(X, np.sqrt(np.bincount(row, X.data.astype(np.float64) ** 2, X.shape[0])))
     if X.ndim == 2 and len(X) == 1 and out is None:  # the usual step of a stream
         length = np.sqrt(np.einsum("i,i->", X[0], X[0]))
+        if np.isnan(length):
+            length = _norm_of_the_rest(X)[0, 0]
         return X / (length if length else 1)
     norm = np.sqrt(np.einsum("...i,...i->...", X, X))[..., None]
+    if np.isnan(norm).any():
+        norm = _norm_of_the_rest(X)
     return np.divide(X, np.where(norm == 0, 1, norm), out=out if out is not None and out.dtype.kind == "f" else None)
+
+
+def _norm_of_the_rest(X: Array) -> Array:
+    """|x| of rows with gaps, as if these were as large as the other numbers of the row are on average.
+
+    >>> _norm_of_the_rest(np.array([[3.0, np.nan], [3.0, 4.0]])).ravel().round(3).tolist()
+    [4.243, 5.0]
+    """
+    there = (~np.isnan(X)).sum(axis=-1)
+    return np.asarray(np.sqrt(np.nansum(X * X, axis=-1) * (X.shape[-1] / np.maximum(there, 1))))[..., None]
 
 
 def signed_sqrt(X: Matrix) -> Matrix:
@@ -84,6 +104,9 @@ def _scale_rows(X: Matrix, scale: Array) -> Matrix:
 INSTANCE_STEPS = {"row-minmax": row_minmax, "unit": unit, "signed-sqrt": signed_sqrt}
 DOMAIN_STEPS = ("zscore", "centre", "scale")
 AUTO = "auto"
+FILL = "fill"
+TABLE = "table"
+RUNNING_STEPS = (*DOMAIN_STEPS, FILL)  # those that have statistics
 
 
 def parse(steps: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -95,8 +118,8 @@ def parse(steps: str | Sequence[str] | None) -> tuple[str, ...]:
     names = () if steps is None else tuple(steps.split("+")) if isinstance(steps, str) else tuple(steps)
     names = tuple(str(name).strip() for name in names if str(name).strip() not in ("", "none"))
     for name in names:
-        if name not in INSTANCE_STEPS and name not in DOMAIN_STEPS and name != AUTO:
-            raise unknown("preprocessing step", name, [*INSTANCE_STEPS, *DOMAIN_STEPS, AUTO])
+        if name not in INSTANCE_STEPS and name not in (*RUNNING_STEPS, AUTO, TABLE) and not OWN.fullmatch(name):
+            raise unknown("preprocessing step", name, [*INSTANCE_STEPS, *RUNNING_STEPS, AUTO, TABLE])
     return names
 
 
@@ -107,10 +130,27 @@ def chosen(steps: tuple[str, ...], sources: Sequence[SourceRows], warmup: Matrix
     ('signed-sqrt', 'unit', 'centre')
     """
     if AUTO not in steps:
-        return steps
+        return _filled_in_time(steps)
     negative = min([*summed(sources, Smallest()), Smallest().of(Part(warmup))]) < 0
     own = ("scale",) if negative else ("signed-sqrt", "unit")
-    return tuple(name for step in steps for name in (own if step == AUTO else (step,)))
+    return _filled_in_time(tuple(name for step in steps for name in (own if step == AUTO else (step,))))
+
+
+def _filled_in_time(steps: tuple[str, ...]) -> tuple[str, ...]:
+    """The step `fill` before the first that cannot have gaps: better a mean of numbers that are scaled already.
+
+    >>> _filled_in_time(("fill", "signed-sqrt", "unit", "centre")), _filled_in_time(("fill", "scale"))
+    (('signed-sqrt', 'unit', 'fill', 'centre'), ('fill', 'scale'))
+    """
+    if FILL not in steps:
+        return steps
+    own = [step for step in steps if OWN.fullmatch(step)]
+    rest = [step for step in steps if step != FILL and step not in own]
+    able = next((i for i, step in enumerate(rest) if step not in ("signed-sqrt", "unit")), len(rest))
+    return (*own, *rest[:able], FILL, *rest[able:]) if "row-minmax" not in rest else (*own, FILL, *rest)
+
+
+Statistics = Running | Means | Beside
 
 
 class Preprocess:
@@ -124,7 +164,7 @@ class Preprocess:
     array([[1., 0.]])
     """
 
-    def __init__(self, steps: str | Sequence[str] | None, running: dict[int, Running] | None = None) -> None:
+    def __init__(self, steps: str | Sequence[str] | None, running: dict[int, Statistics] | None = None) -> None:
         self.steps = parse(steps)
         self.running = running or {}
 
@@ -135,29 +175,59 @@ class Preprocess:
 
     def start_rows(self, sources: Sequence[SourceRows], warmup: Matrix) -> tuple[list[SourceRows], Matrix]:
         """The same for sources wherever they are."""
+        own = own_width(self.steps)
+        if own:
+            width = warmup.shape[1] - own
+            beside = Beside.of(warmup[:, width:])
+            rows, U = self._start_rows([source.through(Shared(width)) for source in sources], warmup[:, :width])
+            self.running[0] = beside
+            z = self._length(width) * beside.standard(warmup[:, width:])
+            return [source.through(Padded(own)) for source in rows], np.hstack([U, z])
+        return self._start_rows(sources, warmup)
+
+    def _start_rows(self, sources: Sequence[SourceRows], warmup: Matrix) -> tuple[list[SourceRows], Matrix]:
         sources = list(sources)
         self.steps = chosen(self.steps, sources, warmup)
+        there: list[Array] | None = None  # which features each source has, where some may have gaps
         for i, step in enumerate(self.steps):
+            if OWN.fullmatch(step):
+                continue
             if step in INSTANCE_STEPS:
                 sources = [source.through(INSTANCE_STEPS[step]) for source in sources]
                 warmup = INSTANCE_STEPS[step](warmup) if warmup.shape[0] else warmup
                 continue
             warmup = densified(warmup, step)
             sources = [source.through(Densified(step)) for source in sources]
+            if step == FILL:
+                sources, warmup, there = self._start_filling(i, sources, warmup)
+                continue
             own = summed(sources, Spread())
             if step == "scale":
                 rows = warmup if len(warmup) else np.zeros((1, warmup.shape[1]))
-                self.running[i] = Running.frozen(own or [Running.of(rows)])
-                sources = [source.through(Scaled(step, self.running[i])) for source in sources]
-                warmup = self.running[i].scale(warmup, step)
+                fixed = Running.frozen(own or [Running.of(rows)], there if own else None)
+                self.running[i] = fixed
+                sources = [source.through(Scaled(step, fixed)) for source in sources]
+                warmup = fixed.scale(warmup, step)
                 continue
             if len(warmup) or own:
-                self.running[i] = Running.of(warmup) if len(warmup) else Running.average(own)
+                now = Running.of(warmup) if len(warmup) else Running.average(own)
             else:
-                self.running[i] = Running.of(np.zeros((1, warmup.shape[1])))
+                now = Running.of(np.zeros((1, warmup.shape[1])))
+            self.running[i] = now
             sources = [source.through(Scaled(step, stats)) for stats, source in zip(own, sources, strict=True)]
-            warmup = self.running[i].scale(warmup, step)
+            warmup = now.scale(warmup, step)
         return sources, warmup
+
+    def _start_filling(
+        self, i: int, sources: list[SourceRows], warmup: Array
+    ) -> tuple[list[SourceRows], Array, list[Array]]:
+        """Gaps of every domain by its own means; which features each source has."""
+        own, target = summed(sources, Present()), Means.of(warmup)
+        everyone = [*own, target]
+        means = [each.completed(everyone) for each in own]
+        self.running[i] = now = target.completed(own)
+        filled = [source.through(Filled(by)) for source, by in zip(sources, means, strict=True)]
+        return filled, now.fill(warmup), [each.n > 0 for each in own]
 
     def apply(self, X: Matrix) -> Matrix:
         """Target rows by the statistics so far; nothing is remembered."""
@@ -167,12 +237,26 @@ class Preprocess:
         """Target rows in order, each by the statistics before it; the learned ones are folded in."""
         return self._through(X, learned)
 
+    def _length(self, width: int) -> float:
+        """How long a column beside is: as a feature of the others, if rows end as unit vectors."""
+        return 1 / np.sqrt(width) if self.steps[-1] == "unit" else 1.0
+
     def _through(self, X: Matrix, learned: Array | None) -> Matrix:
+        beside = self.running.get(0)
+        if isinstance(beside, Beside):
+            width = X.shape[1] - len(beside.n)
+            z = self._length(width) * beside.standard(X[:, width:], learned)
+            return np.hstack([self._shared(np.ascontiguousarray(X[:, :width]), learned), z.astype(X.dtype)])
+        return self._shared(X, learned)
+
+    def _shared(self, X: Matrix, learned: Array | None) -> Matrix:
         for i, step in enumerate(self.steps):
             if step in INSTANCE_STEPS:
                 X = INSTANCE_STEPS[step](X)
-            else:
-                X = self.running[i].scale(densified(X, step), step, None if step == "scale" else learned)
+            elif isinstance(stats := self.running[i], Means):
+                X = stats.fill(densified(X, step), learned)
+            elif isinstance(stats, Running):
+                X = stats.scale(densified(X, step), step, None if step == "scale" else learned)
         return X
 
     def arrays(self) -> tuple[dict[str, Array], dict[str, Array]]:
@@ -187,10 +271,12 @@ class Preprocess:
     @classmethod
     def of_arrays(cls, steps: Sequence[str], arrays: Mapping[str, Array]) -> Preprocess:
         """The inverse of `arrays`."""
-        names = ("n", "shift", "total", "squares")
-        running = {
-            i: Running(*(arrays[f"pre.{i}.{name}"] for name in names))
-            for i, step in enumerate(steps)
-            if step in DOMAIN_STEPS
-        }
+        running: dict[int, Statistics] = {}
+        for i, step in enumerate(steps):
+            if step in DOMAIN_STEPS:
+                running[i] = Running(*(arrays[f"pre.{i}.{name}"] for name in ("n", "shift", "total", "squares")))
+            elif OWN.fullmatch(step):
+                running[i] = Beside(*(arrays[f"pre.{i}.{name}"] for name in ("n", "shift", "total", "squares")))
+            elif step == FILL:
+                running[i] = Means(*(arrays[f"pre.{i}.{name}"] for name in ("n", "shift", "total")))
         return cls(steps, running)

@@ -56,10 +56,17 @@ class Running:
         return cls(np.ones(1), mean, np.zeros_like(mean), variance)
 
     @classmethod
-    def frozen(cls, parts: Sequence[Running]) -> Running:
-        """The pooled variance within the domains, about zero: for a scale that does not move."""
-        n = sum(float(p.n[0]) for p in parts)
-        within = sum(p.variance * p.n[0] for p in parts) / n
+    def frozen(cls, parts: Sequence[Running], there: Sequence[Array] | None = None) -> Running:
+        """The pooled variance within the domains, about zero: for a scale that does not move.
+
+        `there` says which features each domain has; the others, filled by a constant, say nothing of a variance.
+        """
+        if there is None:
+            n: float | Array = sum(float(p.n[0]) for p in parts)
+            within = sum(p.variance * p.n[0] for p in parts) / n
+        else:
+            n = np.maximum(sum(p.n[0] * has for p, has in zip(parts, there, strict=True)), 1.0)
+            within = sum(p.variance * p.n[0] * has for p, has in zip(parts, there, strict=True)) / n
         zero = np.zeros_like(parts[0].shift)
         return cls(np.ones(1), zero, zero.copy(), np.where(within > 0, within, 1.0))
 

@@ -49,7 +49,10 @@ class Smallest(Statistic[float]):
 
     def of(self, part: Part) -> float:
         """Infinity where there is no row."""
-        return float(part.X.min()) if part.X.shape[0] else float("inf")
+        least = float(part.X.min()) if part.X.shape[0] else float("inf")
+        if least != least:  # a gap
+            least = float(np.fmin.reduce(part.X, axis=None))
+        return float("inf") if least != least else least
 
     def merge(self, a: float, b: float) -> float:
         """The smaller one."""

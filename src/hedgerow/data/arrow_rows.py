@@ -16,7 +16,7 @@ from hedgerow.core.errors import InputError, require
 from hedgerow.data.arrow_columns import mapped, nulls_of, numbers_of
 from hedgerow.data.byte_feeds import shorter
 from hedgerow.data.columns import BadNumber, id_text, number, shown
-from hedgerow.data.matching import Wanted, places_of
+from hedgerow.data.matching import AsTheyAre, Wanted, places_of
 from hedgerow.data.stretches import BAD, MOST_TEXT, ROW, Bad, Stretch
 
 AT_ONCE = 16384  # rows of a Parquet file that are read together
@@ -53,7 +53,8 @@ class ArrowRows:
         places = places_of(wanted, self.names)
         self._features, self._wanted, self._label_of = places.names, wanted, wanted.label_of()
         types = self._pa.types
-        for name in self._features:
+        self._cells = None if wanted.table is None else wanted.table.bound(self._features)
+        for name in self._features if wanted.table is None else ():
             kind = self._table.schema.field(name).type
             if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
                 self._refuse(name, kind)
@@ -103,8 +104,11 @@ class ArrowRows:
 
     def _stretch(self, batch: Any) -> Stretch:
         width, wanted, n = len(self._features), self._wanted, batch.num_rows
-        X = self._matrix(batch, width)
-        good = np.isfinite(X).all(axis=1)
+        if self._cells is None:
+            X = self._matrix(batch, width)
+            good = np.isfinite(X).all(axis=1)
+        else:
+            X, good = self._of_cells(batch, width, self._cells)
         labels = ids = None
         if wanted.label is not None:
             labels = mapped(batch.column(width), self._label_or_error)
@@ -134,6 +138,19 @@ class ArrowRows:
                 X[nulls_of(column), j] = np.nan
         return X
 
+    def _of_cells(self, batch: Any, width: int, numbers: Any) -> tuple[Array, Array]:
+        """The rows that an encoder makes, and which of them it could make."""
+        raw = isinstance(self._wanted.table, AsTheyAre)
+        columns = [batch.column(j).to_pylist() for j in range(width)]
+        X = np.empty((batch.num_rows, width if raw else self._wanted.width), object if raw else np.float64)
+        good = np.ones(batch.num_rows, bool)
+        for i in range(batch.num_rows):
+            try:
+                X[i] = numbers([column[i] for column in columns])
+            except InputError:
+                good[i] = False
+        return X, good
+
     def _label_or_error(self, value: Any) -> Any:
         return _or_error(self._label_of, value)
 
@@ -143,7 +160,9 @@ class ArrowRows:
         text = json.dumps(row, ensure_ascii=False, default=str)[:MOST_TEXT]
         wanted = self._wanted
         try:
-            for name in self._features:
+            if self._cells is not None:
+                self._cells([row[name] for name in self._features])
+            for name in self._features if self._cells is None else ():
                 number(row[name], name)
             if wanted.label is not None:
                 self._label_of(row[wanted.label])

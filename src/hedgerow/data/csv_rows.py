@@ -7,14 +7,14 @@ is read record by record, as in `csv_records`, with the same result; so the fast
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from hedgerow.core.errors import InputError
 from hedgerow.data.byte_feeds import TextLines
-from hedgerow.data.columns import id_text, numbers
+from hedgerow.data.columns import id_text, numbers, utf8
 from hedgerow.data.csv_records import (
     BROKEN,
     DELIMITERS,
@@ -26,7 +26,7 @@ from hedgerow.data.csv_records import (
     broken,
     refuse_numbers_as_names,
 )
-from hedgerow.data.matching import Wanted, places_of
+from hedgerow.data.matching import AsTheyAre, Wanted, places_of
 from hedgerow.data.plain_csv import plain_reader
 from hedgerow.data.stretches import BAD, MOST_TEXT, Bad, Gathered, Stretch, all_rows
 
@@ -61,11 +61,15 @@ class CsvRows:
 
     def match(self, wanted: Wanted) -> tuple[str, ...]:
         """Look for what is wanted; the names of the columns that are not."""
-        if wanted.names is None or not {*wanted.names} <= {*self.names}:
+        if wanted.table is None and (wanted.names is None or not {*wanted.names} <= {*self.names}):
             refuse_numbers_as_names(self.names)
         self._places = places_of(wanted, self.names)
         self._wanted, self._label_of = wanted, wanted.label_of()
-        self._plain = plain_reader(self._places, len(self.names), self._delimiter)
+        self._plain, self._cells = None, None
+        if wanted.table is None:
+            self._plain = plain_reader(self._places, len(self.names), self._delimiter)
+        else:
+            self._cells = wanted.table.bound(self._places.names)
         return self._places.ignored
 
     def go_to(self, at: int, line: int) -> None:
@@ -132,7 +136,8 @@ class CsvRows:
         beyond = min(last + MOST_LINES, len(text.ends))
         final = text.final or beyond < len(text.ends)
         records = Records(text.texts(first, beyond), self._delimiter, names=self.names, final=final)
-        gathered = Gathered(len(places.features), places.label is not None, places.id is not None)
+        width = len(places.features) if self._cells is None or self._raw else self._wanted.width
+        gathered = Gathered(width, places.label is not None, places.id is not None, self._raw)
         taken = 0
         for found in records:
             kind = self._taken(found, records, gathered, first)
@@ -161,13 +166,22 @@ class CsvRows:
         gathered.bad.append(Bad(self._text.line + begin, reason, shown, cause))
         return BAD
 
-    def _values(self, cells: list[str], several_lines: bool) -> tuple[list[float], Any, str | None]:
+    @property
+    def _raw(self) -> bool:
+        return isinstance(self._wanted.table, AsTheyAre)
+
+    def _values(self, cells: list[str], several_lines: bool) -> tuple[Sequence[Any], Any, str | None]:
         places = self._places
         if several_lines:
-            for i in (*places.features, places.label, places.id):
+            features = places.features if self._cells is None else ()  # a text may have lines
+            for i in (*features, places.label, places.id):
                 if i is not None and broken(cells[i]):
                     raise _Broken(f"column {self.names[i]!r}: {BROKEN}")
-        x = numbers([cells[i] for i in places.features], places.names)
+        own = [cells[i] for i in places.features]
+        if self._cells is None:
+            x: Sequence[Any] = numbers(own, places.names)
+        else:
+            x = self._cells([utf8(cell, f"column {name!r}") for cell, name in zip(own, places.names, strict=True)])
         label = None if places.label is None else self._label_of(cells[places.label])
         return x, label, None if places.id is None else id_text(cells[places.id], self.names[places.id])
 

@@ -18,8 +18,8 @@ import numpy as np
 from hedgerow.core.errors import InputError
 from hedgerow.data.arrow_columns import mapped, matrix_of
 from hedgerow.data.byte_feeds import TextLines
-from hedgerow.data.columns import id_text, numbers
-from hedgerow.data.matching import Wanted, these
+from hedgerow.data.columns import id_text, listed, numbers, utf8
+from hedgerow.data.matching import AsTheyAre, Encoder, Wanted, these
 from hedgerow.data.stretches import BAD, LATE, MOST_TEXT, Bad, Gathered, Late, Stretch, all_rows
 
 FEW = 256  # lines that are read one by one together
@@ -50,8 +50,10 @@ class JsonRows:
     def match(self, wanted: Wanted) -> tuple[str, ...]:
         """Keep what is wanted. Which columns are not shows only in the rows."""
         self._wanted, self._label_of = wanted, wanted.label_of()
-        self._known = None if wanted.names is None else set(wanted.names)
-        self._plain = plain_reader(wanted)
+        names = wanted.names if wanted.table is None or not wanted.table.names else wanted.table.names
+        self._known = None if names is None else set(names)
+        self._left_out = set() if wanted.table is None else set(wanted.table.left_out)
+        self._plain = plain_reader(wanted) if wanted.table is None else None
         return ()
 
     def go_to(self, at: int, line: int) -> None:
@@ -110,7 +112,8 @@ class JsonRows:
 
     def _careful(self, first: int, last: int) -> Stretch:
         text, wanted = self._text, self._wanted
-        gathered = Gathered(wanted.width, wanted.label is not None, wanted.id is not None)
+        raw = isinstance(wanted.table, AsTheyAre)
+        gathered = Gathered(1 if raw else wanted.width, wanted.label is not None, wanted.id is not None, raw)
         for i, line in enumerate(text.texts(first, last), start=first):
             if not line.strip():
                 continue
@@ -152,8 +155,10 @@ class JsonRows:
     def _features_in(self, found: dict[Any, Any]) -> bool:
         return bool(found) if self._known is None else not self._known.isdisjoint(found)
 
-    def _values(self, found: dict[Any, Any]) -> list[float]:
+    def _values(self, found: dict[Any, Any]) -> Sequence[Any]:
         wanted = self._wanted
+        if wanted.table is not None:
+            return self._of_table(wanted.table, found)
         names: Sequence[Any] = wanted.names if wanted.names is not None else list(found)
         if len(names) != wanted.width:
             raise InputError(f"{len(names)} features, but the model was fitted on {wanted.width} (without names)")
@@ -166,6 +171,18 @@ class JsonRows:
                 raise InputError(f"{these('column', others)} not in the first line; every line must have the same")
             self.ignored = others
         return numbers([found[name] for name in names], names)
+
+    def _of_table(self, table: Encoder, found: dict[Any, Any]) -> Sequence[Any]:
+        """The numbers of a row; it may lack columns, but not all of them."""
+        if self._known is not None:
+            if self._known.isdisjoint(found):
+                raise InputError(f"none of the model's columns ({listed(table.names)}) is there")
+            if not self.ignored:
+                self.ignored = tuple(n for n in found if n not in self._known and n not in self._left_out)
+        for name, value in found.items():
+            if isinstance(value, str):
+                utf8(value, f"column {name!r}")
+        return table.of_mapping(found)
 
 
 class _Plain:

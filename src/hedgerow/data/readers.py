@@ -2,17 +2,18 @@
 
 | suffix                          | content                                            | labels                        |
 |---------------------------------|----------------------------------------------------|-------------------------------|
-| `.csv`, `.tsv`                  | a header line, then numbers                        | the column `label`            |
-| `.jsonl`, `.ndjson`, `.json`    | a line is an object of column names and numbers    | the column `label`            |
-| `.parquet`, `.pq`               | numeric columns                                    | the column `label`            |
-| `.arrow(s)`, `.feather`, `.ipc` | Arrow IPC, file or stream: numeric columns         | the column `label`            |
+| `.csv`, `.tsv`                  | a header line, then rows                           | the column `label`            |
+| `.jsonl`, `.ndjson`, `.json`    | a line is an object of column names and values     | the column `label`            |
+| `.parquet`, `.pq`               | columns                                            | the column `label`            |
+| `.arrow(s)`, `.feather`, `.ipc` | Arrow IPC, file or stream: columns                 | the column `label`            |
 | `.npz`                          | arrays `X`, perhaps `y`, perhaps `feature_names`   | the array `label`, else `y`   |
 | `.svmlight`, `.libsvm`, `.svm`  | a line is `label index:value ...`; read as CSR     | the first field of a line     |
 | `.mat`                          | v5 or v7.3, variables as in `hedgerow.data.matlab` | the variable `label`, else it |
 |                                 |                                                    | is found by its usual names   |
 
 CSV, TSV and JSON lines may be compressed: `.csv.gz`, `.csv.zst`. In the place of a file of the first four kinds there
-may be a folder (all files of one kind in it, by name) or a pattern (`day-*.csv.gz`): their rows are one domain.
+may be a folder (all files of one kind in it, by name) or a pattern (`day-*.csv.gz`): their rows are one domain. Where
+their columns are not all numbers without gaps, the domain keeps them as they are (`hedgerow.core.mixed`).
 """
 
 from __future__ import annotations

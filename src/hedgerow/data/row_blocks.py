@@ -101,7 +101,7 @@ class RowSource:
             table.close()
             beside = f" (the first file is {files.name(0)})" if number else ""
             raise InputError(f"{files.prefix(number)}{error}{beside}") from error
-        if self._wanted.names is None and isinstance(table, CsvRows | ArrowRows):
+        if self._wanted.names is None and self._wanted.table is None and isinstance(table, CsvRows | ArrowRows):
             names = [name for name in table.names if name not in (self._wanted.label, self._wanted.id)]
             self._wanted = replace(self._wanted, names=names)  # further files have them too, in whatever order
         return table

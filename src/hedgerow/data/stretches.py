@@ -101,16 +101,16 @@ def joined(parts: Sequence[Stretch]) -> Stretch:
 class Gathered:
     """Records that come one at a time, for a stretch."""
 
-    def __init__(self, width: int, labels: bool, ids: bool) -> None:
-        self.width = width
+    def __init__(self, width: int, labels: bool, ids: bool, objects: bool = False) -> None:
+        self.width, self._objects = width, objects
         self.records: list[tuple[int, int, int, int]] = []
-        self.X: list[Sequence[float]] = []
+        self.X: list[Sequence[Any]] = []
         self.labels: list[Any] | None = [] if labels else None
         self.ids: list[str] | None = [] if ids else None
         self.bad: list[Bad] = []
         self.late: list[Late] = []
 
-    def row(self, x: Sequence[float], label: Any, id: str | None) -> int:
+    def row(self, x: Sequence[Any], label: Any, id: str | None) -> int:
         """A row that can be used."""
         self.X.append(x)
         if self.labels is not None:
@@ -122,7 +122,11 @@ class Gathered:
     def stretch(self) -> Stretch:
         """What was gathered."""
         records = np.array(self.records, np.int64).reshape(-1, 4)
-        X = np.array(self.X, np.float64).reshape(len(self.X), self.width)
+        X = np.empty((len(self.X), self.width), object if self._objects else np.float64)
+        for i, row in enumerate(self.X) if self._objects else ():
+            X[i] = row
+        if not self._objects:
+            X[:] = np.array(self.X, np.float64).reshape(X.shape)
         kinds, lines, ends, nexts = records.T
         return Stretch(kinds.astype(np.uint8), lines, ends, nexts, X, self.labels, self.ids, self.bad, self.late)
 

@@ -18,6 +18,7 @@ from hedgerow.data.csv_records import DELIMITERS, refuse_numbers_as_names
 from hedgerow.data.csv_rows import CsvRows
 from hedgerow.data.json_rows import JsonRows
 from hedgerow.data.matching import Wanted
+from hedgerow.data.mixed_tables import read_mixed
 from hedgerow.data.open_files import Files, Table
 from hedgerow.data.stretches import Bad, Stretch
 
@@ -25,8 +26,9 @@ FILL = "drop the row or fill the gap first"
 
 
 def read_table(files: Files, label: str | None, name: str) -> Domain:
-    """The rows of all files, in their order, as one domain; all columns but the label are numbers.
+    """The rows of all files, in their order, as one domain.
 
+    Where not all columns but the label are numbers without gaps, they are kept as they are (`hedgerow.core.mixed`).
     The columns of the first file are those of all. float32 is kept if all of them are float32. Labels are as they are
     written: "NA" and "None" are not taken for missing ones, an empty cell is.
     """
@@ -41,14 +43,37 @@ def read_table(files: Files, label: str | None, name: str) -> Domain:
                 features = own
             elif set(own) != set(features):
                 raise _different(files, number, features, own)
-            _read(files, number, table, Wanted(len(features), features, label, None), parts, labels)
+            if not _read(files, number, table, Wanted(len(features), features, label, None), parts, labels):
+                return _mixed(files, label, name)
         finally:
             table.close()
     if features is None or not parts:
         what = "a header and no rows" if files.format in DELIMITERS else "no rows"
         raise InputError(f"{files.name(0)}: {what}; a domain needs at least one instance")
-    y = None if label is None else (labels_of_text if files.format in DELIMITERS else labels_of_values)(labels)
+    y = None if label is None else _labels(files, labels)
     return Domain(name, np.concatenate(parts), y, feature_names=tuple(features))
+
+
+def _mixed(files: Files, label: str | None, name: str) -> Domain:
+    found = [_columns(files, number, label) for number in range(len(files))]
+    for number, own in enumerate(found):
+        if set(own) != set(found[0]) and files.format != "jsonl":
+            raise _different(files, number, found[0], own)
+    table, labels = read_mixed(files, label)
+    y = None if label is None else _labels(files, labels)
+    return Domain(name, table, y)
+
+
+def _columns(files: Files, number: int, label: str | None) -> list[str]:
+    table = files.open(number)
+    try:
+        return _features(files, number, table, label)
+    finally:
+        table.close()
+
+
+def _labels(files: Files, labels: list[Any]) -> Array:
+    return (labels_of_text if files.format in DELIMITERS else labels_of_values)(labels)
 
 
 def _features(files: Files, number: int, table: Table, label: str | None) -> list[str]:
@@ -109,10 +134,20 @@ def check_rows(files: Files, number: int, features: list[str], label: str | None
         table.close()
 
 
-def _read(files: Files, number: int, table: Table, wanted: Wanted, parts: list[Array], labels: list[Any]) -> None:
-    for stretch in _stretches(files, number, table, wanted):
-        parts.append(stretch.X)
-        labels += stretch.labels or ()
+def _read(files: Files, number: int, table: Table, wanted: Wanted, parts: list[Array], labels: list[Any]) -> bool:
+    """Whether all rows are numbers; if not, the rest is not read."""
+    try:
+        table.match(wanted)
+        for stretch in table.stretches():
+            if stretch.bad:
+                return False
+            parts.append(stretch.X)
+            labels += stretch.labels or ()
+    except BadNumber:
+        return False
+    except InputError as error:
+        raise InputError(f"{files.name(number)}: {error}") from error
+    return True
 
 
 def _stretches(files: Files, number: int, table: Table, wanted: Wanted, rows: bool = True) -> Iterator[Stretch]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,10 @@ from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.labels import MISSING, Codes, as_labels, classes_of, is_missing, plain
+from hedgerow.core.mixed import Mixed
 from hedgerow.estimator import input_rows as rows
 from hedgerow.estimator import inputs as door
+from hedgerow.estimator import table_rows as tables
 from hedgerow.estimator.composition import composition
 from hedgerow.estimator.explanations import Explanation, Explanations
 from hedgerow.estimator.files import Files
@@ -28,6 +31,7 @@ from hedgerow.learners.method import Source
 from hedgerow.methods import Reading
 from hedgerow.methods.build import build, fit_aligner
 from hedgerow.mix import Mixer
+from hedgerow.tables.encoder import TableEncoder
 
 PREDICTED = 1024  # rows that are predicted before a signal is looked at
 AlignFit = Any  # (aligner, source, codes, warmup) -> Alignment
@@ -57,17 +61,21 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
     horizon : T, the expected number of labels: beta = sqrt T/(sqrt T + sqrt ln N). With neither, the anytime rule is
         used: the labels so far in place of T (`hedgerow.mix.Hedge`).
     preprocess : names of `hedgerow.core.preprocess` steps, e.g. ("row-minmax", "unit") or "zscore+unit"; () for none.
+        "table" asks for the encoder of columns that are no numbers, or have gaps; it is chosen by itself where a table
+        has such columns, or domains have different ones (`hedgerow.tables`).
     classes : the labels that can occur. If given, another label is refused; if None, a class first met in the stream
         is learned, and stands last in `classes_`.
     max_classes : upper limit of the number of classes, since memory grows with it. None allows 1,000 more than
         the sources have, and sources of up to 10,000.
     dtype : "float64", "float32" or None (as the data comes). Our own learner computes in float64 and does not read it.
     random_state : seed for parts that draw at random (landmarks; nothing in the paper's methods). None is 0.
+    table : what to know of a table's columns: a dict with names under "drop", "keep", "id", "time" and "text".
 
     Attributes
     ----------
+    table_ (the encoder, or None for rows of numbers),
     classes_, source_names_, expert_names_, dim_, info_, learner_, constants_, weights_, discrepancy_, mistakes_, seen_,
-    bound_, guarantee_, hedge_loss_
+    bound_, guarantee_, hedge_loss_, drift_
 
     Examples
     --------
@@ -81,6 +89,13 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
     >>> clf.learn_one(X[60], "up").seen_
     1
     """
+
+    # what a pipeline hands over unasked where metadata are routed: skada's pipelines work without set_fit_request
+    __metadata_request__fit = MappingProxyType({"sample_domain": True})
+    __metadata_request__predict = MappingProxyType({"sample_domain": True, "allow_source": True})
+    __metadata_request__predict_proba = __metadata_request__predict
+    __metadata_request__decision_function = __metadata_request__predict
+    __metadata_request__score = __metadata_request__predict
 
     def __init__(
         self,
@@ -102,6 +117,7 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
         max_classes: int | None = None,
         dtype: str | None = None,
         random_state: int | None = None,
+        table: Mapping[str, Any] | None = None,
     ) -> None:
         self.method = method
         self.reading = reading
@@ -120,10 +136,12 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
         self.max_classes = max_classes
         self.dtype = dtype
         self.random_state = random_state
+        self.table = table
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.classifier_tags.poor_score = self.method == "pa"  # it has no use for sources: `fit` teaches it nothing
         return tags
 
     # -- the offline stage --------------------------------------------------------------------------------------
@@ -143,9 +161,13 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
             )
         with self._restored_on_error():
             self.__dict__.pop("_names_of_domains", None)
-            X = self._matrix(X, reset=True)
+            self.table_ = None
+            table = tables.table_of(self.get_params(deep=False), X, "X")
+            X = self._matrix(X, reset=True) if table is None else table
             labels = door.labels(y, X.shape[0])
             domain = door.sample_domains(sample_domain, X.shape[0])
+            if table is not None:
+                X = self._encoded(table, domain)
             weight = door.weights(sample_weight, X.shape[0], domain >= 0)
             sources = [
                 (name, X[at], labels[at], at, None if weight is None else weight[at])
@@ -167,19 +189,24 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
         `together` is the order in which a pooled classifier sees the rows of all sources (a permutation of them; None:
         source after source). `align(aligner, source, codes, warmup)` may return a remembered alignment.
         """
+        encoder = None
+        found = tables.tables_of(self.get_params(deep=False), [*sources, *([warmup] if warmup is not None else [])])
+        if found is not None:
+            encoder, sources, warmup = self._encoded_domains(sources, warmup, found)
         sources, warmup, names = rows.domains_alike(sources, warmup)
         domains = [*sources, *([warmup] if warmup is not None else [])]
         dtype = door.given_dtype(self.dtype) or np.result_type(*(d.X.dtype for d in domains))
         matrices = [cast(d.X, dtype) for d in domains]
         for d, X in zip(domains, matrices, strict=True):
-            check_finite(X, f"domain {d.name!r}", d.feature_names)
+            check_finite(X, f"domain {d.name!r}", d.feature_names, gaps=encoder is not None)
         ends = np.cumsum([len(d) for d in sources])
-        rank = np.arange(ends[-1]) if together is None and len(ends) else np.argsort(np.asarray(together, dtype=int))
+        rank = np.arange(sum(map(len, sources))) if together is None else np.argsort(np.asarray(together, dtype=int))
         places = np.split(rank, ends[:-1])
         parts = [
             (d.name, X, d.y, at, None) for d, X, at in zip(sources, matrices, places, strict=False) if d.y is not None
         ]
         with self._restored_on_error():
+            self.table_ = encoder
             self.n_features_in_ = domains[0].X.shape[1]
             self.__dict__.pop("feature_names_in_", None)
             if names is not None:
@@ -187,6 +214,37 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
                 self._names_of_domains = True
             self._start(parts, matrices[0][:0] if warmup is None else matrices[-1], align)
         return self
+
+    def _encoded(self, table: Mixed, domain: Array) -> Array:
+        """The rows of a table as numbers, by an encoder learned from all domains in it."""
+        params = self.get_params(deep=False)
+        parts = [(f"source {i}", np.flatnonzero(domain == i)) for i in np.unique(domain[domain >= 0])]
+        target = np.flatnonzero(domain < 0)
+        sources = [(name, table[at]) for name, at in parts]
+        self.table_, numbers = tables.learned(params, sources, table[target])
+        X = np.empty((len(table), self.table_.width))
+        for at, part in zip([*(at for _, at in parts), target], numbers, strict=True):
+            X[at] = part
+        X = np.asarray(cast(X, door.given_dtype(self.dtype)))
+        check_finite(X, "X", self.table_.feature_names, gaps=True)
+        self._name_features(self.table_)
+        return X
+
+    def _name_features(self, encoder: TableEncoder) -> None:
+        self.n_features_in_ = encoder.width
+        self.feature_names_in_ = np.array(encoder.feature_names, dtype=object)
+        self._names_of_domains = True
+
+    def _encoded_domains(
+        self, sources: Sequence[Domain], warmup: Domain | None, found: Sequence[Mixed]
+    ) -> tuple[TableEncoder, list[Domain], Domain | None]:
+        """Domains of numbers, by an encoder learned from all of them."""
+        given = [(d.name, table) for d, table in zip(sources, found, strict=False)]
+        target = None if warmup is None else (warmup.name, found[-1])
+        params = self.get_params(deep=False)
+        encoder, numbers = tables.learned(params, given, *((None,) if target is None else (target[1], target[0])))
+        alike = [d.of_numbers(X, encoder.feature_names) for d, X in zip(sources, numbers, strict=False)]
+        return encoder, alike, None if warmup is None else warmup.of_numbers(numbers[-1], encoder.feature_names)
 
     @contextmanager
     def _restored_on_error(self) -> Iterator[None]:
@@ -206,7 +264,7 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
         warmup: Matrix,
         align: AlignFit = fit_aligner,
     ) -> None:
-        method, options = composition(self.get_params(deep=False))
+        method, options = composition(self.get_params(deep=False), self.table_)
         labels = [y for _, _, y, _, _ in sources]
         for name, _, y, _, _ in sources:
             if is_missing(y).any():
@@ -232,21 +290,40 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
 
     # -- predicting ---------------------------------------------------------------------------------------------
 
-    def decision_function(self, X: Matrix) -> Array:
-        """Combined scores: a column a class, or for two classes one number, positive for `classes_[1]`."""
+    def decision_function(self, X: Matrix, sample_domain: Any = None, *, allow_source: bool = False) -> Array:
+        """Combined scores: a column a class, or for two classes one number, positive for `classes_[1]`.
+
+        `sample_domain` and `allow_source` as in `predict`.
+        """
         with self._fitted:
-            scores = self._scores(X)
+            scores = self._scores(X, sample_domain, allow_source)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
-    def predict(self, X: Matrix) -> Array:
-        """The most likely class of each row by the model as it is; nothing is learned."""
-        with self._fitted:
-            return np.asarray(self.classes_[self._scores(X).argmax(axis=1)])
+    def predict(self, X: Matrix, sample_domain: Any = None, *, allow_source: bool = False) -> Array:
+        """The most likely class of each row by the model as it is; nothing is learned.
 
-    def predict_proba(self, X: Matrix) -> Array:
-        """A probability a class: the softmax of the scores, or the shares where they are on the simplex already."""
+        Every row is taken for one of the target. A row that `sample_domain` says is a source's (>= 0) is refused unless
+        `allow_source`.
+        """
         with self._fitted:
-            return self.learner_.probabilities(self._scores(X))
+            return np.asarray(self.classes_[self._scores(X, sample_domain, allow_source).argmax(axis=1)])
+
+    def predict_proba(self, X: Matrix, sample_domain: Any = None, *, allow_source: bool = False) -> Array:
+        """A probability a class: the softmax of the scores, or the shares where they are on the simplex already.
+
+        `sample_domain` and `allow_source` as in `predict`.
+        """
+        with self._fitted:
+            return self.learner_.probabilities(self._scores(X, sample_domain, allow_source))
+
+    def score(
+        self, X: Matrix, y: Any, sample_weight: Any = None, *, sample_domain: Any = None, allow_source: bool = False
+    ) -> float:
+        """The share of rows whose label is predicted; `sample_domain` and `allow_source` as in `predict`."""
+        from sklearn.metrics import accuracy_score
+
+        said = self.predict(X, sample_domain, allow_source=allow_source)
+        return float(accuracy_score(y, said, sample_weight=sample_weight))
 
     def predict_one(self, x: Any) -> Any:
         """The most likely class of one instance: a 1-d array, or a mapping from feature names to values."""
@@ -279,8 +356,9 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
         p = self.learner_.probabilities(found.scores[None])[0]
         return {plain(label): float(v) for label, v in zip(self.classes_, p, strict=True)}
 
-    def _scores(self, X: Matrix) -> Array:
+    def _scores(self, X: Matrix, sample_domain: Any = None, allow_source: bool = False) -> Array:
         X = self._matrix(X, reset=False)
+        door.check_target_rows(sample_domain, X.shape[0], allow_source)
         self._need_a_class()
         parts = []
         for a in range(0, max(X.shape[0], 1), PREDICTED):
@@ -306,7 +384,10 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
         """
         cold = not hasattr(self, "learner_")
         with self._restored_on_error() if cold else self._fitted:
-            X = self._matrix(X, reset=cold)
+            table = tables.table_of(self.get_params(deep=False), X, "X") if cold else None
+            if cold:
+                self.table_ = None
+            X = self._matrix(X, reset=cold) if table is None else self._encoded(table, np.full(len(table), -1))
             labels, weight = door.weighted_labels(y, sample_weight, X.shape[0])
             if cold:
                 self._cold_start(X, labels, classes)
@@ -396,7 +477,7 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
         return trace
 
     def _cold_start(self, X: Matrix, labels: Array, classes: Any) -> None:
-        method, options = composition(self.get_params(deep=False))
+        method, options = composition(self.get_params(deep=False), self.table_)
         given = self.classes if self.classes is not None else classes
         known = labels[~is_missing(labels)]
         if given is None:
@@ -431,6 +512,8 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
         return self._codes.of(as_labels(labels, "y"))
 
     def _matrix(self, X: Matrix, reset: bool) -> Matrix:
+        if not reset and self.table_ is not None:
+            X = tables.matrix(self.table_, X)
         # NaN are looked for by a product, whose threads would still be busy in the step after it
         with uninterrupted(), one_blas_thread:
             return rows.matrix(self, X, reset, door.given_dtype(self.dtype) if reset else self.learner_.dtype)
@@ -441,4 +524,7 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
         plain = type(x) is np.ndarray and x.shape == (self.n_features_in_,) and x.dtype == dtype
         if plain and x.flags.c_contiguous and np.vdot(x, x) <= LARGEST[dtype] ** 2:
             return x  # nothing about it is to be checked or changed
-        return rows.one_row(x, self.n_features_in_, getattr(self, "feature_names_in_", None), dtype)
+        if self.table_ is not None:
+            x = tables.row(self.table_, x)
+        names = getattr(self, "feature_names_in_", None)
+        return rows.one_row(x, self.n_features_in_, names, dtype, self.learner_.gaps)

@@ -9,17 +9,21 @@ from numbers import Real
 from typing import Any
 
 from hedgerow.core.errors import InputError
-from hedgerow.core.preprocess import parse
+from hedgerow.core.preprocess import AUTO, FILL, TABLE, parse
 from hedgerow.learners.method import CHOICES
 from hedgerow.methods import METHODS, Method, Options, Reading, reading_of
 from hedgerow.methods.build import check_options
+from hedgerow.tables.encoder import TableEncoder
 
 NUMBERS = ("dim", "rank", "C", "mu", "beta", "horizon", "max_classes", "random_state")
 WHOLE = ("dim", "rank", "max_classes")
 
 
-def composition(given: Mapping[str, Any]) -> tuple[Method, Options]:
-    """The method and its options; one that was set and that the method does not read is refused."""
+def composition(given: Mapping[str, Any], encoder: TableEncoder | None = None) -> tuple[Method, Options]:
+    """The method and its options; one that was set and that the method does not read is refused.
+
+    With an encoder, rows are what it makes of a table.
+    """
     name = given["method"]
     method = METHODS[name]
     for number in NUMBERS:
@@ -32,7 +36,30 @@ def composition(given: Mapping[str, Any]) -> tuple[Method, Options]:
     chosen = {key: given[key] for key in CHOICES}
     options = Options(reading, seed=int(given["random_state"] or 0), **chosen)
     check_options(name, method, options)
-    return method, replace(options, reading=_with_steps(reading, method, given["preprocess"]))
+    if FILL in parse(given["preprocess"]):
+        raise InputError(f"preprocess={given['preprocess']!r}: 'fill' comes with a table; write 'table' in its place")
+    reading = _with_steps(reading, method, given["preprocess"])
+    if encoder is None and TABLE in reading.preprocess:
+        raise InputError("preprocess='table' encodes tables in memory; leave it out where rows are numbers")
+    if encoder is not None:
+        reading = replace(
+            reading, preprocess=_for_table(reading.preprocess, encoder, TABLE in parse(given["preprocess"]))
+        )
+    return method, replace(options, reading=reading)
+
+
+def takes_own_columns(given: Mapping[str, Any]) -> bool:
+    """Whether the method learns columns that nothing is transferred for."""
+    method, options = composition({**given, "preprocess": None})
+    return method.takes_own_columns(options)
+
+
+def _for_table(steps: tuple[str, ...], encoder: TableEncoder, asked: bool) -> tuple[str, ...]:
+    """The steps for encoded rows: gaps are filled; columns of different kinds have a scale each."""
+    unlike = asked or not encoder.only_numbers
+    own = ["scale" if step == AUTO and unlike else step for step in steps if step not in (TABLE, FILL)]
+    beside = (f"own-{encoder.own_width}",) if encoder.own_width else ()
+    return (*beside, FILL, *own)
 
 
 def _reading(reading: Any, method: str) -> Reading:
@@ -47,7 +74,7 @@ def _reading(reading: Any, method: str) -> Reading:
 
 def _with_steps(reading: Reading, method: Method, given: Any) -> Reading:
     """The preprocessing: that of the parameter, of the reading, or the method's own where neither says anything."""
-    if given is not None:
+    if given is not None and parse(given) != (TABLE,):  # alone, it leaves the steps to the method
         if "preprocess" in reading.changes():
             raise InputError(f"preprocess={given!r}: the reading has {reading.preprocess} already; give one of them")
         return replace(reading, preprocess=parse(given))

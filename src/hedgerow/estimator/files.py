@@ -16,6 +16,17 @@ from hedgerow.core.files import write_whole
 from hedgerow.core.labels import Codes
 from hedgerow.estimator import model_file, parameters
 from hedgerow.estimator.known import Known
+from hedgerow.tables.encoder import TableEncoder
+
+
+def _table(data: Any, clf: Any, gaps: bool) -> TableEncoder | None:
+    """The encoder of a file, if its numbers are those that the learner has."""
+    encoder = None if data is None else TableEncoder.from_json(data)
+    if encoder is None:
+        return None
+    if not gaps or encoder.feature_names != list(getattr(clf, "feature_names_in_", ())):
+        raise ValueError("its table gives other numbers than the learner takes")
+    return encoder
 
 
 class Files(Known):
@@ -34,6 +45,7 @@ class Files(Known):
                 "sources": self.source_names_,
                 "features": None if names is None else [str(name) for name in names],
                 "n_features": int(self.n_features_in_),
+                "table": None if self.table_ is None else self.table_.to_json(),
             }
             return model_file.to_bytes(self.learner_, self.classes_, extra, constants)
 
@@ -53,6 +65,7 @@ class Files(Known):
                     raise ValueError(f"{len(features)} names for {clf.n_features_in_} features")
                 clf.feature_names_in_ = np.asarray(features, dtype=object)
                 clf._names_of_domains = True
+            clf.table_ = _table(header["table"], clf, learner.gaps)
             clf._install(learner, Codes(classes), list(sources), [])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InputError(f"{name} is damaged ({error})") from error

@@ -22,8 +22,9 @@ def matrix(estimator: Any, X: Any, reset: bool, dtype: Any) -> Matrix:
     With `reset` the estimator takes its width and its names from X; otherwise X has to have them.
     """
     wanted = None if reset else getattr(estimator, "feature_names_in_", None)
+    gaps = not reset and estimator.learner_.gaps
     if not reset and _as_the_model_has_it(estimator, X, dtype, wanted):
-        check_finite(X, "X", wanted)
+        check_finite(X, "X", wanted, gaps)
         return X
     names = names_of_table(X, "X")
     if names is not None and wanted is not None:
@@ -43,7 +44,7 @@ def matrix(estimator: Any, X: Any, reset: bool, dtype: Any) -> Matrix:
     if reset and names is not None:
         estimator.feature_names_in_ = np.array(names, dtype=object)
     X = cast(X, dtype)
-    check_finite(X, "X", names if wanted is None else wanted)
+    check_finite(X, "X", names if wanted is None else wanted, gaps)
     return X
 
 
@@ -69,10 +70,11 @@ def domains_alike(sources: Sequence[Domain], warmup: Domain | None) -> tuple[lis
     return alike[: len(sources)], None if warmup is None else alike[-1], found
 
 
-def one_row(x: Any, m: int, names: Array | None, dtype: np.dtype[Any]) -> Matrix:
+def one_row(x: Any, m: int, names: Array | None, dtype: np.dtype[Any], gaps: bool = False) -> Matrix:
     """One instance: a 1-d array, a sparse row, a Series or a table of one row, a mapping from feature names.
 
-    What has names comes in the model's order (`hedgerow.core.feature_names`). A 1-d array or a sparse 1 x m matrix.
+    What has names comes in the model's order (`hedgerow.core.feature_names`); `gaps` allows NaN. The row is
+    a 1-d array or a sparse 1 x m matrix.
     """
     if isinstance(x, Mapping):
         x = _from_mapping(x, names)
@@ -87,7 +89,7 @@ def one_row(x: Any, m: int, names: Array | None, dtype: np.dtype[Any]) -> Matrix
         row = _dense_row(x, names, dtype)
     if row.shape != (1, m):
         raise InputError(f"x: expected one instance of {m} features, got shape {np.shape(x)}")
-    check_finite(row, "x", names)
+    check_finite(row, "x", names, gaps)
     return row if is_sparse(row) else np.ascontiguousarray(row[0])
 
 

@@ -126,6 +126,18 @@ def sample_domains(sample_domain: Any, n: int) -> Array:
     return domain.astype(np.int64)
 
 
+def check_target_rows(sample_domain: Any, n: int, allow_source: bool) -> None:
+    """Refuse rows of sources where those of the target are to be predicted, unless they are allowed."""
+    if sample_domain is None:
+        return
+    found = np.flatnonzero(sample_domains(sample_domain, n) >= 0)
+    if len(found) and not allow_source:
+        raise InputError(
+            f"sample_domain: row {found[0]} is of a source (>= 0), and predictions are for the target; leave such rows "
+            "out, or say allow_source=True to have them predicted as if they were the target's"
+        )
+
+
 def check_new_classes(max_classes: int | None, of_sources: int, known: int, new: Sequence[Any] | Array) -> None:
     """Refuse the label that is one class too many, before the model makes room for it.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import TYPE_CHECKING, Any
 
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
@@ -14,7 +15,12 @@ from hedgerow.core.constants import Constants
 from hedgerow.core.errors import InputError
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.labels import Codes
+from hedgerow.drift import Drift
 from hedgerow.learners.base import OnlineLearner
+from hedgerow.tables.encoder import TableEncoder
+
+if TYPE_CHECKING:
+    from hedgerow.estimator.show import Shown
 
 
 class Known(BaseEstimator):  # type: ignore[misc]
@@ -22,6 +28,7 @@ class Known(BaseEstimator):  # type: ignore[misc]
 
     learner_: OnlineLearner
     classes_: Array
+    table_: TableEncoder | None = None
     _codes: Codes
     _lock: threading.RLock
 
@@ -46,6 +53,28 @@ class Known(BaseEstimator):  # type: ignore[misc]
                 f"an error cut a step of learning in two ({self.learner_.damaged}); load the model as it was saved last"
             )
         return lock  # type: ignore[no-any-return]
+
+    def _html_repr(self) -> str:
+        """What a notebook shows (scikit-learn asks for it by this name): a fitted model itself, else its parameters."""
+        if "_lock" not in self.__dict__ or self.learner_.damaged:
+            return str(super()._html_repr())
+        from hedgerow.estimator.show import html
+
+        with self._fitted:
+            return html(self)
+
+    def diagram(self) -> Shown:
+        """scikit-learn's own diagram: the parameters."""
+        from hedgerow.estimator.show import Shown
+
+        return Shown(str(super()._html_repr()))
+
+    def plot(self) -> Any:
+        """Weights of the experts and discrepancies of the sources, drawn with matplotlib: two axes."""
+        from hedgerow.estimator.plot import plot
+
+        with self._fitted:
+            return plot(self)
 
     @property
     def weights_(self) -> Array:
@@ -84,6 +113,12 @@ class Known(BaseEstimator):  # type: ignore[misc]
     def guarantee_(self) -> str:
         """What `bound_` bounds."""
         return self.learner_.guarantee
+
+    @property
+    def drift_(self) -> Drift:
+        """Whether the target seems to have changed: alarms so far, and how near the next one is."""
+        with self._fitted:
+            return self.learner_.drift
 
     @property
     def constants_(self) -> Constants:

@@ -19,7 +19,7 @@ from hedgerow.core.errors import InputError
 from hedgerow.core.label_json import labels_from_json, labels_to_json
 from hedgerow.learners.base import LEARNERS, OnlineLearner
 
-SCHEMA = 4
+SCHEMA = 5
 FORMAT = "hedgerow"
 CONSTANT, STATE = "constants/", "state/"
 NO_DIGEST = "0" * 64  # stands where the digest goes while it is computed
@@ -84,10 +84,12 @@ def from_bytes(data: bytes, where: str, constants: Constants | None = None) -> F
             from hedgerow.estimator import schema_2
 
             header, arrays = schema_2.upgraded(header, arrays)
-        if header["schema"] < SCHEMA:
+        if header["schema"] < 4:
             from hedgerow.estimator import schema_3
 
             header, arrays = schema_3.upgraded(header, arrays)
+        if header["schema"] < SCHEMA:
+            header = {**header, "schema": SCHEMA, "table": None}  # before schema 5 all rows were numbers
         return _learner(header, arrays, constants)
     except _Unusable as error:
         raise InputError(f"{where}: {error}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from hedgerow.align import ALIGNERS
@@ -17,7 +18,9 @@ from hedgerow.estimator.inputs import given_dtype
 from hedgerow.heads import HEADS
 from hedgerow.learners.readings import Reading, reading_of
 from hedgerow.mix import MIXERS
+from hedgerow.tables.options import TableOptions
 
+ASKING = ("fit", "partial_fit", "predict", "predict_proba", "decision_function", "score")
 PARTS: dict[str, Parts] = {"aligner": ALIGNERS, "head": HEADS, "mixer": MIXERS}
 
 
@@ -25,6 +28,8 @@ def to_json(params: Mapping[str, Any]) -> dict[str, Any]:
     """Names stay names, objects become names and options."""
     check(params)
     out = dict(params)
+    if out["table"] is not None:
+        out["table"] = asdict(TableOptions.of(out["table"]))
     for name, parts in PARTS.items():
         if not (out[name] is None or isinstance(out[name], str)):
             out[name] = parts.to_json(out[name])
@@ -37,7 +42,7 @@ def to_json(params: Mapping[str, Any]) -> dict[str, Any]:
 
 def from_json(data: Mapping[str, Any]) -> dict[str, Any]:
     """The inverse of `to_json`."""
-    out = dict(data)
+    out = {"table": None, **data}
     for name, parts in PARTS.items():
         if isinstance(out[name], dict):
             out[name] = parts.from_json(out[name])
@@ -64,6 +69,7 @@ def check(params: Mapping[str, Any]) -> None:
     given_dtype(params["dtype"])
     reading_of(params["reading"])
     parse(params["preprocess"])
+    TableOptions.of(params["table"])
 
 
 def requests_to_json(estimator: Any) -> dict[str, dict[str, Any]] | None:
@@ -71,7 +77,7 @@ def requests_to_json(estimator: Any) -> dict[str, dict[str, Any]] | None:
     if "_metadata_request" not in vars(estimator):
         return None
     routing = estimator.get_metadata_routing()
-    return {method: dict(getattr(routing, method).requests) for method in ("fit", "partial_fit", "predict", "score")}
+    return {method: dict(getattr(routing, method).requests) for method in ASKING}
 
 
 def set_requests(estimator: Any, requests: Mapping[str, Mapping[str, Any]] | None) -> None:

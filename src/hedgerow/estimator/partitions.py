@@ -12,6 +12,7 @@ from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError
 from hedgerow.core.feature_names import order_by_name
 from hedgerow.core.labels import Codes, plain
+from hedgerow.core.mixed import Mixed
 from hedgerow.core.running import DENSE_LIMIT
 from hedgerow.core.source_rows import LabelledSource
 from hedgerow.estimator import inputs as door
@@ -35,6 +36,11 @@ def fit_partitions(
     clf: OnlineTransferClassifier, sources: Sequence[LabelledSource], warmup: Domain | None
 ) -> OnlineTransferClassifier:
     """As `clf.fit_domains`, with the same model as the result, up to rounding. Nothing changes if it fails."""
+    if warmup is not None and isinstance(warmup.X, Mixed):
+        raise InputError(
+            f"domain {warmup.name!r} has columns that are no numbers, or gaps; sources that are not in memory are "
+            "numbers, so encode all of them first, or use --engine local"
+        )
     names = list(sources[0].feature_names)
     check_affordable(clf, len(names))
     target = None if warmup is None else _alike(warmup, names, sources[0].name)
@@ -54,6 +60,7 @@ def fit_partitions(
         clf.n_features_in_ = len(names)
         clf.feature_names_in_ = np.array(names, dtype=object)
         clf._names_of_domains = True
+        clf.table_ = None
         rows = [source.rows(codes.classes, dtype) for source in sources]
         called = [source.name for source in sources]
         built = build_from_rows(method, options, called, rows, U, len(codes.classes))

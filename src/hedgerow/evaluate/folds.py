@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from hedgerow.core.arrays import Array
 
 Row = dict[str, Any]  # a finished run as plain values
+WINDOW = 4  # checkpoints: a tenth of a stream that has forty
 
 
 @dataclass(frozen=True)
@@ -66,3 +67,15 @@ def mistake_rates(group: list[Row]) -> tuple[Array, Array]:
     """
     labels = np.maximum([row["labels"] for row in group], 1)
     return np.array(group[0]["instances"]), 100 * np.array([row["curve"] for row in group]) / labels
+
+
+def windows(rows: Sequence[Row], width: int = WINDOW) -> tuple[Array, Array]:
+    """Ends of the windows, and the mistakes in each in per cent (orders x windows).
+
+    >>> windows([{"curve_at": [10, 20, 30], "curve": [5, 6, 6]}], width=1)[1].tolist()
+    [[50.0, 10.0, 0.0]]
+    """
+    at = np.array([0, *rows[0]["curve_at"]])
+    curves = np.array([[0, *row["curve"]] for row in rows if len(row["curve"]) == len(at) - 1], dtype=float)
+    width = min(width, len(at) - 1)
+    return at[width:], 100 * (curves[:, width:] - curves[:, :-width]) / (at[width:] - at[:-width])

@@ -19,6 +19,7 @@ from hedgerow.core.labels import Codes
 from hedgerow.core.moments import Moments, discrepancy, gap
 from hedgerow.core.preprocess import Preprocess
 from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.estimator.table_rows import numbers_of
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,9 @@ def separations(clf: OnlineTransferClassifier, sources: Sequence[Domain], target
         return [Separation(source.name) for source in sources]
     learner = clf.learner_
     K, codes = learner.n_classes, Codes(clf.classes_)
-    Xs, U = Preprocess(learner.plan.steps).start([s.X for s in sources], target.X)
+    Xs, U = Preprocess(learner.plan.steps).start(
+        [numbers_of(clf.table_, s) for s in sources], numbers_of(clf.table_, target)
+    )
     rows, linear = dense(U), bool(clf.info_) and not learner.plan.gammas
     found = []
     for i, (source, X) in enumerate(zip(sources, Xs, strict=True)):

@@ -1,4 +1,4 @@
-"""Experiments: what the paper's reproduction, the studies and the demonstration share.
+"""Experiments: what the paper's reproduction, the studies, comparisons and the demonstration share.
 
 preparation       a domain as the target, the others as sources: one split, and the orders of its stream
 prequential       predict, then learn: the one loop over a stream
@@ -15,5 +15,5 @@ summaries         rows to means and spreads
 tables            a table as HTML, CSV, Markdown and LaTeX
 page              one self-contained page
 writer            tables and figures as parts of a page and as files
-command           what `hedgerow paper` and `hedgerow study` have in common
+command           what `hedgerow paper`, `hedgerow study` and `hedgerow compare` have in common
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
 from datetime import datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -44,3 +45,17 @@ def _drawing() -> dict[str, str]:
         return {"matplotlib": version("matplotlib")}
     except PackageNotFoundError:
         return {}
+
+
+def commit() -> str:
+    """The commit of the folder one works in, and whether something in it was changed since; empty outside of git."""
+    try:
+        name = _git("rev-parse", "HEAD")
+        return name and name + (" and changes" if _git("status", "--porcelain", "--untracked-files=no") else "")
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(["git", *words], capture_output=True, text=True, timeout=10, check=False)
+    return done.stdout.strip() if done.returncode == 0 else ""

@@ -35,6 +35,7 @@ summary { cursor: pointer; } h3 { font-size: 1.02rem; margin: 1.6rem 0 .4rem; }
 ul { padding-left: 1.2rem; } li { margin: .3rem 0; } code { font-size: .92em; }
 td.words { white-space: normal; text-align: left; min-width: 15rem; }
 .tight th, .tight td { padding: .3rem .45rem; font-size: .92rem; }
+.beside { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(24rem, 100%), 1fr)); gap: 0 1.5rem; }
 .missing { color: var(--soft); font-style: italic; }
 """
 
@@ -74,6 +75,17 @@ class Picture:
             f'<img src="{_inline(self.light)}" alt="{escape(self.alt)}"></picture>'
             f"<figcaption>{escape(self.caption)}</figcaption></figure>"
         )
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Parts beside each other where there is room, else one below the other."""
+
+    parts: Sequence[Part]
+
+    def html(self) -> str:
+        """As HTML."""
+        return '<div class="beside">' + "\n".join(f"<div>{part.html()}</div>" for part in self.parts) + "</div>"
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,19 @@ from hedgerow.experiment.results import KEY
 from hedgerow.methods import METHODS
 from hedgerow.mix import Hedge
 
+NO_EXPERTS: Row = {
+    "expert_mistakes": [], "expert_loss": [], "hedge_loss": 0.0, "beta": None, "bound": None, "guarantee": "none"
+}  # fmt: skip
 
-def finished_row(key: tuple[object, ...], clf: OnlineTransferClassifier, **facts: Any) -> Row:
-    """A row under its key: the method's title, the losses of the experts, `facts`, and the versions used."""
+
+def finished_row(key: tuple[object, ...], clf: OnlineTransferClassifier | None, **facts: Any) -> Row:
+    """A row under its key: the method's title, the losses of the experts, `facts`, and the versions used.
+
+    A model of another package (None) has no experts, and its title stands among the facts.
+    """
     named = dict(zip(KEY, key, strict=True))
-    title = METHODS[str(named["method"])].title
-    return {**named, "title": title, **expert_losses(clf), **facts, "versions": versions()}
+    own = NO_EXPERTS if clf is None else {"title": METHODS[str(named["method"])].title, **expert_losses(clf)}
+    return {**named, **own, **facts, "versions": versions()}
 
 
 def expert_losses(clf: OnlineTransferClassifier) -> Row:

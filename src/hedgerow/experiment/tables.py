@@ -161,6 +161,15 @@ def signed(points: float) -> str:
     return "–" if points != points else f"{points:+.2f}".replace("-", "−")
 
 
+def chance(p: float) -> str:
+    """A p-value.
+
+    >>> chance(0.034), chance(0.00001), chance(float("nan"))
+    ('p = 0.03', 'p < 0.0001', 'p –')
+    """
+    return "p –" if p != p else "p < 0.0001" if p < 1e-4 else f"p = {p:.4f}" if p < 0.01 else f"p = {p:.2f}"
+
+
 TEX = {
     "\\": r"\textbackslash{}",
     "±": r"$\pm$",

@@ -102,7 +102,7 @@ def trials(
 def _fit(name: str, clf: OnlineTransferClassifier, task: TransferTask) -> tuple[str, OnlineTransferClassifier, float]:
     from sklearn.base import clone
 
-    _compile()
+    compile_loops()
     began = time.perf_counter()
     fresh = clone(clf).fit_domains(task.sources, task.warmup)
     return name, fresh, time.perf_counter() - began
@@ -111,7 +111,7 @@ def _fit(name: str, clf: OnlineTransferClassifier, task: TransferTask) -> tuple[
 def _run(
     name: str, clf: OnlineTransferClassifier, offline: float, number: int, order: Array, task: TransferTask, every: int
 ) -> Row:
-    _compile()
+    compile_loops()
     X, y = task.stream.X[order], np.asarray(task.stream.y)[order]
     watched, weights, distances, points = deepcopy(clf), [], [], []
     for point in prequential(watched, X, y, every_so_many(len(y), every)):
@@ -139,10 +139,11 @@ def _run(
 
 
 @cache
-def _compile() -> None:
-    """Compile the loops, or read them from their cache, before a clock runs; once in each process."""
-    X, y = np.eye(4), np.array([0, 1, 0, 1])
-    classifier("paio", "general").fit(X, y).predict_then_learn(X, y)
+def compile_loops(method: str = "paio") -> None:
+    """Compile a method's loops, or read them from their cache, before a clock runs; once in each process."""
+    X, y = np.random.default_rng(0).normal(size=(120, 6)), np.arange(120) % 2
+    there = np.repeat([0, 1, -1], 40)  # two sources and unlabelled rows
+    classifier(method, "general", random_state=0).fit(X, y, sample_domain=there).predict_then_learn(X, y)
 
 
 def _single_threaded(work: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:

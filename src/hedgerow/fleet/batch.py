@@ -6,6 +6,7 @@ import json
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ class Batch:
         """These rows."""
         return Batch([self.keys[i] for i in places], self.X[places], self.labels[places], self.weights[places])
 
+    @cached_property
     def by_key(self) -> dict[Key, list[int]]:
         """The places of each key's rows, in order."""
         found: dict[Key, list[int]] = {}
@@ -91,12 +93,14 @@ def checked(
         labels, given = weighted_labels(y, sample_weight, n)
         weights = np.ones(n) if given is None else given
     if letters is not None:
-        good = list(_finite(rows, found, good, letters))
+        good = list(_finite(rows, found, good, letters, clf.learner_.gaps))
     batch = Batch(found, rows, labels, weights)
     return (batch if len(good) == n else batch.some(good)), good
 
 
 def _matrix(clf: OnlineTransferClassifier, X: Any, letters: list[DeadLetter] | None) -> Array:
+    if clf.table_ is not None and not isinstance(X, np.ndarray):
+        return np.asarray(clf.as_matrix(X), np.float64)
     shape: tuple[int, ...] = getattr(X, "shape", ())
     if len(shape) == 2 and shape[1] != clf.n_features_in_:
         raise InputError(
@@ -108,12 +112,15 @@ def _matrix(clf: OnlineTransferClassifier, X: Any, letters: list[DeadLetter] | N
     return np.asarray(X, np.float64)
 
 
-def _finite(rows: Array, keys: list[Any], good: list[int], letters: list[DeadLetter]) -> Iterable[int]:
+def _finite(rows: Array, keys: list[Any], good: list[int], letters: list[DeadLetter], gaps: bool) -> Iterable[int]:
     with np.errstate(invalid="ignore"):
-        bad = np.asarray(~(np.abs(rows) <= LARGE).all(axis=1))
+        usable = np.asarray(np.abs(rows) <= LARGE)
+    if gaps:
+        usable |= np.isnan(rows)
+    bad = np.asarray(~usable.all(axis=1))
     for i in good:
         if bad[i]:
-            column = int(np.flatnonzero(~(np.abs(rows[i]) <= LARGE))[0])
+            column = int(np.flatnonzero(~usable[i])[0])
             reason = f"feature {column} is {rows[i, column]}; replace gaps and infinities before"
             letters.append(DeadLetter(i, keys[i], reason))
         else:

@@ -27,18 +27,17 @@ from hedgerow.core.labels import MISSING
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.fleet.base import Base
 from hedgerow.fleet.batch import Batch, checked
+from hedgerow.fleet.disk import BASE, Disk
 from hedgerow.fleet.holder import Holder
-from hedgerow.fleet.key_state import KeyState
 from hedgerow.fleet.keys import DeadLetter, Key, checked_key
-from hedgerow.fleet.store import FILE, FORMAT, Store
+from hedgerow.fleet.store import FILE, Store
 from hedgerow.fleet.target import Target
 from hedgerow.fleet.work import Said, Work, in_parts
 from hedgerow.live.errors import Closed, JournalError
 from hedgerow.live.owner import Owner
 
 MEMORY = 2**30
-JOURNAL = 64 * 2**20  # bytes of the journal beyond which states are written, so that it becomes shorter
-BASE = "base.safetensors"
+WIDE = 2048  # bytes of a row that is long
 Letters = list[DeadLetter] | None
 T = TypeVar("T")
 
@@ -105,31 +104,19 @@ class Fleet:
         self.folder, self.base, self._lock, self._closed = folder, base, threading.RLock(), False
         self._owner = Owner(folder)
         try:
-            self._store = Store(folder, create=create, sync=sync)
+            self._store = Store(folder, create=create, sync=sync, wide=8 * base.n_features >= WIDE)
         except BaseException:
             self._owner.release()
             raise
         self._holder = Holder(base, self._store, memory)
-        self._work = Work(self._holder)
+        self._disk, self._work = Disk(self._store, self._holder), Work(self._holder)
         try:
-            with self._store.errors():
-                if create:
-                    with self._store.transaction():
-                        self._store.set_meta("about", {"format": FORMAT, "base": base.digest.hex(), "sync": sync})
-                self._check(self._store.meta("about"))
-                self._store.verify()
+            self._disk.begin(sync if create else None)
             self._recover()
         except BaseException:
             if not self._closed:
                 self._let_go()
             raise
-
-    def _check(self, about: Any) -> None:
-        if not isinstance(about, dict) or about.get("format") != FORMAT:
-            raise JournalError(f"{self.folder}: not a fleet that this hedgerow can read: upgrade")
-        if about["base"] != self.base.digest.hex():
-            raise JournalError(f"{self.folder}: its {BASE} is not the one that its keys belong to; restore it")
-        self._store.set_sync(about["sync"])
 
     def _recover(self) -> None:
         """Learn again what is in the journal and in no state."""
@@ -215,12 +202,12 @@ class Fleet:
         from hedgerow.fleet.member import Member
 
         with self._open():
-            return Member(self.base, self._state(checked_key(key)), f"key {key!r}").clf
+            return Member(self.base, self._disk.state(checked_key(key)), f"key {key!r}").clf
 
     def to_bytes(self, key: Key) -> bytes:
         """The state of a key, as `Base.member` and `put` take it."""
         with self._open():
-            return self._state(checked_key(key)).to_bytes(self.base.digest)
+            return self._disk.state(checked_key(key)).to_bytes(self.base.digest)
 
     def put(self, key: Key, state: bytes) -> None:
         """A key with this state, in place of what it had."""
@@ -241,14 +228,10 @@ class Fleet:
 
     def _drop(self, key: Key) -> None:
         """Out of memory, with what the journal has of it in its state: recovery must not bring it back."""
+        self._work.begin_prediction()  # what was said of it holds no longer
         if key in self._holder.held:
-            self._write([key])
+            self._disk.write([key])
             self._holder.leave([key])
-
-    def _state(self, key: Key) -> KeyState:
-        if key in self._holder.held:
-            self._write([key])
-        return self._holder.stored_state(key)[1]
 
     # -- batches ------------------------------------------------------------------------------------------------
 
@@ -257,8 +240,8 @@ class Fleet:
         with self._open():
             batch, places = checked(self.base.clf, keys, X, None, None, letters)
             self._work.begin_prediction()
-            for parts in batched(in_parts(batch.by_key().items()), self._work.threads):
-                self._make_place()
+            for parts in batched(in_parts(batch.by_key.items()), self._work.threads):
+                self._disk.make_place()
                 bad = self._work.fetch(parts)
                 good = [self._without(part, bad, places, letters) for part in parts]
                 for said in self._work.predict(batch, good):
@@ -273,7 +256,7 @@ class Fleet:
             batch, places = checked(self.base.clf, keys, X, y, sample_weight, letters)
             batch, places = self._readable(batch, places, letters)
             with uninterrupted():
-                number = self._note(batch, mark)
+                number = self._disk.note(batch, mark)
                 found = self._applied(batch, number)
             for said in found:
                 yield [places[i] for i in said.places], said
@@ -281,22 +264,22 @@ class Fleet:
     def _readable(self, batch: Batch, places: list[int], letters: Letters) -> tuple[Batch, list[int]]:
         """Without keys whose state cannot be read or whose labels cannot be learned: said before anything changes."""
         bad: dict[Key, InputError] = {}
-        codes = batch.codes(self.base.clf)
-        for key, rows in batch.by_key().items():
+        unknown = {batch.keys[i] for i in np.flatnonzero(batch.codes(self.base.clf) < MISSING)}
+        for key, rows in batch.by_key.items():
             if key not in self._holder.held and self._store.parts(key):
                 try:
                     self._holder.stored_state(key)
                 except InputError as error:
                     bad[key] = error
                     continue
-            if (codes[rows] < MISSING).any():
+            if key in unknown:
                 try:
                     self._check_labels(key, batch.labels[rows])
                 except InputError as error:
                     bad[key] = InputError(f"key {key!r}: {error}")
         if not bad:
             return batch, places
-        good = self._without(list(batch.by_key().items()), bad, places, letters)
+        good = self._without(list(batch.by_key.items()), bad, places, letters)
         rows = sorted(i for _, own in good for i in own)
         return batch.some(rows), [places[i] for i in rows]
 
@@ -309,8 +292,8 @@ class Fleet:
         """What the journal has is learned. An error here leaves memory behind the journal: the fleet closes itself."""
         found: list[Said] = []
         try:
-            for parts in batched(in_parts(batch.by_key().items()), self._work.threads):
-                self._make_place()
+            for parts in batched(in_parts(batch.by_key.items()), self._work.threads):
+                self._disk.make_place()
                 self._work.fetch(parts)
                 found.extend(self._work.learn(batch, parts, number))
         except BaseException:
@@ -339,44 +322,10 @@ class Fleet:
         whole = kind.kind != "O" and all(label is not None for label in labels)
         return labels.astype(kind) if whole and kind.kind != "U" else labels.astype(str) if whole else labels
 
-    # -- disk ---------------------------------------------------------------------------------------------------
-
-    def _note(self, batch: Batch, mark: Any) -> int:
-        """The batch is in the journal; keys with the oldest rows there are written where it has grown long."""
-        holder, data = self._holder, batch.to_bytes()
-        written: list[Key] = []
-        with self._store.transaction():
-            if self._store.journal_bytes + len(data) > JOURNAL and holder.dirty:
-                written = holder.write(list(holder.dirty)[: 2 * len(batch) + 1])
-                left = next((first for key, first in holder.dirty.items() if key not in set(written)), None)
-                self._store.trim(self._store.totals["last"] + 1 if left is None else left)
-            if mark is not None:
-                self._store.set_meta("mark", mark)
-            number = self._store.note(data)
-        holder.written(written)
-        return number
-
-    def _make_place(self) -> None:
-        """Keys that were not asked for lately leave, if memory is short."""
-        keys = self._holder.too_many()
-        if keys:
-            self._write(keys)
-            self._holder.leave(keys)
-
-    def _write(self, keys: Sequence[Key]) -> None:
-        dirty = [key for key in keys if key in self._holder.dirty]
-        if dirty:
-            with uninterrupted():
-                with self._store.transaction():
-                    written = self._holder.write(dirty)
-                self._holder.written(written)
-
     def flush(self) -> None:
         """Write what all keys have learned to their states; the journal is empty then."""
-        with self._open(), uninterrupted():
-            self._write(list(self._holder.dirty))
-            with self._store.transaction():
-                self._store.trim(self._store.totals["last"] + 1)
+        with self._open():
+            self._disk.flush()
 
     def stats(self) -> dict[str, Any]:
         """Keys and bytes, in memory and on disk."""

@@ -21,7 +21,21 @@ from hedgerow.learners.ridge.near import TRUST
 from hedgerow.learners.ridge.regression import symmetric_product
 from hedgerow.learners.ridge.space import FADE
 
+REMEMBERED_ROOM = 64  # rows of a record up to which what was said is kept: it takes memory
 LEAST_ROOM, MOST_ROOM = 64, 512  # rows up to which a target may be light, whatever they cost, and at the most
+
+
+@dataclass
+class Said:
+    """What the heads of light targets say of the rows of a batch: fits, products with rows learned before, scores.
+
+    `known` has after how many rows and labels of the target they said it; -1: not yet.
+    """
+
+    known: Array
+    fits: Array
+    along: Array
+    F: Array
 
 
 @dataclass
@@ -33,17 +47,20 @@ class Products:
     MZ: Array
     W: Array
     DS: Array
+    said: Said | None = None
 
     def take(self, other: Products, here: Array) -> None:
         """The numbers of these rows of another batch (all of it), in its order."""
         for name in ("Z", "MZ", "W"):
             getattr(self, name)[here] = getattr(other, name)
         self.DS[:, here] = other.DS
+        if self.said is not None:
+            self.said.known[here] = -1
 
 
 def can_be_light(learner: OnlineLearner) -> bool:
-    """Whether targets of this base can be records: our own learner, with nothing in a pool."""
-    if not isinstance(learner, RidgeLearner) or not learner.n_classes:
+    """Whether targets of this base can be records: our own learner, with nothing in a pool, and no gaps to fill."""
+    if not isinstance(learner, RidgeLearner) or not learner.n_classes or learner.gaps or learner.own:
         return False
     return all(space.pool is None or not len(space.pool.labels) for space in learner.spaces)
 
@@ -113,6 +130,7 @@ class Light:
         self.kinds = self.learner.plan.near
         self.near_ends = np.cumsum([rows.shape[1] for rows in near.sources]) if near else np.empty(0, np.int64)
         self.sharpness = np.array([kind.sharpness for kind in self.kinds])
+        self.near_rows = [np.asarray(rows, np.float32).T for rows in near.sources] if near else []
         self.near_y: Array = near.y if near else np.empty(0, np.int64)
         self.near_domain: Array = near.domain if near else np.empty(0, np.int64)
         self.near_weight: Array = near.weight if near else np.empty(0)
@@ -121,13 +139,18 @@ class Light:
         """The record of a target that has learned nothing, up to its rows; `at` are the places of its parts."""
         state, arrays = self.learner.state, [np.zeros(3)]
         for i in self.running:
-            running = self.learner.pre.running[i]
+            running = self._running(i)
             arrays += [running.n, running.total, running.squares]
         self.log_w = state["mix.log_w"]
         parts = [state[f"mix.{name}"].ravel() for name in ("loss", "members", "pair", "a", "H", "counts")]
         places = np.cumsum([self._after_steps, *(len(part) for part in parts)])
         self.at = np.array([0, 1, 2, *places])
         return np.concatenate([*arrays, *parts])
+
+    def _running(self, i: int) -> Running:
+        found = self.learner.pre.running[i]
+        assert isinstance(found, Running), "targets with gaps are not light"
+        return found
 
     # -- a batch ------------------------------------------------------------------------------------------------
 
@@ -139,7 +162,7 @@ class Light:
             if step in INSTANCE_STEPS:
                 X = INSTANCE_STEPS[step](X)
                 continue
-            running: Running = self.learner.pre.running[i]
+            running = self._running(i)
             if i not in self.running:
                 X = running.scale(X, step)
                 continue
@@ -155,14 +178,13 @@ class Light:
 
     def products(self, rows: Array) -> Products:
         """What needs no record."""
-        from hedgerow.kernels.near import products
-
         Z, Q = self.learner._maps(rows)
         MZ = np.hstack([z @ space.regression.M for z, space in zip(Z, self.spaces, strict=True)])
         W = np.hstack([*Q, np.empty((len(rows), 0), np.int16)])
-        near = self.learner.near
-        DS = [products(kept, q) for kept, q in zip(near.sources, Q, strict=True)] if near else []
-        return Products(rows, np.hstack(Z), MZ, W, np.array(DS) if DS else np.empty((0, len(rows), 0), np.float32))
+        DS = np.empty((len(Q), len(rows), len(self.near_y)), np.float32)
+        for kept, q, out in zip(self.near_rows, Q, DS, strict=True):
+            np.matmul(q.astype(np.float32), kept, out=out)  # exact: see `kernels/near.py`
+        return Products(rows, np.hstack(Z), MZ, W, DS)
 
     def products_again(self, before: Products | None, rows: Array) -> Products:
         """As they were computed for a prediction, where the rows are still the same; `before` is used up."""
@@ -204,7 +226,7 @@ class Light:
         """Probabilities of each row (B x K) before its label, which is learned if PZ, y and weight are given."""
         from hedgerow.kernels.fleet import run_rows
 
-        B = len(products.rows)
+        B, said = len(products.rows), self._said(where, products)
         shipped = np.empty((B, self.K))
         labels, weights = (np.full(B, -1), np.ones(B)) if y is None or weight is None else (y, weight)
         for arena, places, slots in where:
@@ -214,6 +236,18 @@ class Light:
                 self.d_ends, self.q_ends, self.keep, FADE, self.columns, self.tables, self.halves, self.class_rows,
                 self.near_ends, self.near_y, self.near_domain, self.near_weight, self.sharpness, TRUST,
                 mixture.TEMPERATURES, self.log_w, mixture.KEEP, mixture.FLOOR, mixture.MEMBERS, mixture.SHARE,
-                self.heads, shipped,
+                self.heads, said.known, said.fits, said.along, said.F, shipped,
             )  # fmt: skip
         return shipped
+
+    def _said(self, where: list[tuple[Arena, Array, Array]], products: Products) -> Said:
+        """What was said of these rows before, if there is room for it; else room."""
+        B, room = len(products.rows), max(arena.room for arena, _, _ in where)
+        said = products.said
+        if said is None or said.along.shape[1] < room:
+            along = np.empty((B, room, len(self.spaces)))
+            said = Said(
+                np.full((B, 2), -1), np.empty((B, len(self.class_rows[0]))), along, np.empty((B, self.heads, self.K))
+            )
+        products.said = said if room <= REMEMBERED_ROOM else None
+        return said

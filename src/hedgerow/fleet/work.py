@@ -103,7 +103,9 @@ class Work:
     def learn(self, batch: Batch, parts: Sequence[Part], number: int) -> Iterator[Said]:
         """The same before each label, which is learned; `number` is that of the batch in the journal."""
         codes = batch.codes(self.base.clf)
-        light = [[pair for pair in part if self._stays_light(pair[0], codes[pair[1]])] for part in parts]
+        least = 0 if self.light is None or self.light.has_pool else MISSING
+        heavy = {batch.keys[i] for i in np.flatnonzero(codes < least)}  # by a label that no record can take
+        light = [[pair for pair in part if self._stays_light(*pair, heavy)] for part in parts]
         light = [part for part in light if part]
         rows = [_Rows(*_rows(part), batch, codes) for part in light]
         before = [self._last.pop(0)[1] if self._last and self._last[0][0] == some.keys else None for some in rows]
@@ -147,12 +149,10 @@ class Work:
             wait(futures)  # all have ended, whatever one of them raises
             return [future.result() for future in futures]
 
-    def _stays_light(self, key: Key, codes: Array) -> bool:
-        if self.light is None or self.holder.held[key].arena is None:
+    def _stays_light(self, key: Key, rows: list[int], heavy: set[Key]) -> bool:
+        if key in heavy or self.holder.held[key].arena is None:
             return False
-        if codes.min() < (0 if self.light.has_pool else MISSING):
-            return False
-        return self.holder.make_room(key, len(codes))
+        return self.holder.make_room(key, len(rows))
 
     def _learn_own(self, batch: Batch, key: Key, places: list[int], number: int) -> Said:
         clf = self.holder.own(key)

@@ -44,20 +44,53 @@ def follow(R: Array, slots: Array, D: Array, at: int, centre: bool, shift: Array
 
 
 @compiled(fastmath=SUMS)
-def _fits(G: Array, E: Array, n: int, z: Array, d_ends: Array, q_ends: Array, fits: Array, along: Array) -> None:
-    """fits += sum_i (g_i . z) e_i, space by space; the products g_i . z into `along` (n x spaces)."""
-    D, Q = len(z), len(fits)
-    for i in range(n):
-        g, e = G[i * D : (i + 1) * D], E[i * Q : (i + 1) * Q]
-        d, q = 0, 0
+def _along(G: Array, n: int, z: Array, d_ends: Array, along: Array) -> None:
+    """The products g_i . z of each space (n x spaces), four rows at a time: see `kernels/rows.py`.
+
+    Where n is no multiple of four, some are computed twice, so that all are summed in the same order.
+    """
+    D = len(z)
+    for first in range(0, n, 4):
+        i0 = first
+        i1, i2, i3 = min(i0 + 1, n - 1), min(i0 + 2, n - 1), min(i0 + 3, n - 1)
+        d = 0
         for s in range(len(d_ends)):
-            total = 0.0
-            for j in range(d, d_ends[s]):
-                total += g[j] * z[j]
-            along[i, s] = total
-            for j in range(q, q_ends[s]):
-                fits[j] += total * e[j]
-            d, q = d_ends[s], q_ends[s]
+            end = d_ends[s]
+            r, t = G[i0 * D + d : i0 * D + end], G[i1 * D + d : i1 * D + end]
+            u, v = G[i2 * D + d : i2 * D + end], G[i3 * D + d : i3 * D + end]
+            x = z[d:end]
+            a = b = c = e = 0.0
+            for j in range(len(x)):
+                a += r[j] * x[j]
+                b += t[j] * x[j]
+                c += u[j] * x[j]
+                e += v[j] * x[j]
+            along[i0, s], along[i1, s], along[i2, s], along[i3, s] = a, b, c, e
+            d = end
+
+
+@compiled
+def _add_rows(rows: Array, n: int, width: int, ends: Array, factors: Array, sign: float, out: Array) -> None:
+    """out += sign sum_i factors[i, s] rows[i], space by space, four rows at a time."""
+    for first in range(0, n, 4):
+        i0 = first
+        i1, i2, i3 = min(i0 + 1, n - 1), min(i0 + 2, n - 1), min(i0 + 3, n - 1)
+        begin = 0
+        for s in range(len(ends)):
+            end = ends[s]
+            a, b, c, e = sign * factors[i0, s], sign * factors[i1, s], sign * factors[i2, s], sign * factors[i3, s]
+            if first + 3 >= n:
+                e = 0.0
+                if first + 2 >= n:
+                    c = 0.0
+                    if first + 1 >= n:
+                        b = 0.0
+            r, t = rows[i0 * width + begin : i0 * width + end], rows[i1 * width + begin : i1 * width + end]
+            u, v = rows[i2 * width + begin : i2 * width + end], rows[i3 * width + begin : i3 * width + end]
+            o = out[begin:end]
+            for j in range(len(o)):
+                o[j] += a * r[j] + b * t[j] + c * u[j] + e * v[j]
+            begin = end
 
 
 @compiled(fastmath=SUMS)
@@ -110,6 +143,14 @@ def _centre(F: Array) -> None:
 
 
 @compiled(fastmath=SUMS)
+def _product(x: Array, z: Array) -> float:
+    total = 0.0
+    for j in range(len(x)):
+        total += x[j] * z[j]
+    return total
+
+
+@compiled
 def _learn(
     G: Array, E: Array, n: int, z: Array, pz: Array, fits: Array, target: Array, noise: float,
     d_ends: Array, q_ends: Array, along: Array, keep: Array, fade: bool,
@@ -117,32 +158,27 @@ def _learn(
     """Row n of G and E; where labels fade, all rows of the space become shorter: P and M go back to their start."""
     D, Q = len(z), len(fits)
     g, e = G[n * D : (n + 1) * D], E[n * Q : (n + 1) * Q]
+    for j in range(D):
+        g[j] = pz[j]
+    _add_rows(G, n, D, d_ends, along, -1.0, g)
     d, q = 0, 0
     for s in range(len(d_ends)):
-        for j in range(d, d_ends[s]):
-            g[j] = pz[j]
-        for i in range(n):
-            a, row = along[i, s], G[i * D : (i + 1) * D]
-            for j in range(d, d_ends[s]):
-                g[j] -= a * row[j]
-        square = noise
-        for j in range(d, d_ends[s]):
-            square += g[j] * z[j]
+        end = d_ends[s]
+        square = noise + _product(g[d:end], z[d:end])
         if square < noise:  # by rounding: P has nothing left along z
-            for j in range(d, d_ends[s]):
+            for j in range(d, end):
                 g[j] = 0.0
             square = noise
         root = np.sqrt(square)
-        for j in range(d, d_ends[s]):
+        for j in range(d, end):
             g[j] /= root
         for j in range(q, q_ends[s]):
             e[j] = (target[j] - fits[j]) / root
         if fade and keep[s] < 1.0:
             for i in range(n + 1):
-                row = G[i * D : (i + 1) * D]
-                for j in range(d, d_ends[s]):
-                    row[j] *= keep[s]
-        d, q = d_ends[s], q_ends[s]
+                for j in range(i * D + d, i * D + end):
+                    G[j] *= keep[s]
+        d, q = end, q_ends[s]
 
 
 @compiled(threads=True)
@@ -152,15 +188,15 @@ def run_rows(
     columns: Array, targets: Array, halves: Array, class_rows: Array,
     near_ends: Array, near_y: Array, near_domain: Array, near_weight: Array, sharpness: Array, trust: float,
     temperatures: int, log_w: Array, keeps: Array, floor: float, prior: Array, share: float, heads: int,
-    shipped: Array,
+    known: Array, all_fits: Array, all_along: Array, all_F: Array, shipped: Array,
 ) -> None:  # fmt: skip
     """Rows of the batch in order: `rows` are their places, `slots` their targets' records, R and S as other numbers.
 
-    A label below 0 is none: the row is predicted only.
+    A label below 0 is none: the row is predicted only. What the heads say of a row is kept in all_fits, all_along and
+    all_F, and `known` says after how many rows and labels of its target: if it has no more, it is not computed again.
     """
     D, Q, K, f = Z.shape[1], MZ.shape[1], shipped.shape[1], heads + 2
-    F, fits, code = np.empty((1, heads, K)), np.empty(Q), np.empty(1, np.int64)
-    along, by_head, out = np.empty((room, len(d_ends))), np.empty((1, heads + 1)), np.empty((1, K))
+    code, by_head, out = np.empty(1, np.int64), np.empty((1, heads + 1)), np.empty((1, K))
     for t in range(len(rows)):
         r, s, small = rows[t], R[slots[t]], S[slots[t]]
         n, own = int(s[at[ROWS]]), at[OWN]
@@ -168,14 +204,18 @@ def run_rows(
         G = s[own + 2 * room : own + (2 + D) * room]
         E = s[own + (2 + D) * room : own + (2 + D + Q) * room]
         kept = small[4 * (own + (2 + D + Q) * room) :]
-        for j in range(Q):
-            fits[j] = MZ[r, j]
-        _fits(G, E, n, Z[r], d_ends, q_ends, fits, along)
-        _scores(fits, columns, targets, halves, F)
-        if len(near_ends):
-            _near(kept, n, labels, weights, W[r], near_ends, room, DS, r, near_y, near_domain, near_weight,
-                  sharpness, trust, len(columns), F)  # fmt: skip
-        _centre(F)
+        fits, along, F = all_fits[r], all_along[r], all_F[r : r + 1]
+        if known[r, 0] != n or known[r, 1] != s[at[SEEN]]:
+            for j in range(Q):
+                fits[j] = MZ[r, j]
+            _along(G, n, Z[r], d_ends, along)
+            _add_rows(E, n, Q, q_ends, along, 1.0, fits)  # fits += sum_i (g_i . z) e_i
+            _scores(fits, columns, targets, halves, F)
+            if len(near_ends):
+                _near(kept, n, labels, weights, W[r], near_ends, room, DS, r, near_y, near_domain, near_weight,
+                      sharpness, trust, len(columns), F)  # fmt: skip
+            _centre(F)
+            known[r, 0], known[r, 1] = n, int(s[at[SEEN]])
         label = y[r] if learn else -1
         code[0] = label
         mix_rows(

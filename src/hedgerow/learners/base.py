@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from hedgerow.core.arrays import Array, Matrix, rows_from
+from hedgerow.core.beside import own_width
 from hedgerow.core.blas import one_blas_thread
 from hedgerow.core.constants import Constants
 from hedgerow.core.errors import HedgerowError
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.moments import Moments, discrepancy, gap
-from hedgerow.core.preprocess import Preprocess
+from hedgerow.core.preprocess import FILL, Preprocess
 from hedgerow.core.registry import Registry
+from hedgerow.drift import evidence
 
 if TYPE_CHECKING:
     from hedgerow.learners.layout import Layout
@@ -93,6 +95,8 @@ class OnlineLearner(ABC):
         self.plan, self.constants, self.state = plan, constants, state
         self.pre = Preprocess.of_arrays(plan.steps, {**constants, **state})
         self.target = Moments.of_arrays(state, "target")
+        if evidence.MARKS not in state:  # a new one, or one from a file of an earlier version
+            state.update(evidence.initial(self._counts))
 
     # -- what a kind of learner says ----------------------------------------------------------------------------
 
@@ -173,6 +177,16 @@ class OnlineLearner(ABC):
         return len(self.state["target.class_counts"])
 
     @property
+    def own(self) -> int:
+        """How many columns, the last ones, nothing is transferred for."""
+        return own_width(self.plan.steps)
+
+    @property
+    def gaps(self) -> bool:
+        """Whether rows may have gaps (NaN), which it fills."""
+        return FILL in self.plan.steps
+
+    @property
     def seen(self) -> int:
         """How many labels were learned so far."""
         return int(self.state["seen"][0])
@@ -186,6 +200,16 @@ class OnlineLearner(ABC):
     def mixture_loss(self) -> float:
         """The loss that the mixture suffered so far."""
         return float(self.state["mixture_loss"][0])
+
+    @property
+    def drift(self) -> evidence.Drift:
+        """Whether the target seems to have changed."""
+        return evidence.report(self.state, self.seen)
+
+    @property
+    def _counts(self) -> Array:
+        """Labels, mistakes, mistakes of each expert so far."""
+        return np.concatenate([self.state[name] for name in ("seen", "mistakes", "expert_mistakes")])
 
     @property
     def n_sources(self) -> int:
@@ -207,8 +231,14 @@ class OnlineLearner(ABC):
 
     def discrepancies(self) -> Array:
         """sum_k |A^T g_k|^2 for each source, over the classes that both sides have shown (Eq. 12)."""
-        target = self.target_now()
-        found = [discrepancy(self.projection(i), gap(self.source(i), target, "skip")) for i in range(self.n_sources)]
+        target, own = self.target_now(), self.own
+        found = []
+        for i in range(self.n_sources):
+            source = self.source(i)
+            if own:  # of which a source says nothing
+                found.append(discrepancy(None, gap(source.first(-own), target.first(-own), "skip")))
+            else:
+                found.append(discrepancy(self.projection(i), gap(source, target, "skip")))
         return np.array(found)
 
     # -- learning -----------------------------------------------------------------------------------------------
@@ -270,8 +300,11 @@ class OnlineLearner(ABC):
     def _step(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> Trace:
         state, labelled = self.state, y >= 0
         trace, loss = self._run_block(self.pre.fold(X, labelled | self.learns_unlabelled), y, known, weight)
-        state["expert_mistakes"] += ((trace.votes != y[:, None]) & labelled[:, None]).sum(axis=0)
-        state["mistakes"] += int(((trace.predictions != y) & labelled).sum())
+        said = np.concatenate([trace.predictions[:, None], trace.votes], axis=1)
+        wrong = (said != y[:, None])[labelled]
+        evidence.learned(state, self._counts, wrong)
+        state["expert_mistakes"] += wrong[:, 1:].sum(axis=0)
+        state["mistakes"] += int(wrong[:, 0].sum())
         state["mixture_loss"] += loss
         state["seen"] += int(labelled.sum())
         return trace

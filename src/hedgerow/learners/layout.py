@@ -13,6 +13,7 @@ import numpy as np
 
 from hedgerow.core.arrays import LARGEST, Array
 from hedgerow.core.errors import InputError
+from hedgerow.drift import evidence
 
 DOUBLE, FLOAT, WHOLE = "double", "float", "whole"  # FLOAT: float32 or float64, the same for all of a model
 ROUNDED, SINGLE, SHORT = "rounded", "single", "short"  # ROUNDED: as narrow as its numbers allow
@@ -100,7 +101,8 @@ COUNTERS = {
 
 def common(steps: tuple[str, ...], experts: int) -> tuple[dict[str, Spec], dict[str, Spec]]:
     """What every learner has: moments of sources and target, running statistics of the preprocessing, counters."""
-    from hedgerow.core.preprocess import DOMAIN_STEPS
+    from hedgerow.core.beside import own_width
+    from hedgerow.core.preprocess import DOMAIN_STEPS, FILL
 
     constants = {
         "source.count": Spec(("n", 1), low=0),
@@ -115,13 +117,27 @@ def common(steps: tuple[str, ...], experts: int) -> tuple[dict[str, Spec], dict[
         "target.class_totals": Spec(("K", "m"), low=-SUM, high=SUM),
         "expert_mistakes": Spec((experts,), WHOLE, 0, MOST),
         **COUNTERS,
+        **{
+            evidence.MARKS: Spec((evidence.ROOM, 2 + experts), WHOLE, 0, MOST, needed=False),
+            evidence.START: Spec((2 + experts,), WHOLE, 0, MOST, needed=False),
+            evidence.FOUND: Spec((3,), WHOLE, 0, MOST, needed=False),
+            evidence.LEVEL: Spec((1,), DOUBLE, 0, needed=False),
+        },
     }
+    m: int | str = "s" if own_width(steps) else "m"  # the columns that are transferred
     for i, step in enumerate(steps):
-        if step in DOMAIN_STEPS:
+        if own := own_width([step]):
+            state[f"pre.{i}.n"] = Spec((own,), low=0)
+            state |= {f"pre.{i}.{name}": Spec((own,), low=-SUM, high=SUM) for name in ("shift", "total")}
+            state[f"pre.{i}.squares"] = Spec((own,), low=0)
+        elif step in DOMAIN_STEPS:
             side = constants if step == "scale" else state
             side[f"pre.{i}.n"] = Spec((1,), low=np.finfo(float).tiny)
-            side |= {f"pre.{i}.{name}": Spec(("m",), low=-SUM, high=SUM) for name in ("shift", "total")}
-            side[f"pre.{i}.squares"] = Spec(("m",), low=0)
+            side |= {f"pre.{i}.{name}": Spec((m,), low=-SUM, high=SUM) for name in ("shift", "total")}
+            side[f"pre.{i}.squares"] = Spec((m,), low=0)
+        elif step == FILL:
+            state[f"pre.{i}.n"] = Spec((m,), low=0)
+            state |= {f"pre.{i}.{name}": Spec((m,), low=-SUM, high=SUM) for name in ("shift", "total")}
     return constants, state
 
 

@@ -131,6 +131,10 @@ class Method(ABC):
         """The same from statistics of the sources alone; None: it needs the rows themselves, one after the other."""
         return None
 
+    def takes_own_columns(self, given: Options) -> bool:
+        """Whether it can learn columns that nothing is transferred for (`hedgerow.core.beside`), with these options."""
+        return False
+
     @abstractmethod
     def options(self, given: Options) -> frozenset[str]:
         """The names of options, those of `Reading` among them, that make a difference beside the others given."""

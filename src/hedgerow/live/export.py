@@ -65,10 +65,12 @@ def _record(journal: Look, event: Event) -> dict[str, Any]:
     }
 
 
-def _values(event: Event) -> list[float] | None:
+def _values(event: Event) -> list[float | None] | None:
+    """The numbers of a row; a gap is null."""
     if event.x is None:
         return None
-    return (event.x.toarray()[0] if is_sparse(event.x) else event.x).tolist()  # type: ignore[no-any-return]
+    row = event.x.toarray()[0] if is_sparse(event.x) else event.x
+    return [None if value != value else value for value in row.tolist()]
 
 
 def _features(journal: Look, event: Event) -> Any:
@@ -118,7 +120,7 @@ def _flat(names: list[str], event: Event, text: bool) -> dict[str, Any]:
     def written(label: Any) -> Any:
         return str(label) if text and label is not None else label
 
-    values: list[float] | list[None] = _values(event) or [None] * len(names)
+    values = _values(event) or [None] * len(names)
     record = {
         "id": event.id, "number": event.number, "time": event.time, "prediction": written(event.prediction),
         "probability": event.probability, "label": written(event.label), "labelled": event.labelled,

@@ -8,7 +8,7 @@ import numpy as np
 
 from hedgerow.evaluate.stats import ALPHA, Ranking, Rates, against, friedman
 from hedgerow.experiment.summaries import rate, summarise
-from hedgerow.experiment.tables import Table, Value, signed, values
+from hedgerow.experiment.tables import Table, Value, chance, signed, values
 from hedgerow.paper.paper_runs import PaperRuns
 from hedgerow.paper.tasks import Task
 
@@ -52,7 +52,7 @@ def within_tasks(runs: PaperRuns) -> Table:
                 continue
             pair = found[m]
             better = pair.adjusted < ALPHA and pair.difference < 0
-            cells.append(Value(signed(pair.difference), _p(pair.adjusted), "best" if better else ""))
+            cells.append(Value(signed(pair.difference), chance(pair.adjusted), "best" if better else ""))
             records.append(
                 {"task": task.name, "first": first, "second": m, "difference": round(pair.difference, 4),
                  "pairs": pair.blocks, "p": pair.p, "p_holm": pair.adjusted}
@@ -92,9 +92,9 @@ def sentences(runs: PaperRuns, found: Ranking | None) -> list[str]:
             runs.titles[name] for name, mean in found.ordered if mean - found.ordered[0][1] >= found.critical_difference
         ]
         out.append(
-            f"Over {found.tasks} tasks Friedman's chi-square is {found.chi_square:.2f} ({_p(found.p)}), Iman and "
-            f"Davenport's F {_number(found.f)} ({_p(found.f_p)}); Nemenyi's critical difference at {found.alpha} is "
-            f"{found.critical_difference:.2f} ranks. {runs.titles[best]} has the best mean rank and differs "
+            f"Over {found.tasks} tasks Friedman's chi-square is {found.chi_square:.2f} ({chance(found.p)}), Iman and "
+            f"Davenport's F {_number(found.f)} ({chance(found.f_p)}); Nemenyi's critical difference at {found.alpha} "
+            f"is {found.critical_difference:.2f} ranks. {runs.titles[best]} has the best mean rank and differs "
             f"significantly from {', '.join(apart) if apart else 'no other method'}."
         )
     orders, splits = _sizes(runs)
@@ -123,10 +123,6 @@ def sentences(runs: PaperRuns, found: Ranking | None) -> list[str]:
 def _sizes(runs: PaperRuns) -> tuple[int, int]:
     cells = [summarise(rows) for key, rows in runs.cells() if key[0] == "table"]
     return max(cell.orders // cell.splits for cell in cells), max(cell.splits for cell in cells)
-
-
-def _p(p: float) -> str:
-    return "p –" if math.isnan(p) else "p < 0.0001" if p < 1e-4 else f"p = {p:.4f}" if p < 0.01 else f"p = {p:.2f}"
 
 
 def _number(value: float) -> str:

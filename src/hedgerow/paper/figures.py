@@ -10,6 +10,7 @@ import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.evaluate.folds import Row
+from hedgerow.evaluate.panels import SPREAD, legend_above, line_keys, new_figure
 from hedgerow.evaluate.plots import Theme, colour_of, draw_line, from_zero, label_ends, marks_of, style
 from hedgerow.experiment.summaries import rate, summarise
 from hedgerow.paper.paper_runs import PaperRuns, published_cell
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 COLUMNS = 3
 PANEL = (3.55, 2.75)  # inches
-SPREAD: dict[str, Any] = {"alpha": 0.13, "linewidth": 0}
+STREAM = "share of the stream, %"
 RULE_LABELS = {"zero": "unseen classes at zero", "skip": "unseen classes skipped", "shrink": "unseen classes shrunk"}
 
 
@@ -30,15 +31,15 @@ def curves(runs: PaperRuns, theme: Theme = "light") -> Figure:
     """Running mistake rate of every method, one panel for each task; bands of one deviation over the orders."""
 
     def draw(axes: Axes, task: Task, colours: Mapping[str, str]) -> None:
+        _whole_stream(axes, runs, task)
         for method in runs.methods():
             rows = [row for row in runs.rows_of("table", task.name, method) if row.get("curve")]
             if rows:
                 at = np.array(rows[0]["curve_at"])
                 rates = 100 * _matrix(rows, "curve", len(at)) / at
-                _band(axes, at, rates, runs.styles()[method], colours)
-                axes.set_xlim(0, at[-1])
+                _band(axes, _share(at), rates, runs.styles()[method], colours)
 
-    figure = _panels(runs, runs.tasks(), runs.methods(), draw, "instances of the stream", "mistakes so far, %", theme)
+    figure = _panels(runs, runs.tasks(), runs.methods(), draw, STREAM, "mistakes so far, %", theme)
     from_zero(figure.axes)
     return figure
 
@@ -48,19 +49,30 @@ def discrepancy(runs: PaperRuns, theme: Theme = "light") -> Figure:
     methods = [m for m in runs.methods() if _followed(runs, m)]
 
     def draw(axes: Axes, task: Task, colours: Mapping[str, str]) -> None:
+        _whole_stream(axes, runs, task)
         axes.set_yscale("log")
         for method in methods:
             rows = [row for row in runs.rows_of("table", task.name, method) if row.get("discrepancy")]
             if rows:
-                at, j = np.array(rows[0]["discrepancy_at"]), runs.styles()[method]
+                at, j = _share(np.array(rows[0]["discrepancy_at"])), runs.styles()[method]
                 values = _matrix(rows, "discrepancy", len(at))
                 ratios = values / values[:, :1]
                 axes.fill_between(at, ratios.min(axis=0), ratios.max(axis=0), color=colour_of(j, colours), **SPREAD)
                 draw_line(axes, at, np.exp(np.log(ratios).mean(axis=0)), j, colour_of(j, colours))
-                axes.set_xlim(0, at[-1])
 
     tasks = [task for task in runs.tasks() if any(_followed(runs, m, task) for m in methods)]
-    return _panels(runs, tasks, methods, draw, "instances of the stream", "discrepancy / its start", theme)
+    return _panels(runs, tasks, methods, draw, STREAM, "discrepancy / its start", theme)
+
+
+def _share(at: Array) -> Array:
+    """Places in a stream in per cent of it: streams of different length on one scale."""
+    return np.asarray(100 * at / at[-1])
+
+
+def _whole_stream(axes: Axes, runs: PaperRuns, task: Task) -> None:
+    """A panel from the start of its stream to the end; its length stands in the title."""
+    n = next(row["n"] for row in runs.rows if row["group"] == "table" and row["task"] == task.name)
+    axes.set(title=f"{task.title}, {n} instances", xlim=(0, 100))
 
 
 def sensitivity_C(runs: PaperRuns, theme: Theme = "light") -> Figure:
@@ -84,17 +96,20 @@ def sensitivity_Tw(runs: PaperRuns, theme: Theme = "light") -> Figure:
     panels = [(method, family) for method in runs.methods(group) for family in families]
     with style(theme) as colours:
         width, lines = len(families), len(runs.methods(group))
-        figure = _figure((1.6 + 4.2 * width, 3.6 * lines + 0.2))
+        figure = new_figure((1.6 + 4.2 * width, 3.6 * lines + 0.2))
+        named: list[list[tuple[float, str, str]]] = []
         for i, (method, family) in enumerate(panels, start=1):
-            axes = figure.add_subplot(lines, width, i)
+            axes = figure.add_subplot(lines, width, i, sharex=figure.axes[0] if figure.axes else None)
             axes.set_xscale("log")
-            ends = []
+            ends: list[tuple[float, str, str]] = []
             for j, task in enumerate(task for task in runs.tasks(group) if task.family == family):
                 last = _swept(axes, runs, group, task, method, j, colours)
                 ends.append((last, task.title, colour_of(j, colours)))
             title = f"{runs.titles[method]}, {FAMILIES[family]}"
             axes.set(title=title, xlabel="labels between two updates, $T_w$", ylabel="mistakes, %")
-            axes.set_ylim(bottom=0)
+            named.append(ends)
+        from_zero(figure.axes)  # before the labels, whose places depend on it
+        for axes, ends in zip(figure.axes, named, strict=True):
             label_ends(axes, ends)
         return figure
 
@@ -103,7 +118,7 @@ def refresh(runs: PaperRuns, theme: Theme = "light") -> Figure:
     """By how many points updating A lowers the mistake rate, for each rule and task; domains as given, and centred."""
     tasks = runs.tasks("refresh")
     with style(theme) as colours:
-        figure = _figure((9.4, 1.5 + 0.36 * len(tasks)))
+        figure = new_figure((9.4, 1.5 + 0.36 * len(tasks)))
         shared: Any = None
         for i, (label, title) in enumerate((("", "as given"), ("centred ", "every domain centred")), start=1):
             shared = axes = figure.add_subplot(1, 2, i, sharex=shared, sharey=shared)
@@ -122,7 +137,7 @@ def refresh(runs: PaperRuns, theme: Theme = "light") -> Figure:
             axes.set(title=title, xlabel="points gained by updating A")
             axes.set_yticks(range(len(tasks)), [task.title for task in tasks])
         shared.set_ylim(len(tasks) - 0.4, -0.6)
-        _legend(figure, figure.axes[0].get_legend_handles_labels(), 3)
+        legend_above(figure, *figure.axes[0].get_legend_handles_labels(), 3)
         return figure
 
 
@@ -133,7 +148,7 @@ def agreement(runs: PaperRuns, theme: Theme = "light") -> Figure:
     with style(theme) as colours:
         width = min(len(methods), 4)
         lines = math.ceil(len(methods) / width)
-        figure = _figure((1.2 + 2.3 * width, 0.8 + lines * (1.0 + 0.24 * len(tasks))))
+        figure = new_figure((1.2 + 2.3 * width, 0.8 + lines * (1.0 + 0.24 * len(tasks))))
         shared: Any = None
         for i, method in enumerate(methods, start=1):
             shared = axes = figure.add_subplot(lines, width, i, sharex=shared, sharey=shared)
@@ -156,7 +171,7 @@ def agreement(runs: PaperRuns, theme: Theme = "light") -> Figure:
         shared.set_ylim(len(tasks) - 0.4, -0.6)
         shared.set_xlim(left=0)
         handles = dict(zip(*reversed(shared.get_legend_handles_labels()), strict=True))
-        _legend(figure, (list(handles.values()), list(handles)), 2)
+        legend_above(figure, list(handles.values()), list(handles), 2)
         return figure
 
 
@@ -216,37 +231,17 @@ def _panels(
     with style(theme) as colours:
         width = min(len(tasks), COLUMNS)
         lines = math.ceil(len(tasks) / width)
-        figure = _figure((max(PANEL[0] * width, 7.0), PANEL[1] * lines + 0.7))
+        figure = new_figure((max(PANEL[0] * width, 7.0), PANEL[1] * lines + 0.7))
         shared: Any = None
         for i, task in enumerate(tasks):
             shared = axes = figure.add_subplot(lines, width, i + 1, sharey=shared)
-            draw(axes, task, colours)
             axes.set_title(task.title)
+            draw(axes, task, colours)
             axes.tick_params(labelleft=i % width == 0)
             if i % width == 0:
                 axes.set_ylabel(ylabel)
             if i + width >= len(tasks):
                 axes.set_xlabel(xlabel)
-        _legend(figure, _method_handles(runs, methods, colours), 4)
+        keys = line_keys([runs.styles()[m] for m in methods], colours)
+        legend_above(figure, keys, [runs.titles[m] for m in methods], 4)
         return figure
-
-
-def _method_handles(runs: PaperRuns, methods: Sequence[str], colours: Mapping[str, str]) -> tuple[list[Any], list[str]]:
-    from matplotlib.lines import Line2D
-
-    numbers = runs.styles()
-    handles = [
-        Line2D([], [], color=colour_of(numbers[m], colours), markersize=5, linewidth=1.8, **marks_of(numbers[m]))
-        for m in methods
-    ]
-    return handles, [runs.titles[m] for m in methods]
-
-
-def _legend(figure: Figure, handles: tuple[list[Any], list[Any]], columns: int) -> None:
-    figure.legend(*handles, loc="outside upper left", ncols=columns, frameon=False, fontsize=9, handlelength=3.2)
-
-
-def _figure(size: tuple[float, float]) -> Figure:
-    from matplotlib.figure import Figure as NewFigure  # a Figure without pyplot: no window, no global state
-
-    return NewFigure(figsize=size, layout="constrained")

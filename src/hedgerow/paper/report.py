@@ -18,7 +18,7 @@ from hedgerow.paper.tasks import FAMILIES
 from hedgerow.paper.verdict import verdict
 
 TITLE = "HomOTL-ODDM, reproduced"
-LEAD = (
+ABOUT = (
     "The experiments of Du, Tan, Chen, Zhang and Wang (ECAI 2020) on online transfer learning from several sources, "
     "run again on their tasks: published numbers beside ours, and what the data says about the paper's claims."
 )
@@ -37,8 +37,8 @@ def report(directory: str | Path, say: Callable[[str], None] = lambda _: None) -
     under = list(sections(writer))
     options = [table for family in FAMILIES if (table := settings.options(runs, family))]
     run = Section("What was run", [Facts(settings.facts(runs, out)), *map(writer.table, options)], "run")
-    head = Section("In short", [Text(verdict(runs)), _Contents([*under, run])])
-    return write(out / FILE, page(TITLE, LEAD, [head, *under, run], {})).resolve()
+    head = Section("What this is", [Text(ABOUT), _Contents([*under, run])])
+    return write(out / FILE, page(TITLE, verdict(runs), [head, *under, run], {})).resolve()
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,7 @@ def wanted_of(clf: OnlineTransferClassifier, job: Job, id: str | None = None) ->
         clf.classes_,
         new_classes=job.new_classes == "learn",
         id=id or job.id,
+        table=clf.table_,
     )
 
 

@@ -16,7 +16,7 @@ from hedgerow.service.documents import named
 from hedgerow.service.door import Handler
 from hedgerow.service.models import Entry, Models
 from hedgerow.service.problems import Problem, invalid
-from hedgerow.service.rows import matrix
+from hedgerow.service.rows import matrix, of_table
 from hedgerow.service.tokens import Caller
 
 PREDICT = frozenset({"instances", "ids", "explain"})
@@ -99,7 +99,10 @@ def router(models: Models) -> tuple[APIRouter, dict[str, Handler]]:
 
 def _instances(body: dict[str, Any], entry: Entry, rows: int) -> tuple[Any, list[str] | None, bool]:
     instances = a_list(body, "instances", rows)
-    X = matrix(instances, entry.features, entry.feature_names)
+    if entry.table is not None:
+        X = of_table(instances, entry.table)
+    else:
+        X = matrix(instances, entry.features, entry.feature_names)
     return X, the_ids(body, len(instances)), a_flag(body, "explain")
 
 

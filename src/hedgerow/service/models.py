@@ -25,6 +25,7 @@ from hedgerow.service.problems import Problem
 from hedgerow.service.settings import ServiceSettings
 from hedgerow.service.together import Together
 from hedgerow.service.work import WorkFolder
+from hedgerow.tables.encoder import TableEncoder
 
 T = TypeVar("T")
 logger = logging.getLogger("hedgerow.service")
@@ -44,6 +45,7 @@ class Entry:
     together: Together | None = None
     features: int = 0
     feature_names: list[str] | None = None
+    table: TableEncoder | None = None
     waiting: int = 0
     readers: Any = field(default=None)  # of server-sent events
 
@@ -51,6 +53,7 @@ class Entry:
         """Take over an open, warm model."""
         found = live.stats()
         self.live, self.features, self.feature_names = live, found["features"], found["feature_names"]
+        self.table = live.clf.table_
         self.together = Together(live)
         self.state, self.error, self.owned = "ready", None, False
 

@@ -10,6 +10,8 @@ import numpy as np
 from hedgerow.core.arrays import Array
 from hedgerow.service.bodies import kind_of
 from hedgerow.service.problems import FieldError, Problem
+from hedgerow.tables.encoder import TableEncoder
+from hedgerow.tables.kinds import BadCell
 
 NUMBERS = {int, float}
 MANY = 20  # errors after which the rest is not looked at
@@ -37,6 +39,29 @@ def matrix(instances: Sequence[Any], features: int, names: Sequence[str] | None,
             field = f"{where}[{i}]" + (f".{names[j]}" if names and isinstance(instances[i], dict) else f"[{j}]")
             errors.append(FieldError(field, "is beyond the largest number; features are finite"))
     raise Problem("invalid", f"{errors[0].field}: {errors[0].detail}", errors)
+
+
+def of_table(instances: Sequence[Any], table: TableEncoder, where: str = "instances") -> Array:
+    """Rows of a model of tables: objects of column names and values; lists are rows that are encoded already."""
+    errors: list[FieldError] = []
+    rows = []
+    for i, instance in enumerate(instances):
+        if isinstance(instance, list):
+            values = [np.nan if value is None else value for value in instance]
+            rows.append(_row(values, table.width, None, f"{where}[{i}]", errors))
+        elif not isinstance(instance, dict) or not any(name in instance for name in table.names):
+            known = ", ".join(table.names[:8])
+            errors.append(FieldError(f"{where}[{i}]", f"must be an object with some of the model's columns: {known}"))
+        else:
+            try:
+                rows.append(table.of_mapping(instance))
+            except BadCell as error:
+                errors.append(FieldError(f"{where}[{i}].{error.column}", str(error)))
+        if len(errors) >= MANY:
+            break
+    if errors:
+        raise Problem("invalid", f"{errors[0].field}: {errors[0].detail}", errors)
+    return np.array(rows, dtype=np.float64)
 
 
 def _number(value: float) -> float:

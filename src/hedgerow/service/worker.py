@@ -62,7 +62,6 @@ def check(file: Path) -> None:
 
 def fit(folder: Path) -> None:
     """Fit a model on the files that `job.json` names, and leave it beside them."""
-    from hedgerow.core.domains import same_columns
     from hedgerow.data import read
     from hedgerow.estimator import OnlineTransferClassifier
 
@@ -79,9 +78,8 @@ def fit(folder: Path) -> None:
         path, name = folder / job["unlabelled"]["file"], job["unlabelled"]["name"]
         with _named(path, name):
             target = _unlabelled(path, job["label"], name)
-    domains = same_columns([*sources, *([] if target is None else [target])])
     _say(progress=0.5, text=f"fitting {clf.method}")
-    clf.fit_domains(domains[: len(sources)], None if target is None else domains[-1])
+    clf.fit_domains(sources, target)
     _say(progress=0.9, text="writing the model")
     clf.save(folder / MODEL)
 

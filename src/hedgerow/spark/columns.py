@@ -108,6 +108,11 @@ class Columns:
         return F.array(*(F.col(_quoted(name)).cast("double") for name in found))
 
     def _feature_columns(self, df: DataFrame, base: Base) -> tuple[str, ...] | str:
+        if base.clf.table_ is not None and self.features is None:
+            raise InputError(
+                "the base was fitted on tables that are not all numbers, and Spark's rows are numbers: encode them by "
+                "base.clf.as_matrix, and name that array column in Columns(features=...)"
+            )
         given = self.features if self.features is not None else getattr(base.clf, "feature_names_in_", None)
         if isinstance(given, str):
             found = _type(df, given, "instances").simpleString()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hedgerow.core.arrays import Array
-from hedgerow.evaluate.folds import Row
+from hedgerow.evaluate.folds import windows
+from hedgerow.evaluate.panels import SPREAD, legend_above, line_keys, new_figure
 from hedgerow.evaluate.plots import Theme, colour_of, draw_line, marks_of, style
 from hedgerow.experiment.summaries import rate
 from hedgerow.study.findings import Measure, StudyRuns, balanced, majority
@@ -22,10 +22,8 @@ if TYPE_CHECKING:
 COLUMNS = 2
 PANEL = (4.4, 3.0)  # inches
 HEAD = 0.7  # inches for the legend
-WINDOW = 4  # checkpoints: a tenth of the stream
 ROOM = 1.3  # the majority rule is drawn where it is at most this many times the worst method
 GREY = "#888888"
-SPREAD: dict[str, Any] = {"alpha": 0.13, "linewidth": 0}
 
 
 def strengths(runs: StudyRuns, theme: Theme = "light") -> Figure:
@@ -87,18 +85,6 @@ def along(runs: StudyRuns, theme: Theme = "light") -> Figure:
         return _finished(figure, runs, colours)
 
 
-def windows(rows: Sequence[Row], width: int = WINDOW) -> tuple[Array, Array]:
-    """Ends of the windows, and the mistakes in each in per cent (orders x windows).
-
-    >>> windows([{"curve_at": [10, 20, 30], "curve": [5, 6, 6]}], width=1)[1].tolist()
-    [[50.0, 10.0, 0.0]]
-    """
-    at = np.array([0, *rows[0]["curve_at"]])
-    curves = np.array([[0, *row["curve"]] for row in rows if len(row["curve"]) == len(at) - 1], dtype=float)
-    width = min(width, len(at) - 1)
-    return at[width:], 100 * (curves[:, width:] - curves[:, :-width]) / (at[width:] - at[:-width])
-
-
 def _grid(figure: Figure, panels: int) -> Iterator[Axes]:
     width = min(panels, COLUMNS)
     for i in range(panels):
@@ -107,27 +93,16 @@ def _grid(figure: Figure, panels: int) -> Iterator[Axes]:
 
 def _finished(figure: Figure, runs: StudyRuns, colours: Mapping[str, str]) -> Figure:
     """One scale for panels that show the same, from zero; a legend of the methods on top."""
-    from matplotlib.lines import Line2D
-
     for name in {axes.get_ylabel() for axes in figure.axes}:
         same = [axes for axes in figure.axes if axes.get_ylabel() == name]
         top = max(axes.get_ylim()[1] for axes in same)
         for axes in same:
             axes.set_ylim(0, top)
-    numbers = runs.index.styles()
-    handles = [
-        Line2D([], [], color=colour_of(numbers[m], colours), markersize=5, linewidth=1.8, **marks_of(numbers[m]))
-        for m in runs.methods
-    ]
-    figure.legend(
-        handles, list(map(runs.title, runs.methods)),
-        loc="outside upper left", ncols=4, frameon=False, fontsize=9, handlelength=3.2,
-    )  # fmt: skip
+    keys = line_keys([runs.index.styles()[m] for m in runs.methods], colours)
+    legend_above(figure, keys, list(map(runs.title, runs.methods)), 4)
     return figure
 
 
 def _figure(panels: int) -> Figure:
-    from matplotlib.figure import Figure as NewFigure  # a Figure without pyplot: no window, no global state
-
     width, height = min(panels, COLUMNS), math.ceil(panels / COLUMNS)
-    return NewFigure(figsize=(max(PANEL[0] * width, 7.0), PANEL[1] * height + HEAD), layout="constrained")
+    return new_figure((max(PANEL[0] * width, 7.0), PANEL[1] * height + HEAD))

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from hedgerow.core.errors import InputError
+from hedgerow.evaluate.folds import windows
 from hedgerow.experiment import results
 from hedgerow.experiment.command import commands_given
 from hedgerow.experiment.environment import circumstances
@@ -68,7 +69,7 @@ def around(runs: StudyRuns) -> Table | None:
         return None
     rows = []
     for method, rows_of_method in found.items():
-        at, rates = figures.windows(rows_of_method)
+        at, rates = windows(rows_of_method)
         mean, change = rates.mean(axis=0), rows_of_method[0]["changes"][0]
         places = [int(np.searchsorted(at, at[0] * k + change)) for k in (0, 1)]
         shown = [f"{mean[min(i, len(mean) - 1)]:.1f}" for i in (*places, len(mean) - 1)]

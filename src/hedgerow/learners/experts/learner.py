@@ -22,6 +22,7 @@ from hedgerow.core.constants import Constants
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.moments import Moments
 from hedgerow.core.preprocess import unit
+from hedgerow.drift import evidence
 from hedgerow.heads import AROW, PassiveAggressive
 from hedgerow.learners.base import BLOCK, OnlineLearner, Prediction, State, Trace, pad_axis, register_learner
 from hedgerow.learners.experts.layout import layout
@@ -172,7 +173,10 @@ class ExpertsLearner(OnlineLearner):
         if live is None or not weight > 0:
             return super().learn_row(x, y, weight)
         with uninterrupted():
-            return live.learn(self.pre.fold(x[None], LEARNED)[0] if self.pre.steps else x, y, weight)
+            trace = live.learn(self.pre.fold(x[None], LEARNED)[0] if self.pre.steps else x, y, weight)
+            if self.seen % evidence.EVERY == 0:
+                evidence.look(self.state, self._counts)
+            return trace
 
     def _start_live(self) -> LiveRow | None:
         """The live path; None where the head, the mixer or the spaces have no compiled form."""

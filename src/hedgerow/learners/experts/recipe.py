@@ -44,6 +44,11 @@ class Recipe(Method):
 
         return build(self, offline)
 
+    def takes_own_columns(self, given: Options) -> bool:
+        """Where experts see the input itself; an aligned space would have to be made of all columns."""
+        aligner = self.aligner if given.aligner is None else given.aligner
+        return aligner == "identity" and not self.refresh
+
     def options(self, given: Options) -> frozenset[str]:
         """What its parts read: see the table in `hedgerow.learners.readings`."""
         return frozenset(

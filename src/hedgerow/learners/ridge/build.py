@@ -18,6 +18,7 @@ from operator import add
 import numpy as np
 
 from hedgerow.core.arrays import Array, dense
+from hedgerow.core.beside import Shared, own_width
 from hedgerow.core.constants import Constants
 from hedgerow.core.moments import Moments
 from hedgerow.core.source_rows import ClassMoments, Gram, Part, SourceRows, summed
@@ -35,6 +36,10 @@ def build(spaces: Sequence[str], given: Ingredients) -> Built:
     """The spaces and local heads by name. Without sources: `free` alone."""
     rank, K, size = given.options.rank, given.K, size_of(given.options.size)
     rows, pool = [source.through(dense) for source in given.rows], dense(given.warmup)
+    own = own_width(given.pre.steps)
+    if own:  # which the spaces do not see
+        shared = Shared(pool.shape[1] - own)
+        rows, pool = [source.through(shared) for source in rows], shared(pool)
     constants: State = {}
     if rank is not None and rank < pool.shape[1] and (rows or len(pool)):
         constants["axes"] = axes = single(leading_axes(reduce(add, [*summed(rows, Gram()), pool.T @ pool]), rank))
@@ -48,7 +53,7 @@ def build(spaces: Sequence[str], given: Ingredients) -> Built:
         for each in _spaces(name, about, size, rng, rank)
     ]
     about.grams.clear()  # they may be large, and the maps are all that was wanted of them
-    made = Made(given.names, rows, pool, K, size)
+    made = Made(given.names, rows, pool, K, size, own)
     made.add(wanted, pooled="kernel" in spaces and bool(rows))
     near = [name for name in spaces if name in NEAR and NEAR[name][0] in ("input", *spaces)]
     if near and rows:

@@ -55,11 +55,11 @@ def layout(plan: RidgePlan) -> Layout:
     """By the plan; sizes that it does not know are letters."""
     constants, state = common(plan.steps, len(plan.heads) + 1)
     constants["source.class_totals"] = replace(constants["source.class_totals"], kind=ROUNDED)
-    rows = "m"
+    rows = shared = "s" if plan.own else "m"
     if plan.axes:
-        constants["axes"], rows = Spec(("m", "r"), ROUNDED), "r"
+        constants["axes"], rows = Spec((shared, "r"), ROUNDED), "r"
     for i, settings in enumerate(plan.spaces):
-        own = _constants(i, settings, plan.maps[i], plan.heads_of[i], plan.rooms[i], rows)
+        own = _constants(i, settings, plan, rows)
         constants |= {f"space.{i}.{name}": spec for name, spec in own.items()}
         own = _state(i, settings, plan.heads_of[i], plan.rooms[i])
         state |= {f"space.{i}.{name}": spec for name, spec in own.items()}
@@ -76,6 +76,8 @@ def layout(plan: RidgePlan) -> Layout:
     def consistent(arrays: Mapping[str, Array], sizes: Mapping[str, int]) -> str | None:
         if not arrays["mix.members"].sum() > 0:
             return "'mix.members' has nobody to believe"
+        if plan.own and sizes["s"] + plan.own != sizes["m"]:
+            return f"{sizes['s']} columns and {plan.own} beside them, of {sizes['m']}"
         for i, settings in enumerate(plan.spaces):
             broken = _inconsistent(i, settings, plan, arrays, sizes)
             if broken:
@@ -85,8 +87,9 @@ def layout(plan: RidgePlan) -> Layout:
     return Layout(constants, state, (not_more_known_before, consistent))
 
 
-def _constants(i: int, settings: Settings, map_: str, heads: int, room: int, rows: str) -> dict[str, Spec]:
-    d, q0, L = f"d{i}", f"q0_{i}", f"L{i}"
+def _constants(i: int, settings: Settings, plan: RidgePlan, rows: str) -> dict[str, Spec]:
+    map_, heads, room = plan.maps[i], plan.heads_of[i], plan.rooms[i]
+    d, q0, L, e = f"d{i}", f"q0_{i}", f"L{i}", _mapped(plan, i)
     specs = {
         "widths": Spec((heads,), WHOLE, 0),
         "prior.P": Spec((f"tri{i}",), needed=settings.keep < 1),
@@ -95,16 +98,21 @@ def _constants(i: int, settings: Settings, map_: str, heads: int, room: int, row
     if settings.class_targets:
         specs["targets"] = Spec(("K0", q0))
     if map_ in ("A", "axes"):
-        specs[map_] = Spec((rows, d), ROUNDED)
+        specs[map_] = Spec((rows, e), ROUNDED)
     elif map_ == "landmarks":
-        specs["landmarks"] = Spec((d, rows), ROUNDED)
+        specs["landmarks"] = Spec((e, rows), ROUNDED)
     elif map_ == "landmarks+A":
-        specs |= {"landmarks": Spec((L, rows), ROUNDED), "A": Spec((L, d))}
+        specs |= {"landmarks": Spec((L, rows), ROUNDED), "A": Spec((L, e))}
     if room:
         specs["prior.U"] = Spec((f"u0_{i}", d), ROUNDED, needed=False)
         if settings.balanced:
             specs["counts"] = Spec(("K0",), low=0)
     return specs
+
+
+def _mapped(plan: RidgePlan, i: int) -> str:
+    """The letter of the dimension behind the map of space i: less than the space has, where columns stand beside."""
+    return f"e{i}" if plan.own_in(i) else f"d{i}"
 
 
 def _state(i: int, settings: Settings, heads: int, room: int) -> dict[str, Spec]:
@@ -130,7 +138,7 @@ def _near(plan: RidgePlan, rows: str) -> tuple[dict[str, Spec], dict[str, Spec]]
     }
     state = {"y": Spec(("kept",), WHOLE, 0, "K"), "weight": Spec(("kept",), low=0), "at": Spec((1,), WHOLE, 0)}
     for i, settings in enumerate(plan.near):
-        d = rows if settings.of == INPUT else f"d{settings.of}"
+        d = rows if settings.of == INPUT else _mapped(plan, settings.of)
         constants[f"{i}.rows"] = Spec(("near", d), SHORT, -SCALE, SCALE)
         state[f"{i}.rows"] = Spec(("kept", d), SHORT, -SCALE, SCALE)
     return constants, state
@@ -141,7 +149,7 @@ def _inconsistent(
 ) -> str | None:
     """What the shapes alone do not say."""
     widths, extra = arrays[f"space.{i}.widths"], sizes["K"] - sizes["K0"]
-    q0, rows = int(widths.sum()), sizes["r" if plan.axes else "m"]
+    q0, rows = int(widths.sum()), sizes["r" if plan.axes else "s" if plan.own else "m"]
     if sizes.get(f"q0_{i}", q0) != q0:
         return f"heads of {widths.tolist()} columns in {sizes[f'q0_{i}']}"
     if not settings.class_targets and any(width != sizes["K0"] for width in widths.tolist()):
@@ -155,8 +163,10 @@ def _inconsistent(
     if extra and not all(have):
         return "a prior does not know of new classes"
     d = sizes[f"d{i}"]
-    if plan.maps[i] == "" and d != rows:
+    if plan.maps[i] == "" and d != rows + plan.own_in(i):
         return f"{d} dimensions of {rows} features"
+    if plan.maps[i] and sizes[_mapped(plan, i)] + plan.own_in(i) != d:
+        return f"{d} dimensions of {sizes[_mapped(plan, i)]} behind the map and {plan.own_in(i)} beside"
     if sizes[f"tri{i}"] != d * (d + 1) // 2:
         return f"a covariance of {sizes[f'tri{i}']} numbers for {d} dimensions"
     if (f"space.{i}.G" in arrays) != (f"space.{i}.E" in arrays):

@@ -14,6 +14,7 @@
 | `near input` | the input itself  | g = 60           | all sources, each source |
 | `near white` | those of `white`  | g = 40           | all sources, each source |
 
+Columns that nothing is transferred for (`core/beside.py`) join the rows of every space that has no pool.
 The pool of `white` has labels as frequent as its classes are expected to be (`ridge/pool_labels.py`).
 `hedgerow` has kernel, white, free, pca, recent and the local heads; `hedgerow-linear` has the input in place of the
 kernel, no pool and no local heads: statistics that merge, and no kept instances. `ridge/size.py` bounds what is kept.
@@ -159,11 +160,17 @@ class RidgeLearner(OnlineLearner):
         """The rows in every space, and as the local heads compare them."""
         from hedgerow.kernels.rows import times
 
+        own = self.own
+        if own:
+            rows, beside = np.ascontiguousarray(rows[:, :-own]), rows[:, -own:]
         axes = self.constants.get("axes")
         if axes is not None:
             rows = times(rows, axes)
         Z = [space.map(rows) for space in self.spaces]
-        return Z, [whole(rows if settings.of == INPUT else Z[settings.of]) for settings in self.plan.near]
+        Q = [whole(rows if settings.of == INPUT else Z[settings.of]) for settings in self.plan.near]
+        if own:  # a pool has no rows with these columns
+            Z = [z if room else np.hstack([z, beside]) for z, room in zip(Z, self.plan.rooms, strict=True)]
+        return Z, Q
 
     @property
     def _rows(self) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from hedgerow.core.beside import own_width
 from hedgerow.core.errors import InputError
 from hedgerow.core.json_values import is_of, of_json
 from hedgerow.core.preprocess import parse
@@ -45,6 +46,15 @@ class RidgePlan:
     near: tuple[NearSettings, ...] = ()
     kept: int = 1
     axes: bool = False
+
+    @property
+    def own(self) -> int:
+        """Columns that nothing is transferred for."""
+        return own_width(self.steps)
+
+    def own_in(self, i: int) -> int:
+        """How many of them the rows of space i have."""
+        return 0 if self.rooms[i] else self.own
 
     def to_json(self) -> dict[str, Any]:
         """As plain lists and numbers."""

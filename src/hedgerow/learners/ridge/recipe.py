@@ -24,6 +24,10 @@ class RidgeRecipe(Method):
 
         return build(self.spaces, given)
 
+    def takes_own_columns(self, given: Options) -> bool:
+        """Beside its spaces."""
+        return True
+
     def options(self, given: Options) -> frozenset[str]:
         """It has its own heads, aligners and mixers, and its regressions need double precision."""
         return frozenset({"rank", "size", "preprocess", "target_mean"})

@@ -22,6 +22,7 @@ from hedgerow.learners.ridge.regression import Regression, deviation_prior, sour
 from hedgerow.learners.ridge.sums import Sums
 
 FADE = 50  # labels between two steps of forgetting
+OWN_VARIANCE = 10.0  # of the weight of a column that no source has: nothing is known of it
 PENDING = 16  # rows that wait to be folded into P: few, so that no fold is long
 
 
@@ -191,6 +192,15 @@ class Space:
             if name in found:
                 found[name] = grown_columns(found[name], self.targets.widths, extra)
         return found
+
+
+def with_own(P: Array, M: Array, own: int) -> dict[str, Array]:
+    """A prior with columns beside the space: they start at zero weight, with a variance of their own."""
+    d = len(P)
+    wide = np.zeros((d + own, d + own))
+    wide[:d, :d] = P
+    wide[range(d, d + own), range(d, d + own)] = OWN_VARIANCE
+    return {"prior.P": wide, "prior.M": np.vstack([M, np.zeros((own, M.shape[1]))])}
 
 
 def _with_pool(settings: Settings, constants: dict[str, Array], U: Array, K: int, room: int) -> dict[str, Array]:

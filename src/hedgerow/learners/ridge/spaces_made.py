@@ -17,7 +17,7 @@ from hedgerow.learners.ridge.maps import Map, halved
 from hedgerow.learners.ridge.near import Near, NearSettings, whole
 from hedgerow.learners.ridge.plan import INPUT, NEAR, SPACES, RidgePlan
 from hedgerow.learners.ridge.size import Size
-from hedgerow.learners.ridge.space import Settings, Space
+from hedgerow.learners.ridge.space import Settings, Space, with_own
 from hedgerow.learners.ridge.sums import InSpace, Sums
 
 MAPS = ("A", "landmarks", "axes")
@@ -35,8 +35,11 @@ class Wanted:
 class Made:
     """The spaces as they are added."""
 
-    def __init__(self, names: Sequence[str], rows: Sequence[SourceRows], pool: Array, K: int, size: Size) -> None:
-        self.names, self.rows, self.pool, self.K, self.size = names, rows, pool, K, size
+    def __init__(
+        self, names: Sequence[str], rows: Sequence[SourceRows], pool: Array, K: int, size: Size, own: int = 0
+    ) -> None:
+        """`own`: columns that stand beside the spaces."""
+        self.names, self.rows, self.pool, self.K, self.size, self.own = names, rows, pool, K, size, own
         self.settings: list[Settings] = []
         self.maps: list[Map] = []
         self.rooms: list[int] = []
@@ -62,6 +65,8 @@ class Made:
         settings, prefix = SPACES[wanted.name], f"space.{len(self.settings)}."
         room = self.size.pool if pooled and settings.pool else 0
         constants, state = Space.start(settings, wanted.map, sums, self.pool, self.K, room)
+        if self.own and not room:
+            constants |= with_own(constants["prior.P"], constants["prior.M"], self.own)
         heads = len(constants["widths"])
         own = self._names([self.names[i] for i in wanted.of])
         own += ["target only"] if heads > len(own) else []

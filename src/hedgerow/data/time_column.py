@@ -1,0 +1,75 @@
+"""A column that says when: rows are put into its order, and it is no feature."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hedgerow.core.arrays import Array
+from hedgerow.core.domains import Domain
+from hedgerow.core.errors import InputError
+from hedgerow.core.mixed import Mixed, is_gap
+from hedgerow.data.readers import read
+
+
+def read_timed(path: Path, label: str | None, time: str, name: str) -> tuple[Domain, Array | None]:
+    """A file as a domain without its time column, and the times as they are written; None if it has no such column."""
+    found = read(path, label=label, name=name)
+    names = [str(column) for column in found.feature_names or ()]
+    if time not in names:
+        return found, None
+    if len(names) == 1:
+        raise InputError(f"{path}: no column but the time {time!r} and the label; there are no features")
+    at, rest = names.index(time), [i for i, column in enumerate(names) if column != time]
+    kept = tuple(names[i] for i in rest)
+    X = found.X
+    if isinstance(X, Mixed):
+        table = Mixed(kept, tuple(X.columns[i] for i in rest), X.lines, X.unit)
+        return Domain(name, table, found.y), X.columns[at]
+    return Domain(name, np.ascontiguousarray(X[:, rest]), found.y, feature_names=kept), np.asarray(X[:, at])
+
+
+def order_in_time(times: Sequence[Any] | Array, column: str, where: str) -> Array:
+    """The order of the rows by their times: numbers, or dates as ISO 8601 writes them; equal ones stay as they are.
+
+    >>> order_in_time(["10", "9", "10.5"], "t", "x.csv").tolist()
+    [1, 0, 2]
+    >>> order_in_time(["2024-03-01", "2024-02-28T12:00"], "t", "x.csv").tolist()
+    [1, 0]
+    """
+    values = np.asarray(times)
+    if values.dtype.kind in "Mmiuf":
+        bad = np.flatnonzero(values != values)  # NaN and NaT
+        if len(bad):
+            raise InputError(f"{where}, column {column!r}: no time in row {bad[0] + 1}; drop the row or fill it")
+        return np.argsort(values, kind="stable")
+    for row, value in enumerate(values.tolist(), start=1):
+        if is_gap(value):
+            raise InputError(f"{where}, column {column!r}: no time in row {row}; drop the row or fill it")
+    read_all = [_number(text) for text in values.tolist()]
+    if any(number is None for number in read_all):
+        read_all = [_date(text, i, column, where) for i, text in enumerate(values.tolist(), start=1)]
+    return np.argsort(np.array(read_all, dtype=float), kind="stable")
+
+
+def _number(text: Any) -> float | None:
+    try:
+        number = float(text)
+    except (TypeError, ValueError):
+        return None
+    return number if np.isfinite(number) else None
+
+
+def _date(text: Any, row: int, column: str, where: str) -> float:
+    try:
+        date = text if isinstance(text, datetime) else datetime.fromisoformat(str(text))
+    except ValueError:
+        raise InputError(
+            f"{where}, column {column!r}: {str(text)!r} in row {row} is no time; write numbers, or dates as "
+            "2024-03-01 or 2024-03-01T12:30:00"
+        ) from None
+    return (date.replace(tzinfo=None) - (date.utcoffset() or date - date) - datetime(1970, 1, 1)).total_seconds()

@@ -1,0 +1,150 @@
+"""The rule, on counters that every learner has: labels, mistakes of the prediction, mistakes of each expert.
+
+A guarantee compares the prediction with the best expert, so that expert's mistakes before a window say how many the
+window may have. Every EVERY labels the windows of the last 16, 32, ..., 256 labels are looked at. Of n0 labels before a
+window the comparator (the best expert, or the prediction itself, if that was better) got m0 wrong; of the n1 labels in
+it the prediction or that comparator, whichever was worse, got m1 wrong: a prediction that soon follows a change makes
+few mistakes, the expert that was best before it makes many. The evidence is the log-likelihood ratio of two rates,
+
+    n0 kl(m0/n0, p) + n1 kl(m1/n1, p),    p = (m0 + m1)/(n0 + n1),
+
+if m1/n1 is the larger; above THRESHOLD it is an alarm, and what comes before is forgotten. If m1/n1 is the
+smaller by as much, the learner has got better: the window is what later ones are compared with.
+
+The state is made of counts at multiples of EVERY labels, so it is the same for blocks and for single rows, and nothing
+is done at the labels in between. THRESHOLD was chosen by `benchmarks/drift.py --choose` on drawn mistakes and on
+digits, not on the tasks that its RESULTS.md reports.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from hedgerow.core.arrays import Array
+
+EVERY = 16  # labels between two looks
+SPANS = (1, 2, 4, 8, 16)  # windows, in looks
+ROOM = SPANS[-1] + 1  # counts that are kept
+LEAST = 3 * EVERY  # labels before a window: fewer say too little
+THRESHOLD = 8.0
+MARKS, START, FOUND, LEVEL = "drift.marks", "drift.start", "drift.found", "drift.level"
+State = dict[str, Array]
+
+
+@dataclass(frozen=True)
+class Drift:
+    """What is known about changes of the target after so many labels.
+
+    detected: whether the last look, at most 15 labels ago, raised an alarm. alarms: how many there were, last: after
+    which label, None before the first. level: the evidence of the last look as a share of the threshold. recent: the
+    share of mistakes in the newest window, of the prediction or the comparator, the worse; explained: the
+    comparator's share before it. NaN: too early.
+    """
+
+    detected: bool
+    alarms: int
+    last: int | None
+    level: float
+    recent: float
+    explained: float
+
+
+def initial(counts: Array) -> State:
+    """The arrays before any look; counts are labels, mistakes, mistakes of each expert so far."""
+    marks = np.zeros((ROOM, len(counts)), dtype=np.int64)
+    marks[-1] = counts
+    return {
+        MARKS: marks,
+        START: marks[-1].copy(),
+        FOUND: np.array([1, 0, 0], dtype=np.int64),  # counts that are there, alarms, label of the last one
+        LEVEL: np.zeros(1),
+    }
+
+
+def look(state: State, counts: Array, threshold: float = THRESHOLD) -> bool:
+    """Look at the windows that end here, and whether one of them raises an alarm."""
+    marks, start, found = state[MARKS], state[START], state[FOUND]
+    marks[:-1] = marks[1:]
+    marks[-1] = counts
+    found[0] = min(found[0] + 1, ROOM)
+    worse, better, since = 0.0, 0.0, start
+    spans = [span for span in SPANS if span < found[0]]
+    for span, m0, n0, m1, n1 in zip(spans, *_windows(marks, start, spans), strict=True):
+        if n0 < LEAST:
+            break
+        ratio = evidence(m0, n0, m1, n1)
+        worse = max(worse, ratio)
+        if -ratio > better:
+            better, since = -ratio, marks[-1 - span]
+    state[LEVEL][0] = worse / threshold
+    if worse > threshold:
+        found[:] = 1, found[1] + 1, counts[0]
+        start[:] = counts
+        return True
+    if better > threshold:
+        start[:] = since
+    return False
+
+
+def evidence(m0: float, n0: float, m1: float, n1: float) -> float:
+    """The log-likelihood ratio of two rates against one; negative if the second rate is the smaller.
+
+    >>> evidence(10, 100, 10, 100), round(evidence(10, 100, 30, 100), 2), round(evidence(30, 100, 10, 100), 2)
+    (0.0, 6.49, -6.49)
+    """
+    p0, p1, p = m0 / n0, m1 / n1, (m0 + m1) / (n0 + n1)
+    ratio = n0 * _divergence(p0, p) + n1 * _divergence(p1, p)
+    return ratio if p1 >= p0 else -ratio
+
+
+def _divergence(a: float, p: float) -> float:
+    """kl(a, p) of two coins."""
+    found = 0.0
+    if a > 0:
+        found += a * math.log(a / p)
+    if a < 1:
+        found += (1 - a) * math.log((1 - a) / (1 - p))
+    return max(found, 0.0)
+
+
+def _windows(marks: Array, start: Array, spans: list[int]) -> tuple[list[int], ...]:
+    """m0, n0, m1, n1 of windows of so many looks: the comparator before; it or the prediction, the worse, in it."""
+    ends = marks[[-1 - span for span in spans]]
+    before, within = ends - start, marks[-1] - ends
+    at, best = np.arange(len(spans)), 1 + before[:, 1:].argmin(axis=1)
+    worse = np.maximum(within[:, 1], within[at, best])
+    return before[at, best].tolist(), before[:, 0].tolist(), worse.tolist(), within[:, 0].tolist()
+
+
+def report(state: State, seen: int) -> Drift:
+    """What the state says, in words for people; nothing changes."""
+    marks, found = state[MARKS], state[FOUND]
+    spans = [min(int(found[0]) - 1, SPANS[2])]
+    m0, n0, m1, n1 = (one[0] for one in _windows(marks, state[START], spans))
+    alarms, last = int(found[1]), int(found[2])
+    return Drift(
+        detected=alarms > 0 and seen - last < EVERY,
+        alarms=alarms,
+        last=last if alarms else None,
+        level=float(state[LEVEL][0]),
+        recent=m1 / n1 if n1 > 0 else math.nan,
+        explained=m0 / n0 if n0 > 0 else math.nan,
+    )
+
+
+def learned(state: State, counts: Array, wrong: Array, threshold: float = THRESHOLD) -> bool:
+    """Labels in order: wrong (labels x 1 + experts) says who was wrong; counts are those before them. Any alarm?"""
+    n, alarm = len(wrong), False
+    first = EVERY - int(counts[0]) % EVERY
+    if n < first:
+        return False
+    sums = np.cumsum(wrong, axis=0, dtype=np.int64)
+    for at in range(first, n + 1, EVERY):
+        now = counts.copy()
+        now[0] += at
+        now[1:] += sums[at - 1]
+        alarm |= look(state, now, threshold)
+    return alarm

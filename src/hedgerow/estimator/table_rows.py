@@ -1,0 +1,135 @@
+"""Tables as they are at the estimator's door: when an encoder is needed, and rows through it.
+
+Behind the door a model of tables is one of numbers: `n_features_in_` and `feature_names_in_` are those of the numbers,
+and an array is taken for rows that were encoded before, as `as_row` and `as_matrix` give them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from hedgerow.core.arrays import Array, Matrix, is_sparse
+from hedgerow.core.domains import Domain
+from hedgerow.core.errors import InputError
+from hedgerow.core.feature_names import names_of_row
+from hedgerow.core.mixed import Mixed, mixed_of
+from hedgerow.core.preprocess import TABLE, parse
+from hedgerow.estimator.composition import takes_own_columns
+from hedgerow.tables.encoder import TableEncoder
+from hedgerow.tables.learning import Named, learn
+from hedgerow.tables.options import TableOptions
+
+
+def asked_for(params: Mapping[str, Any]) -> bool:
+    """Whether the parameters ask for an encoder whatever the columns are."""
+    return params["table"] is not None or TABLE in parse(params["preprocess"])
+
+
+def table_of(params: Mapping[str, Any], X: Any, what: str) -> Mixed | None:
+    """X as a table that needs an encoder; None for rows of numbers."""
+    found = mixed_of(X, what)
+    if asked_for(params):
+        return found if found is not None else _of_array(X, what)
+    return None if found is None or found.plain else found
+
+
+def _of_array(X: Any, what: str) -> Mixed:
+    if is_sparse(X):
+        raise InputError(f"{what}: preprocess='table' is for columns, and a sparse matrix has numbers; leave it out")
+    rows = np.asarray(X)
+    if rows.ndim != 2:
+        raise InputError(f"{what}: expected a table with a row per instance, got an array of shape {rows.shape}")
+    return Mixed.of_matrix(rows, [f"x{j}" for j in range(rows.shape[1])])
+
+
+def need_encoder(domains: Sequence[Domain]) -> bool:
+    """Whether a domain has columns that are no numbers, or gaps, or not all have the same columns."""
+    named = [set(d.feature_names) for d in domains if d.feature_names is not None]
+    different = len(named) == len(domains) and any(names != named[0] for names in named)
+    return different or any(isinstance(d.X, Mixed) for d in domains)
+
+
+def as_table(d: Domain) -> Mixed:
+    """The rows of a domain column by column."""
+    if isinstance(d.X, Mixed):
+        return d.X
+    if is_sparse(d.X):
+        raise InputError(
+            f"domain {d.name!r}: a sparse matrix beside tables; make it dense, or encode the others yourself"
+        )
+    return Mixed.of_matrix(d.X, d.feature_names or [f"x{j}" for j in range(d.X.shape[1])])
+
+
+def tables_of(params: Mapping[str, Any], domains: Sequence[Domain]) -> list[Mixed] | None:
+    """All domains as tables, if one of them needs an encoder, or not all have the same columns; else None."""
+    if not asked_for(params) and not need_encoder(domains):
+        return None
+    return [as_table(d) for d in domains]
+
+
+def learned(
+    params: Mapping[str, Any], sources: Sequence[tuple[str, Mixed]], target: Mixed | None, called: str = "the target"
+) -> tuple[TableEncoder, list[Array]]:
+    """An encoder for these domains, and their numbers, the target's last."""
+    options = TableOptions.of(params["table"])
+    given = None if target is None or not len(target) else Named(called, target)
+    encoder, numbers = learn([Named(name, table) for name, table in sources], given, options, takes_own_columns(params))
+    if given is None and target is not None:
+        numbers.append(np.empty((0, encoder.width)))
+    return encoder, numbers
+
+
+def numbers_of(encoder: TableEncoder | None, d: Domain) -> Matrix:
+    """The rows of a domain that a model was fitted on, by its encoder, if it has one."""
+    if encoder is None:
+        return d.X
+    table = d.X if isinstance(d.X, Mixed) else Mixed.of_matrix(d.X, d.feature_names or ())
+    return encoder.encode(table, fitting=True, where=d.name)
+
+
+def matrix(encoder: TableEncoder, X: Any) -> Any:
+    """Rows as numbers: a table by its names; an array is encoded already."""
+    if isinstance(X, list) and X and all(isinstance(row, Mapping) for row in X):
+        return np.array([encoder.of_mapping(row) for row in X], dtype=np.float64)
+    found = _by_position(encoder, X) if isinstance(X, np.ndarray) and X.ndim == 2 else mixed_of(X, "X")
+    if found is None:
+        return X
+    _check_some(encoder, found.names, "X")
+    return encoder.encode(found)
+
+
+def row(encoder: TableEncoder, x: Any) -> Any:
+    """One row as numbers: a mapping, a Series or a table of one row; an array is encoded already."""
+    if isinstance(x, np.ndarray) or is_sparse(x):
+        found = _by_position(encoder, x[None]) if isinstance(x, np.ndarray) and x.ndim == 1 else None
+        return x if found is None else encoder.encode(found, where="x")[0]
+    if isinstance(x, Mapping):
+        _check_some(encoder, x, "x")
+        return np.array(encoder.of_mapping(x))
+    names = names_of_row(x)
+    if names is None:
+        return x
+    found = mixed_of(x, "x")
+    if found is not None:
+        if len(found) != 1:
+            raise InputError(f"x: expected one instance, got a table of {len(found)} rows")
+        return matrix(encoder, x)[0]
+    return row(encoder, dict(zip(names, x.tolist(), strict=True)))
+
+
+def _by_position(encoder: TableEncoder, X: Array) -> Mixed | None:
+    """Rows of an array as the columns of the array that the model was fitted on, if that had no names; else None."""
+    names = [f"x{j}" for j in range(X.shape[1])]
+    known = {*encoder.names, *encoder.left_out}
+    return Mixed.of_matrix(X, names) if X.shape[1] != encoder.width and known == set(names) else None
+
+
+def _check_some(encoder: TableEncoder, names: Any, what: str) -> None:
+    """A row may lack columns, but not all of them."""
+    if not any(name in names for name in encoder.names):
+        raise InputError(
+            f"{what}: none of the model's columns is there ({', '.join(encoder.names[:8])}); give them by name"
+        )

@@ -1,0 +1,198 @@
+"""A scikit-learn pipeline that learns online: transformers that were fitted once, then a classifier that goes on."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples, check_is_fitted
+
+from hedgerow.core.arrays import Array, is_sparse
+from hedgerow.core.errors import InputError, require
+from hedgerow.core.files import write_whole
+from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.estimator.explanations import Explanation
+from hedgerow.estimator.inputs import sample_domains
+
+FORMAT, SCHEMA = "hedgerow pipeline", 1
+PARTS = ("transformers.skops", "classifier.safetensors")
+HARMLESS = ("numpy.dtype",)  # read as that of an empty array; skops asks about it all the same
+
+
+class OnlinePipeline(Pipeline):  # type: ignore[misc]
+    """A `sklearn.pipeline.Pipeline` whose last step is an `OnlineTransferClassifier`, with its verbs for streams.
+
+    `fit` fits the transformers with the rows of sources and target alike; one that cannot be fitted without labels
+    sees those of the sources alone. From then on they stay as they are, so that a feature means the same throughout
+    the stream: what should follow the target is the classifier's own `preprocess`. A transformer that was fitted
+    elsewhere goes in as `sklearn.frozen.FrozenEstimator(transformer)`.
+
+    >>> from sklearn.preprocessing import PolynomialFeatures
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(80, 2)); y = np.where(X[:, 0] * X[:, 1] > 0, "same", "different")
+    >>> model = make_online_pipeline(PolynomialFeatures(), OnlineTransferClassifier()).fit(X[:40], y[:40])
+    >>> model.learn_one(X[40], y[40]).predict_one(X[41]) in ("same", "different")
+    True
+    >>> model.partial_fit(X[42:], y[42:])[-1].seen_
+    39
+    """
+
+    def fit(self, X: Any, y: Any, sample_domain: Any = None, sample_weight: Any = None) -> Self:
+        """As `OnlineTransferClassifier.fit`, through the transformers."""
+        self._check()
+        if y is None:
+            raise InputError("y is None; give a label for every source row")
+        domain = sample_domains(sample_domain, _num_samples(X))
+        X, fitted = self._fit_transformers(X, y, np.flatnonzero(domain >= 0))
+        self[-1].fit(X, y, sample_domain, sample_weight)
+        self.set_params(**fitted)  # not before nothing can fail
+        return self
+
+    def _fit_transformers(self, X: Any, y: Any, known: Array, again: bool = True) -> tuple[Any, dict[str, Any]]:
+        """X behind the transformers, and these: clones fitted with all rows, or if they need labels the known ones.
+
+        Not `again`: one that is fitted stays as it is.
+        """
+        found = {}
+        for name, step in self.steps[:-1]:
+            if step in (None, "passthrough"):
+                continue
+            if again or not _is_fitted(step):
+                try:
+                    found[name] = clone(step).fit(X)
+                except (TypeError, ValueError):  # it needs labels; if that is not why, it fails again
+                    rows = X.tocsr() if is_sparse(X) else X
+                    found[name] = clone(step).fit(_safe_indexing(rows, known), _safe_indexing(y, known))
+            X = found.get(name, step).transform(X)
+        return X, found
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, **options: Any) -> Self:
+        """Learn labelled rows of the target in order. The transformers stay as they are.
+
+        Before any `fit`, transformers that were not fitted either are fitted with these rows.
+        """
+        fitted: dict[str, Any] = {}
+        if hasattr(self._check()[-1], "learner_"):
+            X = self.transformed(X)
+        else:
+            X, fitted = self._fit_transformers(X, y, np.arange(_num_samples(X)), again=False)
+        self[-1].partial_fit(X, y, sample_weight=sample_weight, **options)
+        self.set_params(**fitted)
+        return self
+
+    def learn_one(self, x: Any, y: Any, weight: float = 1.0) -> Self:
+        """Learn one row of the target."""
+        self._check()[-1].learn_one(self._row(x), y, weight)
+        return self
+
+    def predict_then_learn(self, X: Any, y: Any, sample_weight: Any = None) -> Array:
+        """The prediction made for each row before its label was learned."""
+        return np.asarray(self._check()[-1].predict_then_learn(self.transformed(X), y, sample_weight))
+
+    def predict_one(self, x: Any) -> Any:
+        """The most likely class of one row: a 1-d array, a Series, or a mapping from the names of columns to values."""
+        return self._check()[-1].predict_one(self._row(x))
+
+    def predict_proba_one(self, x: Any) -> dict[Any, float]:
+        """Class -> probability of one row."""
+        return dict(self._check()[-1].predict_proba_one(self._row(x)))
+
+    def explain_one(self, x: Any) -> Explanation:
+        """One prediction with its reasons."""
+        found: Explanation = self._check()[-1].explain_one(self._row(x))
+        return found
+
+    def transformed(self, X: Any) -> Any:
+        """Rows as the classifier reads them."""
+        for _, step in self.steps[:-1]:
+            X = X if step in (None, "passthrough") else step.transform(X)
+        return X
+
+    def _row(self, x: Any) -> Any:
+        """One row as the classifier reads it."""
+        if isinstance(x, Mapping):
+            x = require("pandas", extra="pipeline").DataFrame([x])
+            names = getattr(self, "feature_names_in_", None)
+            x = x if names is None else x.reindex(columns=list(names))
+        elif getattr(x, "ndim", 1) == 1 and hasattr(x, "to_frame"):  # a Series
+            x = x.to_frame().T.infer_objects()
+        elif not is_sparse(x):
+            x = np.atleast_2d(x)
+        row = self.transformed(x)
+        return row if is_sparse(row) else np.asarray(row)[0]
+
+    def _check(self) -> Self:
+        if not isinstance(self.steps[-1][1], OnlineTransferClassifier):
+            raise InputError(f"the last step is {self.steps[-1][1]!r}; it has to be an OnlineTransferClassifier")
+        if self.memory is not None:
+            raise InputError(f"memory={self.memory!r}: an online pipeline keeps no cache; leave memory out")
+        return self
+
+    def save(self, file: str | os.PathLike[str]) -> None:
+        """One file: the transformers as skops keeps them, the classifier as our own file; no pickle in either."""
+        skops = require("skops.io", extra="pipeline")
+        names = [name for name, _ in self._check().steps]
+        front = skops.dumps([step for _, step in self.steps[:-1]])
+        parts = dict(zip(PARTS, (front, self[-1].to_bytes()), strict=True))
+        digests = {name: hashlib.sha256(data).hexdigest() for name, data in parts.items()}
+        manifest = {"format": FORMAT, "schema": SCHEMA, "steps": names, "digests": digests}
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w") as archive:
+            for name, data in {"manifest.json": json.dumps(manifest).encode(), **parts}.items():
+                archive.writestr(zipfile.ZipInfo(name), data)  # with no time in it: the same model is the same bytes
+        write_whole(file, out.getvalue())
+
+    @classmethod
+    def load(cls, file: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> Self:
+        """Read what `save` wrote. Types that skops does not know are named and refused, unless you trust them."""
+        manifest, parts = _read(Path(file))
+        skops = require("skops.io", extra="pipeline")
+        exceptions = require("skops.io.exceptions", extra="pipeline")
+        try:
+            front = skops.loads(parts[PARTS[0]], trusted=[*HARMLESS, *trusted])
+        except exceptions.UntrustedTypesFoundException as error:
+            raise InputError(f"{file}: {error} If you trust them all: load(.., trusted=[...])") from error
+        clf = OnlineTransferClassifier.from_bytes(parts[PARTS[1]], name=str(file))
+        return cls(list(zip(manifest["steps"], [*front, clf], strict=True)))
+
+
+def make_online_pipeline(*steps: Any) -> OnlinePipeline:
+    """As scikit-learn's `make_pipeline`; the last step is an `OnlineTransferClassifier`."""
+    return OnlinePipeline(make_pipeline(*steps).steps)._check()
+
+
+def _is_fitted(step: Any) -> bool:
+    try:
+        check_is_fitted(step)
+    except NotFittedError:
+        return False
+    return True
+
+
+def _read(file: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
+    try:
+        with zipfile.ZipFile(file) as archive:
+            manifest = json.loads(archive.read("manifest.json"))
+            parts = {name: archive.read(name) for name in PARTS}
+        good = manifest["format"] == FORMAT and manifest["schema"] == SCHEMA
+        whole = all(hashlib.sha256(data).hexdigest() == manifest["digests"][name] for name, data in parts.items())
+    except FileNotFoundError:
+        raise InputError(f"no file at {file}") from None
+    except (OSError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
+        raise InputError(f"{file} is not a pipeline of hedgerow, or is damaged ({error})") from error
+    if not good or not whole:
+        raise InputError(
+            f"{file} is {'damaged; use a copy that is whole' if good else 'not one that this hedgerow reads'}"
+        )
+    return manifest, parts
