@@ -13,7 +13,7 @@ from hedgerow import OnlineTransferClassifier, load, split
 
 domains = load("office-caltech")
 warmup, stream = split(domains.pop("webcam"), warmup=0.3, seed=0)
-options = {"hedgerow-linear": {"rank": 256}}  # of 800 features: quicker, at some price in mistakes
+options = {"hedgerow-linear": {"rank": 128}}  # of 800 features: quicker, at some price in mistakes
 figure, panel = plt.subplots()
 for method in ("hedgerow-linear", "homotlms", "pa"):
     clf = OnlineTransferClassifier(method, **options.get(method, {})).fit_domains(list(domains.values()), warmup)
