@@ -118,7 +118,7 @@ def test_the_extras_that_are_looked_at_are_those_of_the_package() -> None:
 
     text = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
     named = tomllib.loads(text)["project"]["optional-dependencies"]
-    assert set(software.EXTRAS) == set(named) - {"all", "bench", "peers", "peers-moa", "dev"}
+    assert set(software.EXTRAS) == set(named) - {"all", "bench", "peers", "peers-moa", "dev", "docs"}
 
 
 def test_every_problem_has_a_remedy() -> None:

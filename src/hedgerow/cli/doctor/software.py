@@ -22,6 +22,8 @@ EXTRAS = {
     "cli": "the command line", "data": "Parquet, Arrow, MATLAB files and downloads", "plot": "figures",
     "live": "hedgerow serve and its client", "redis": "Redis streams", "kafka": "Kafka topics",
     "dask": "--engine dask", "spark": "hedgerow.spark", "river": "detectors and models of river",
+    "skada": "pipelines and scorers of skada", "pipeline": "online pipelines of scikit-learn, saved without pickle",
+    "mlflow": "hedgerow.mlflow", "capymoa": "hedgerow.capymoa",
 }  # fmt: skip
 # program: which extra uses it, what for, and how to get it; without the extra it is not looked for
 PROGRAMS = {
