@@ -12,7 +12,7 @@ import time
 import httpx
 import pytest
 from command import COMMAND, environment
-from serving import NAMES
+from serving import NAMES, fitted
 
 from hedgerow import OnlineTransferClassifier
 from hedgerow.core.errors import InputError
@@ -144,3 +144,16 @@ def test_what_cannot_be_served_is_said_before_anything_listens(tmp_path, shared)
     done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=60)
     assert done.returncode == 2
     assert "error: cannot listen at 127.0.0.1" in done.stderr
+
+
+def test_a_model_file_in_the_folder_becomes_a_live_model(serve, models):
+    fitted().save(models / "fresh.safetensors")
+    (models / "broken.safetensors").write_bytes(b"no model")
+    service = serve(models).ready()
+    learn(service, 3, "fresh")
+    found = {model["name"]: model for model in service.http.get("/v1/models").json()["models"]}
+    assert {name: model["ready"] for name, model in found.items()} == {"broken": False, "fresh": True, "site": True}
+    assert "broken" in found["broken"]["error"]
+    assert service.stop() == 0
+    again = serve(models).ready()  # what it has learned counts, not the file
+    assert again.http.get("/v1/models/fresh/stats").json()["labels"] == 3

@@ -20,7 +20,7 @@ from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.live import LiveModel, Settings
 from hedgerow.live.errors import Busy, Closed, JournalError, Owned
 from hedgerow.live.rows import labels_together
-from hedgerow.service.names import folder_of, model_folders
+from hedgerow.service.names import folder_of, model_files, model_folders
 from hedgerow.service.problems import Problem
 from hedgerow.service.settings import ServiceSettings
 from hedgerow.service.together import Together
@@ -38,6 +38,7 @@ class Entry:
 
     name: str
     folder: Path
+    file: Path | None = None  # from which the folder is made when the service starts
     state: str = "opening"
     error: str | None = None
     owned: bool = False
@@ -83,11 +84,16 @@ class Models:
         self.work.take()
         for path in model_folders(self.folder):
             self._entries[path.name] = Entry(path.name, path)
+        for path in model_files(self.folder):
+            self._entries[path.stem] = Entry(path.stem, self.folder / path.stem, path)
         self._opening = asyncio.create_task(self._open_all())
 
     async def _open_all(self) -> None:
         for entry in list(self._entries.values()):
-            await asyncio.to_thread(_open, entry)
+            if entry.file is None:
+                await asyncio.to_thread(_open, entry)
+            else:
+                await asyncio.to_thread(_start_from_file, entry, entry.file, self.work.path, self.settings.live)
         while any(entry.owned for entry in self._entries.values()):
             await asyncio.sleep(OWNED_AGAIN)
             for entry in [entry for entry in self._entries.values() if entry.owned]:
@@ -208,9 +214,20 @@ def _open(entry: Entry) -> None:
     except Exception as error:  # whatever is wrong with one model must not stop the others
         if live is not None:
             live.close()
-        known = isinstance(error, HedgerowError)
-        entry.state, entry.owned = "failed", isinstance(error, Owned)
-        entry.error = str(error) if known else f"an error inside ({type(error).__name__})"
+        _failed(entry, error)
+
+
+def _failed(entry: Entry, error: Exception) -> None:
+    known = isinstance(error, HedgerowError | Problem)
+    entry.state, entry.owned = "failed", isinstance(error, Owned)
+    entry.error = str(error) if known else f"an error inside ({type(error).__name__})"
+
+
+def _start_from_file(entry: Entry, file: Path, work: Path, settings: Settings) -> None:
+    try:
+        _create(entry, file, work, settings)
+    except Exception as error:  # a file that is no model must not stop the others
+        _failed(entry, error)
 
 
 def _create(entry: Entry, file: Path, work: Path, settings: Settings) -> None:

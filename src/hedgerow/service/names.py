@@ -35,3 +35,9 @@ def folder_of(models: Path, name: str) -> Path:
 def model_folders(models: Path) -> list[Path]:
     """The folders that can be models; hidden ones and links are left out."""
     return sorted(path for path in models.iterdir() if is_name(path.name) and path.is_dir() and not path.is_symlink())
+
+
+def model_files(models: Path) -> list[Path]:
+    """Model files that have no folder yet: each becomes a live model of its name."""
+    files = (path for path in models.glob("*.safetensors") if is_name(path.stem) and path.is_file())
+    return sorted(path for path in files if not path.is_symlink() and not (models / path.stem).exists())
