@@ -14,6 +14,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "docs"))
 
+from site_commands import write_modules  # noqa: E402
+
 import hedgerow  # noqa: E402
 
 project = "hedgerow"
@@ -46,7 +48,10 @@ myst_heading_anchors = 4
 
 # -- the reference: every public name, from its docstring ---------------------------------------------------------
 
-autosummary_generate = True
+write_modules(ROOT / "docs" / "api" / "other-tools.rst")
+autosummary_generate = [  # named, since Sphinx does not look for new pages where it was run before
+    str(page) for page in (ROOT / "docs" / "api.rst", ROOT / "docs" / "api" / "other-tools.rst") if page.is_file()
+]
 autosummary_ignore_module_all = False  # what a module names in __all__, wherever it comes from
 autosummary_imported_members = True
 autodoc_member_order = "bysource"

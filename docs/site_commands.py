@@ -5,6 +5,7 @@ docs/commands.md, docs/api.rst and docs/guide.md have a marker each, in whose pl
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import re
 from pathlib import Path
@@ -54,14 +55,25 @@ def _plain(text: str) -> str:
     return re.sub(r"\s+", " ", text.replace("\b", "")).replace("<", "&lt;").replace("*", "\\*").strip()
 
 
-def modules() -> str:
-    """The adaptors that are there, as lines of an autosummary."""
-    found = [name for name in OTHER_TOOLS if importlib.util.find_spec(name)]
-    if not found:
-        return ""
-    lines = "\n".join(f"   {name}" for name in found)
-    directive = ".. autosummary::\n   :toctree: api\n   :template: autosummary/module.rst"
-    return f"Adaptors to other tools:\n\n{directive}\n\n{lines}\n"
+def write_modules(page: Path) -> None:
+    """A page of the adaptors whose tools are installed, before Sphinx looks for pages; none where there is none."""
+    found = [name for name in OTHER_TOOLS if importlib.util.find_spec(name) and _imported(name)]
+    page.unlink(missing_ok=True)
+    if found:
+        page.parent.mkdir(exist_ok=True)
+        title = "Adaptors to other tools"
+        lines = "\n".join(f"   {name}" for name in found)
+        directive = ".. autosummary::\n   :toctree: .\n   :template: autosummary/adaptor.rst"
+        page.write_text(f"{title}\n{'=' * len(title)}\n\n{directive}\n\n{lines}\n", encoding="utf-8")
+
+
+def _imported(name: str) -> bool:
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        print(f"{name} is left out of the reference: {error}")
+        return False
+    return True
 
 
 def other_pages(docs: Path) -> str:
@@ -76,10 +88,12 @@ def _read(app: Any, docname: str, content: list[str]) -> None:
     elif docname == "docs/guide":
         content[0] = content[0].replace(OTHER_PAGES, other_pages(Path(app.srcdir) / "docs"))
     elif docname == "docs/api":
-        content[0] = content[0].replace(MODULES, modules())
+        made = (Path(app.srcdir) / "docs" / "api" / "other-tools.rst").is_file()
+        content[0] = content[0].replace(MODULES, ".. toctree::\n\n   api/other-tools" if made else "")
 
 
 def setup(app: Any) -> dict[str, bool]:
     """Called by Sphinx."""
     app.connect("source-read", _read)
+    app.connect("env-get-outdated", lambda *_: ["docs/api", "docs/commands", "docs/guide"])  # they depend on the code
     return {"parallel_read_safe": True, "parallel_write_safe": True}
