@@ -72,7 +72,7 @@ def serve() -> Iterator[Callable[..., Service]]:
         one.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # as long as it is open, an event loop runs in which others' tests could not start one
 def browser() -> Iterator[Any]:
     if MISSING:
         pytest.skip(f"the page is tested in a browser: install {' and '.join(MISSING)}")
