@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import dataclasses
 import importlib
-import importlib.util
 import inspect
 import re
 from pathlib import Path
@@ -63,12 +62,8 @@ def resolved(name: str) -> Any:
         try:
             found: Any = importlib.import_module(".".join(parts[:end]))
         except MissingExtra:  # its package has an environment of its own: `make test-capymoa`
-            spec = importlib.util.find_spec(".".join(parts[:end]))
-            assert spec is not None
-            tree = ast.parse(Path(str(spec.origin)).read_text(encoding="utf-8"))
-            return {node.name: node for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}[
-                parts[end]
-            ]
+            tree = ast.parse((ROOT / "src" / "hedgerow" / f"{parts[1]}.py").read_text(encoding="utf-8"))
+            return {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}[parts[2]]
         except ModuleNotFoundError:
             continue
         for part in parts[end:]:
