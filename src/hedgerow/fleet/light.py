@@ -26,7 +26,7 @@ LEAST_ROOM, MOST_ROOM = 64, 512  # rows up to which a target may be light, whate
 
 
 @dataclass
-class Said:
+class HeadsSaid:
     """What the heads of light targets say of the rows of a batch: fits, products with rows learned before, scores.
 
     `known` has after how many rows and labels of the target they said it; -1: not yet.
@@ -47,7 +47,7 @@ class Products:
     MZ: Array
     W: Array
     DS: Array
-    said: Said | None = None
+    said: HeadsSaid | None = None
 
     def take(self, other: Products, here: Array) -> None:
         """The numbers of these rows of another batch (all of it), in its order."""
@@ -240,13 +240,13 @@ class Light:
             )  # fmt: skip
         return shipped
 
-    def _said(self, where: list[tuple[Arena, Array, Array]], products: Products) -> Said:
+    def _said(self, where: list[tuple[Arena, Array, Array]], products: Products) -> HeadsSaid:
         """What was said of these rows before, if there is room for it; else room."""
         B, room = len(products.rows), max(arena.room for arena, _, _ in where)
         said = products.said
         if said is None or said.along.shape[1] < room:
             along = np.empty((B, room, len(self.spaces)))
-            said = Said(
+            said = HeadsSaid(
                 np.full((B, 2), -1), np.empty((B, len(self.class_rows[0]))), along, np.empty((B, self.heads, self.K))
             )
         products.said = said if room <= REMEMBERED_ROOM else None
