@@ -14,9 +14,7 @@ demo: setup
 	$(BIN)/hedgerow demo --out hedgerow-demo
 	@echo 'To see a model run: $(BIN)/hedgerow serve --demo, then open http://127.0.0.1:8080'
 
-# all loops are compiled first: code that a process has just compiled and code that it has read may differ in a last digit
 test: setup
-	$(BIN)/hedgerow warm
 	$(BIN)/python -m pytest -n auto
 
 # CapyMOA wants an older pandas than constraints.txt pins, and Java 17; needs no torch

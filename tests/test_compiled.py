@@ -14,6 +14,7 @@ import pytest
 from command import environment
 
 import hedgerow
+from hedgerow.cli.warm import warm as warm_here
 from hedgerow.kernels import compiled as kernels
 from hedgerow.kernels.cache_folders import Folder
 
@@ -47,6 +48,23 @@ clf.learn_one(X[0], y[0])
 clf.predict_then_learn(X, y)
 from hedgerow.kernels import compiled
 print(json.dumps(vars(compiled.report())))
+"""
+
+DIGEST = """
+import hashlib, json
+import numpy as np
+from hedgerow import OnlineTransferClassifier
+rng = np.random.default_rng(0)
+X, y, domain = rng.normal(size=(400, 40)), np.arange(400) % 7, np.repeat([0, 1, 2, -1], 100)
+clf = OnlineTransferClassifier("oddm").fit(X, y, sample_domain=domain)
+clf.predict_then_learn(X[300:], y[300:])
+for x, label in zip(X[:50], y[:50]):
+    clf.predict_one(x)
+    clf.learn_one(x, label)
+state = clf.learner_.state
+from hedgerow.kernels import compiled
+found = {name: hashlib.sha256(np.ascontiguousarray(state[name]).tobytes()).hexdigest() for name in sorted(state)}
+print(json.dumps({"state": found, "compiled": compiled.report().compiled}))
 """
 
 
@@ -245,6 +263,25 @@ def test_after_warm_no_process_compiles_and_without_a_folder_it_fails(site):
     assert f"not used: {beside}: " in done.stdout
     assert "NUMBA_CACHE_DIR" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_process_that_compiles_and_one_that_reads_give_the_same_bits(site):
+    home = made(site.parent / "home")
+    first, second = report(site, DIGEST, home), report(site, DIGEST, home)
+    assert first["compiled"] > 0
+    assert second["compiled"] == 0
+    assert first["state"] == second["state"]
+
+
+def test_no_loop_calls_another_at_run_time():
+    """Which of several copies such a call would reach depends on what the process had loaded before."""
+    warm_here(lambda *told: None)
+    for loop in kernels.LOOPS:
+        for form in loop.overloads.values():
+            names = [each.name for each in form.library._get_module_for_linking().functions]
+            assert any(form.fndesc.mangled_name in name for name in names)
+            others = [name for name in names if "8hedgerow7kernels" in name and loop.__name__ not in name]
+            assert not others, f"{loop.__name__} calls {others}"
 
 
 def test_every_loop_has_the_decorator():

@@ -44,9 +44,11 @@ def compiled(
 
 
 def _compiled(fn: Loop, fastmath: set[str] | bool, threads: bool) -> Loop:
-    # no_cfunc_wrapper: an entry for calls through a C pointer, which nobody makes, takes a tenth of the time
+    # no_cfunc_wrapper: an entry for calls through a C pointer, which nobody makes, takes a tenth of the time.
+    # forceinline: a loop would else have its own copy of each loop that it calls, which may round in another way, and
+    # the call goes to whichever copy the process has loaded first: results would depend on what was compiled when.
     decorator: Any = njit
-    loop = decorator(fastmath=fastmath, no_cfunc_wrapper=True, nogil=threads)(fn)
+    loop = decorator(fastmath=fastmath, no_cfunc_wrapper=True, nogil=threads, forceinline=True)(fn)
     # Relies on numba (0.60 to 0.68, `numba.core.dispatcher`): `_cache` of a dispatcher is asked before and told after
     # each compilation; `enable_caching`, which cache=True calls, puts a FunctionCache there.
     loop._cache = Kept(fn)
