@@ -173,6 +173,19 @@ def test_autolog_makes_a_run_of_a_fit_and_the_stream_belongs_to_it():
     assert flavour.load_model(logged.model_uri).seen_ == 0
 
 
+def test_rows_learned_one_at_a_time_are_a_point_every_hundred_labels():
+    flavour.autolog()
+    clf, _, _ = fitted(named=False)
+    task = make_task(1, stream=230, missing=0)
+    shares = {}
+    for x, label in zip(task.X, task.y, strict=True):
+        clf.learn_one(x, label)
+        shares[clf.seen_] = clf.mistakes_ / clf.seen_
+    (run,) = mlflow.search_runs(output_format="list")
+    assert history(run.info.run_id, "mistakes") == [(step, pytest.approx(shares[step])) for step in (100, 200)]
+    assert [step for step, _ in history(run.info.run_id, "bound")] == [100, 200]
+
+
 def test_a_long_stream_is_a_hundred_points_and_rows_without_labels_are_no_points():
     flavour.autolog()
     clf, _, _ = fitted(named=False)

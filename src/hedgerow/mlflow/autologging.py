@@ -21,16 +21,17 @@ from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.mlflow.flavour import FLAVOUR, log_model
 
 POINTS = 100  # of a curve, at most, for one call
+EVERY = 100  # labels from one point to the next where rows are learned one at a time
 _RUNS: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()  # the run in which a model was fitted
 
 
 @autologging_integration(FLAVOUR)  # type: ignore[untyped-decorator]
 def autolog(log_models: bool = False, disable: bool = False, silent: bool = False, exclusive: bool = False) -> None:
-    """From now on log each `fit` (parameters), and each `predict_then_learn` and `partial_fit` (curves).
+    """From now on log each `fit` (parameters), and each `predict_then_learn`, `partial_fit`, `learn_one` (curves).
 
     A fit outside of a run makes a run of its own. The stream is logged to the run of the fit, a step a label:
     `mistakes`, the share so far, `mistakes_lately`, since the point before, and `bound`. `log_models` keeps the model
-    as it was fitted. Rows that are learned one at a time are logged when you call `log_progress`.
+    as it was fitted. Rows that are learned one at a time are logged every 100 labels, and by `log_progress`.
     """
 
     def fit(original: Any, self: OnlineTransferClassifier, *args: Any, **kwargs: Any) -> Any:
@@ -56,10 +57,18 @@ def autolog(log_models: bool = False, disable: bool = False, silent: bool = Fals
         log_progress(self)
         return found
 
+    def learn_row(original: Any, self: OnlineTransferClassifier, *args: Any, **kwargs: Any) -> Any:
+        seen = self.seen_
+        found = original(self, *args, **kwargs)
+        if self.seen_ // EVERY > seen // EVERY:
+            log_progress(self)
+        return found
+
     for name in ("fit", "fit_domains"):
         safe_patch(FLAVOUR, OnlineTransferClassifier, name, fit, manage_run=True)
     safe_patch(FLAVOUR, OnlineTransferClassifier, "explain_then_learn", learn_block)
     safe_patch(FLAVOUR, OnlineTransferClassifier, "partial_fit", learn)
+    safe_patch(FLAVOUR, OnlineTransferClassifier, "learn_one", learn_row)
 
 
 def log_progress(clf: OnlineTransferClassifier) -> None:
