@@ -55,7 +55,7 @@ def test_json_lines_and_csv_say_the_same(files: Path, model: Path, hedgerow: Run
     drop = [{k: v for k, v in row.items() if k != "line"} for row in lines(by_csv.stdout)]
     assert drop == [{k: v for k, v in row.items() if k != "line"} for row in lines(by_json.stdout)]
     assert piped.stdout == by_json.stdout
-    assert "ignored columns that the model does not know: note" in by_json.stderr
+    assert "ignored columns that the model does not know: note (hedgerow fit --new NAME" in by_json.stderr
 
 
 BAD = [

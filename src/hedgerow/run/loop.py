@@ -175,8 +175,9 @@ class Run(_Unbegun):
                     self.feed.acknowledge(block)
                 if self.feed.ignored and not noticed:
                     noticed = True
-                    hint = "" if self.job.label else " (if one of them is the label, name it with --label)"
-                    self.say(f"ignored columns that the model does not know: {listed(self.feed.ignored)}{hint}")
+                    hint = "hedgerow fit --new NAME makes a model that learns such a column"
+                    hint = hint if self.job.label else "if one of them is the label, name it with --label"
+                    self.say(f"ignored columns that the model does not know: {listed(self.feed.ignored)} ({hint})")
                 self._speak()
                 self._stop_at_bad(block)
                 tell(lambda: self.tally.words(self.engine.clf, self.feed.left))
