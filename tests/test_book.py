@@ -10,7 +10,7 @@ import pytest
 from book.fold import fold
 from book.html_to_markdown import markdown
 
-from book import which
+from book import measured
 from book.rows import ROWS, as_kept, keep, unpack
 from hedgerow.core.errors import HedgerowError
 from hedgerow.experiment import results
@@ -31,13 +31,18 @@ def test_folding_again_gives_the_same_bytes(tmp_path):
     assert [name for name in made if made[name] != there[name]] == []
 
 
-def test_the_measured_figures_of_the_decision_page_are_folds(tmp_path):
+@pytest.mark.parametrize("name", measured.PAGES)
+def test_the_measured_tables_of_the_pages_are_folds(name, tmp_path):
     """If it fails: make book."""
-    page = ROOT / "docs" / "which.md"
-    text = which.fill(page, tmp_path / "which.md").read_text(encoding="utf-8")
-    assert text == page.read_text(encoding="utf-8")
-    assert len(which.BLOCK.findall(text)) == len(which.BLOCKS)
-    outside = which.BLOCK.sub("", text)
+    page = ROOT / "docs" / name
+    assert measured.fill(page, tmp_path / name).read_bytes() == page.read_bytes()
+
+
+def test_every_measured_table_stands_on_a_page_and_the_decision_page_has_no_other_figure():
+    pages = {name: (ROOT / "docs" / name).read_text(encoding="utf-8") for name in measured.PAGES}
+    shown = [block[1] for text in pages.values() for block in measured.BLOCK.findall(text)]
+    assert sorted(shown) == sorted(measured.BLOCKS)
+    outside = measured.BLOCK.sub("", pages["which.md"])
     assert not re.search(r"\d+\.\d|\d+ %", outside), "a figure that was typed by hand"
 
 

@@ -1,4 +1,4 @@
-"""Fold the rows in book/rows into the pages of docs/book, and the measured figures into docs/which.md.
+"""Fold the rows in book/rows into the pages of docs/book, and the measured tables into the pages that quote them.
 
 python benchmarks/book/fold.py [--out DOCS]    (make book); DOCS is docs/ unless told otherwise
 
@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from book import which  # noqa: E402
+from book import measured  # noqa: E402
 from book.html_to_markdown import markdown  # noqa: E402
 from book.rows import ROWS, unpack  # noqa: E402
 from hedgerow.experiment import results  # noqa: E402
@@ -111,6 +111,6 @@ if __name__ == "__main__":
     given = parser.parse_args()
     for written in [
         *fold(given.out.resolve()),
-        which.fill(ROOT / "docs" / "which.md", given.out.resolve() / "which.md"),
+        *(measured.fill(ROOT / "docs" / name, given.out.resolve() / name) for name in measured.PAGES),
     ]:
         print(written)

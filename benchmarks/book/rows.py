@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from hedgerow.experiment import results
 from hedgerow.experiment.command import COMMANDS
@@ -84,6 +85,12 @@ def unpack(name: str, folder: Path, rows: Path = ROWS) -> dict[str, object]:
     assert isinstance(commands, list)
     (folder / COMMANDS).write_text("".join(f"{line}\n" for line in commands), encoding="utf-8")
     return about
+
+
+def rows_in(name: str, rows: Path = ROWS) -> list[dict[str, Any]]:
+    """The rows of one page."""
+    text = lzma.decompress((rows / f"{name}.jsonl.xz").read_bytes()).decode()
+    return [json.loads(line) for line in text.splitlines()]
 
 
 def commit_here() -> str:
