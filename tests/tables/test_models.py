@@ -97,6 +97,8 @@ def test_a_column_may_be_missing_in_the_stream_and_others_may_be_there():
     np.testing.assert_array_equal(clf.predict_proba(less), clf.predict_proba(gaps))
     with pytest.raises(InputError, match="none of the model's columns is there"):
         clf.predict(pd.DataFrame({"q": [1]}))
+    with pytest.raises(InputError, match="X, row 1: none of the model's columns is there"):
+        clf.predict([*X[:1].to_dict("records"), {"q": 1}])
     with pytest.raises(InputError, match="X, row 1, column 'age': 'old' is not a number"):
         clf.predict(X[:2].assign(age=["1", "old"]))
 

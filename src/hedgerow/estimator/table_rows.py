@@ -93,6 +93,8 @@ def numbers_of(encoder: TableEncoder | None, d: Domain) -> Matrix:
 def matrix(encoder: TableEncoder, X: Any) -> Any:
     """Rows as numbers: a table by its names; an array is encoded already."""
     if isinstance(X, list) and X and all(isinstance(row, Mapping) for row in X):
+        for number, row in enumerate(X):
+            _check_some(encoder, row, f"X, row {number}")
         return np.array([encoder.of_mapping(row) for row in X], dtype=np.float64)
     found = _by_position(encoder, X) if isinstance(X, np.ndarray) and X.ndim == 2 else mixed_of(X, "X")
     if found is None:
