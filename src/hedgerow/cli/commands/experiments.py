@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hedgerow.cli import complete
+from hedgerow.cli.commands.shared_options import DataDir, Engine, Jobs, Orders, Out, Plugins, Resume, Sources
 from hedgerow.comparison.options import CompareOptions, InputFiles
 from hedgerow.paper.options import PARTS, PaperOptions
 from hedgerow.study.options import TARGETS, StudyOptions
 
-ENGINE = "Where runs are done: local (processes), dask, dask://local:2 or dask://HOST:PORT, a Dask scheduler."
+if TYPE_CHECKING:
+    from hedgerow.experiment.tables import Table
 
 paper_app = typer.Typer(help="The paper's experiments, run again: its numbers beside ours.")
 
@@ -37,14 +40,12 @@ def paper(
     what: Annotated[
         str, typer.Option(help=f"Parts of the report, joined by commas, or all: {', '.join(PARTS)}.")
     ] = PaperOptions.what,
-    jobs: Annotated[int, typer.Option(help="Processes; -1 takes every core.")] = PaperOptions.jobs,
-    engine: Annotated[str, typer.Option(help=ENGINE)] = PaperOptions.engine,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Folder of the data sets; else $HEDGEROW_DATA, else downloads.")
-    ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for results, report, tables and figures.")] = PaperOptions.out,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on in a folder that has results.")] = False,
-    plugin: Annotated[list[str] | None, typer.Option(help="A Python file that registers a method of your own.")] = None,
+    jobs: Jobs = PaperOptions.jobs,
+    engine: Engine = PaperOptions.engine,
+    data_dir: DataDir = None,
+    out: Out = PaperOptions.out,
+    resume: Resume = False,
+    plugin: Plugins = None,
 ) -> None:
     """The paper's tables and figures on its nine tasks, published numbers beside ours, and what explains the rest."""
     if context.invoked_subcommand is not None:
@@ -86,15 +87,13 @@ def study(
     methods: Annotated[
         str, typer.Option(help="Names joined by commas, see `hedgerow methods`.", autocompletion=complete.methods)
     ] = StudyOptions.methods,
-    orders: Annotated[int, typer.Option(min=1, help="Orders of the stream.")] = StudyOptions.orders,
-    jobs: Annotated[int, typer.Option(help="Processes; -1 takes every core.")] = StudyOptions.jobs,
-    engine: Annotated[str, typer.Option(help=ENGINE)] = StudyOptions.engine,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Folder of the data sets; else $HEDGEROW_DATA, else downloads.")
-    ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for results, report, tables and figures.")] = StudyOptions.out,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on in a folder that has results.")] = False,
-    plugin: Annotated[list[str] | None, typer.Option(help="A Python file that registers a method of your own.")] = None,
+    orders: Orders = StudyOptions.orders,
+    jobs: Jobs = StudyOptions.jobs,
+    engine: Engine = StudyOptions.engine,
+    data_dir: DataDir = None,
+    out: Out = StudyOptions.out,
+    resume: Resume = False,
+    plugin: Plugins = None,
     listing: Annotated[bool, typer.Option("--list", help="Name the studies; nothing is run.")] = False,
 ) -> None:
     """Streams as they are: labels late or missing, new classes, drift, imbalance, bad sources; the curve of each."""
@@ -111,18 +110,12 @@ def study(
         outcome = run_study(chosen, sys.argv[1:], terminal.note, progress)
     if outcome.report is None:
         raise typer.Exit(outcome.code)
-    console = terminal.console(sys.stdout)
-    for table in tables(chosen):
-        console.print(table.title, style="bold")
-        terminal.print_table(table.header, table.texts, numbers=True, best=table.best)
-    console.print("Report:", style="bold")
-    print(outcome.report)
+    _print_tables(tables(chosen))
+    _print_report(outcome.report)
 
 
 def compare(
-    source: Annotated[
-        list[Path], typer.Option(help="A labelled source: a file, a folder or a 'pattern'; once for each.")
-    ],
+    source: Sources,
     stream: Annotated[Path, typer.Option(help="The labelled stream, in its order in time.")],
     label: Annotated[str, typer.Option(help="The label column.")],
     unlabelled: Annotated[Path | None, typer.Option(help="Unlabelled rows of the target, known in advance.")] = None,
@@ -139,15 +132,14 @@ def compare(
     peers: Annotated[
         bool, typer.Option("--peers", help="Also learners of scikit-learn and, if it is installed, river.")
     ] = False,
-    jobs: Annotated[int, typer.Option(help="Processes; -1 takes every core.")] = CompareOptions.jobs,
-    engine: Annotated[str, typer.Option(help=ENGINE)] = CompareOptions.engine,
-    out: Annotated[Path, typer.Option(help="Folder for results, report, tables and figures.")] = CompareOptions.out,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on in a folder that has results.")] = False,
-    plugin: Annotated[list[str] | None, typer.Option(help="A Python file that registers a method of your own.")] = None,
+    jobs: Jobs = CompareOptions.jobs,
+    engine: Engine = CompareOptions.engine,
+    out: Out = CompareOptions.out,
+    resume: Resume = False,
+    plugin: Plugins = None,
 ) -> None:
     """Methods side by side on your own files: mistakes, calibration, time, what each source was worth; a report."""
     from hedgerow.cli import terminal
-    from hedgerow.comparison.command import found
     from hedgerow.comparison.command import run as run_compare
 
     files = InputFiles(tuple(source), stream, label, unlabelled, warmup, time)
@@ -156,13 +148,32 @@ def compare(
         outcome = run_compare(files, chosen, sys.argv[1:], terminal.note, progress)
     if outcome.report is None:
         raise typer.Exit(outcome.code)
+    _print_comparison(out)
+    _print_report(outcome.report)
+
+
+def _print_comparison(out: Path) -> None:
+    from hedgerow.cli import terminal
+    from hedgerow.comparison.command import found
+
     verdict, tables, notes = found(out)
     console = terminal.console(sys.stdout)
     console.print(verdict, soft_wrap=True, markup=False)
-    for table in tables:
-        console.print(table.title, style="bold")
-        terminal.print_table(table.header, table.texts, numbers=True, best=table.best)
+    _print_tables(tables)
     for note in notes:
         console.print(note, soft_wrap=True, markup=False)
-    console.print("Report:", style="bold")
-    print(outcome.report)
+
+
+def _print_tables(tables: Iterable[Table]) -> None:
+    from hedgerow.cli import terminal
+
+    for table in tables:
+        terminal.console(sys.stdout).print(table.title, style="bold")
+        terminal.print_table(table.header, table.texts, numbers=True, best=table.best)
+
+
+def _print_report(path: Path) -> None:
+    from hedgerow.cli import terminal
+
+    terminal.console(sys.stdout).print("Report:", style="bold")
+    print(path)

@@ -9,15 +9,14 @@ from typing import Annotated
 import typer
 
 from hedgerow.cli import complete
+from hedgerow.cli.commands.shared_options import Sources, Unlabelled
 
 
 def fit(
-    source: Annotated[
-        list[Path], typer.Option(help="A labelled source: a file, a folder or a 'pattern'; once for each.")
-    ],
+    source: Sources,
     label: Annotated[str, typer.Option(help="The label column of the sources.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the model goes (.safetensors).")],
-    unlabelled: Annotated[Path | None, typer.Option(help="Unlabelled rows of the target.")] = None,
+    unlabelled: Unlabelled = None,
     method: Annotated[str, typer.Option(help="See `hedgerow methods`.", autocompletion=complete.methods)] = "hedgerow",
     reading: Annotated[
         str,

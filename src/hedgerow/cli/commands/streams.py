@@ -9,74 +9,33 @@ from typing import Annotated
 import typer
 
 from hedgerow.cli import complete
+from hedgerow.cli.commands import run_options
+from hedgerow.cli.commands.shared_options import Unlabelled
 from hedgerow.live.settings import Settings
 
 
 def run(
-    model: Annotated[Path, typer.Option("--model", "-m", help="A model made by `hedgerow fit` or `save`.")],
-    input: Annotated[
-        str,
-        typer.Option(
-            "--input",
-            "-i",
-            help="Rows: a file, folder or pattern (csv, tsv, jsonl, parquet, arrow; .gz, .zst), - for standard input, "
-            "redis://HOST/STREAM or kafka://HOST/TOPIC.",
-        ),
-    ],
-    output: Annotated[
-        str,
-        typer.Option(
-            "--output", "-o", help="Predictions as JSON lines: a file, - for standard output, redis://HOST/STREAM."
-        ),
-    ],
-    label: Annotated[
-        str | None, typer.Option(help="The label column, to learn from; of rows with an empty cell what can be.")
-    ] = None,
-    id: Annotated[
-        str | None, typer.Option(help="The column that names a row; it is echoed, and labels may come by it.")
-    ] = None,
-    labels: Annotated[
-        Path | None, typer.Option(help="Labels by id, in a file of their own (.csv, .tsv, .jsonl) that may grow.")
-    ] = None,
-    journal: Annotated[
-        Path | None,
-        typer.Option(help="Folder in which everything is kept: after a crash the same command goes on where it was."),
-    ] = None,
-    save: Annotated[
-        Path | None,
-        typer.Option(help="Where the model goes at the end, also after Ctrl-C."),
-    ] = None,
-    append: Annotated[bool, typer.Option("--append", help="Add to an output file that has content already.")] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an output file that has content already.")
-    ] = False,
-    on_error: Annotated[str, typer.Option(help="What to do with a bad row: skip or stop.")] = "skip",
-    dead_letter: Annotated[
-        Path | None, typer.Option(help="Where bad rows go, with the reason; else OUTPUT.bad.jsonl, if there are any.")
-    ] = None,
-    new_classes: Annotated[
-        str, typer.Option(help="What to do with a label unknown to the model: learn it, or refuse it as a bad row.")
-    ] = "learn",
-    format: Annotated[
-        str | None, typer.Option(help="csv, tsv, jsonl, parquet or arrow; else by the suffix, else by the first line.")
-    ] = None,
-    proba: Annotated[
-        bool, typer.Option("--proba", help="The probability of every class, not only of the prediction.")
-    ] = False,
-    label_timeout: Annotated[
-        float | None, typer.Option(help="Seconds after which a label is no longer awaited (journal).")
-    ] = None,
-    max_pending: Annotated[int, typer.Option(help="Rows that may wait for their labels.")] = Settings.max_pending,
-    snapshot_every: Annotated[
-        int, typer.Option(help="Labels between two snapshots of the journal.")
-    ] = Settings.snapshot_every,
-    keep_events: Annotated[
-        int, typer.Option(help="Rows with their labels that stay in the journal.")
-    ] = Settings.keep_events,
-    group: Annotated[str, typer.Option(help="Consumer group at a broker.")] = "hedgerow",
-    accept_loss: Annotated[
-        bool, typer.Option("--accept-loss", help="Go on with a journal whose newest events are missing.")
-    ] = False,
+    model: run_options.Model,
+    input: run_options.Input,
+    output: run_options.Output,
+    label: run_options.Label = None,
+    id: run_options.Id = None,
+    labels: run_options.Labels = None,
+    journal: run_options.Journal = None,
+    save: run_options.Save = None,
+    append: run_options.Append = False,
+    overwrite: run_options.Overwrite = False,
+    on_error: run_options.OnError = "skip",
+    dead_letter: run_options.DeadLetter = None,
+    new_classes: run_options.NewClasses = "learn",
+    format: run_options.Format = None,
+    proba: run_options.Proba = False,
+    label_timeout: run_options.LabelTimeout = None,
+    max_pending: run_options.MaxPending = Settings.max_pending,
+    snapshot_every: run_options.SnapshotEvery = Settings.snapshot_every,
+    keep_events: run_options.KeepEvents = Settings.keep_events,
+    group: run_options.Group = "hedgerow",
+    accept_loss: run_options.AcceptLoss = False,
 ) -> None:
     """Predict each row of a stream before learning its label."""
     from hedgerow.cli import terminal
@@ -113,7 +72,7 @@ def replay(
     ] = None,
     source: Annotated[list[Path] | None, typer.Option(help="A labelled source for --method; once for each.")] = None,
     label: Annotated[str | None, typer.Option(help="The label column of the sources.")] = None,
-    unlabelled: Annotated[Path | None, typer.Option(help="Unlabelled rows of the target.")] = None,
+    unlabelled: Unlabelled = None,
     option: Annotated[list[str] | None, typer.Option(help="key=value for the classifiers of --method.")] = None,
 ) -> None:
     """What if another model had been there? The same questions and labels, in the same order, for other methods."""

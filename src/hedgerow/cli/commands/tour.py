@@ -8,14 +8,16 @@ from typing import Annotated
 
 import typer
 
+from hedgerow.cli.commands.shared_options import DataDir, Jobs, Orders
+
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the report, the figures and the results.")] = Path(
         "hedgerow-demo"
     ),
-    orders: Annotated[int, typer.Option(min=1, help="Orders of the stream.")] = 10,
+    orders: Orders = 10,
     target: Annotated[str, typer.Option(help="Domain that streams; the others are sources.")] = "shifted",
-    jobs: Annotated[int, typer.Option(help="Processes; -1 takes every core.")] = -1,
+    jobs: Jobs = -1,
 ) -> None:
     """All methods side by side on embedded digits: a table, three figures and a report."""
     from hedgerow.cli import terminal
@@ -50,9 +52,7 @@ def methods(
 
 
 def data(
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Folder of the data sets; else $HEDGEROW_DATA, else downloads.")
-    ] = None,
+    data_dir: DataDir = None,
 ) -> None:
     """The data sets that load() knows, and where each one is."""
     from hedgerow.cli import terminal
