@@ -41,8 +41,8 @@ class Condition:
 
     def losses(self) -> dict[str, float]:
         """Points that the trouble costs each method."""
-        both = self.cells.keys() & self.without.keys()
-        return {name: self.cells[name].mean - self.without[name].mean for name in self.cells if name in both}
+        there = (name for name in self.cells if name in self.without)
+        return {name: self.cells[name].mean - self.without[name].mean for name in there}
 
 
 def conditions(every: Sequence[StudyRuns]) -> Iterator[Condition]:
