@@ -46,7 +46,7 @@ class Condition:
 
 
 def conditions(every: Sequence[StudyRuns]) -> Iterator[Condition]:
-    """All points but the first of each study, which is the same stream without trouble in all of them."""
+    """All points but the first of each study, which is without trouble: one run in most, drift has a source fewer."""
     for runs in every:
         first, *rest = runs.study.points
         without = _cells(runs, first)
