@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import time
+from html import escape
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,11 @@ import pytest
 from command import COMMAND, environment
 
 from hedgerow.experiment import results
+from hedgerow.experiment.summaries import RunIndex
 from hedgerow.study.findings import gap
+from hedgerow.study.report import studies_in
 from hedgerow.study.studies import STUDIES
+from hedgerow.study.verdict import verdict
 
 SMALL = ("--methods", "pa,hedgerow-linear", "--orders", "1", "--jobs", "1")
 
@@ -89,6 +93,16 @@ def test_the_words_agree_with_the_rows(everything):
     section = page[page.index('id="delay-digits-shifted"') :]
     expected = f"loses in mistakes at {lost} of 4 points" if lost else "is not behind any baseline in mistakes at all 4"
     assert expected in section[: section.index("</section>")]
+
+
+def test_the_page_begins_with_its_verdict(everything):
+    out, _ = everything
+    page = (out / "report.html").read_text(encoding="utf-8")
+    said = verdict(list(studies_in(RunIndex.of(results.read(out)))))
+    assert re.search(r"<p[^>]*>(.*?)</p>", page, flags=re.S)[1] == escape(said)
+    assert said.startswith("2 methods in 8 studies on digits/shifted, 1 order of each stream.")
+    assert "conditions with trouble" in said
+    assert "nobody knows how much of a lead is due to the order" in said
 
 
 def test_resuming_runs_nothing_again_and_a_full_folder_is_not_overwritten(everything):

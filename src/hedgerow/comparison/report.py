@@ -29,9 +29,7 @@ Drawn = tuple[str, "Figure | None", str, str]  # name, figure, what it shows, ca
 def report(directory: str | Path, say: Callable[[str], None] = lambda _: None) -> Path:
     """Write the report on a folder's results; nothing is run. The path of the page."""
     out = Path(directory)
-    found = results.read(out)
-    for problem in found.problems:
-        say(problem)
+    found = results.read_and_say(out, say)
     runs = ComparisonRuns.read(found)
     checksum = str(runs.rows[0]["data"])
     if any(row["data"] != checksum for row in runs.rows):

@@ -5,20 +5,19 @@ from __future__ import annotations
 from hedgerow.comparison.measures import FIRST
 from hedgerow.comparison.runs import ComparisonRuns
 from hedgerow.experiment.tables import chance
+from hedgerow.experiment.words import paragraph
 
 
 def verdict(runs: ComparisonRuns) -> str:
     """What somebody should know who reads nothing else."""
-    said = [_leader(runs), _second(runs), _start(runs), _calibration(runs), _sources(runs), _order(runs)]
-    return " ".join(sentence for sentence in said if sentence)
+    return paragraph(said(runs) for said in (_leader, _second, _start, _calibration, _sources, _order))
 
 
 def _leader(runs: ComparisonRuns) -> str:
     name, cell = runs.titles[runs.leader], runs.cell(runs.leader)
-    spread = f" ± {cell.sd:.1f}" if runs.orders > 1 else ""
     lead = "makes" if len(runs.names) == 1 else "makes the fewest mistakes:"
     mistakes = " mistakes" if len(runs.names) == 1 else ""
-    return f"{name} {lead} {cell.mean:.1f}{spread} %{mistakes} of {runs.n} instances of {runs.task}."
+    return f"{name} {lead} {cell.brief} %{mistakes} of {runs.n} instances of {runs.task}."
 
 
 def _second(runs: ComparisonRuns) -> str:

@@ -12,6 +12,7 @@ classifiers       the one place where experiments make a classifier
 rows              what every row says about a finished run
 environment       versions, machine and time
 summaries         rows to means and spreads
+words             sentences and counts, for the paragraph that begins a report
 tables            a table as HTML, CSV, Markdown and LaTeX
 page              one self-contained page
 writer            tables and figures as parts of a page and as files

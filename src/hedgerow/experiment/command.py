@@ -51,9 +51,7 @@ def check_directory(out: Path, resume: bool, reading: str, say: Say) -> None:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"cannot write to {out}: {error.strerror}; choose another folder with --out") from error
-    found = results.read(out)
-    for problem in found.problems:
-        say(problem)
+    found = results.read_and_say(out, say)
     others = sorted({str(row.get("reading")) for row in found.rows} - {reading})
     if others:
         raise InputError(

@@ -115,6 +115,20 @@ class Section:
         return f"<section{name}><h2>{escape(self.title)}</h2>\n{body}</section>"
 
 
+@dataclass(frozen=True)
+class Contents:
+    """Links to the sections."""
+
+    sections: Sequence[Section]
+
+    def html(self) -> str:
+        """As HTML."""
+        links = " ".join(
+            f'<a href="#{escape(section.anchor)}">{escape(section.title)}</a>' for section in self.sections
+        )
+        return f"<nav>{links}</nav>"
+
+
 def _inline(svg: str) -> str:
     return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,14 @@ def read(directory: str | Path) -> Results:
             except (ValueError, KeyError, TypeError) as error:
                 problems.append(f"{path}, line {number}: not a result ({error}); left out")
     return Results(list(rows.values()), problems)
+
+
+def read_and_say(directory: str | Path, say: Callable[[str], None]) -> Results:
+    """All rows, after everything that is wrong with the file was said: how every report begins."""
+    found = read(directory)
+    for problem in found.problems:
+        say(problem)
+    return found
 
 
 def _checked(row: Any) -> dict[str, Any]:

@@ -13,6 +13,8 @@ from hedgerow.evaluate.folds import Row
 from hedgerow.experiment.results import Results
 from hedgerow.methods import METHODS, RECIPES
 
+ENOUGH_ORDERS = 5  # of a split: the spread of fewer may be zero by chance
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -29,6 +31,15 @@ class Cell:
         """Both spreads together."""
         return float(np.hypot(self.sd, self.between))
 
+    @property
+    def brief(self) -> str:
+        """With one decimal, and the spread over the orders where there are several.
+
+        >>> Cell(45.3, 1.26, 20).brief, Cell(45.3, 0.0, 1).brief
+        ('45.3 ± 1.3', '45.3')
+        """
+        return f"{self.mean:.1f}" + (f" ± {self.sd:.1f}" if self.orders > 1 else "")
+
     def __str__(self) -> str:
         """As printed.
 
@@ -41,6 +52,15 @@ class Cell:
 def rate(row: Row) -> float:
     """Mistakes in per cent of the stream (Eq. 17 of the paper)."""
     return 100.0 * float(row["mistakes"]) / float(row["n"])
+
+
+def deviation(rates: Sequence[float]) -> float:
+    """The standard deviation over orders, of a sample; zero for a single one.
+
+    >>> deviation([1.0, 3.0, 5.0]), deviation([1.0])
+    (2.0, 0.0)
+    """
+    return float(np.std(rates, ddof=1)) if len(rates) > 1 else 0.0
 
 
 def summarise(rows: Iterable[Row]) -> Cell:
@@ -59,8 +79,17 @@ def summarise(rows: Iterable[Row]) -> Cell:
         sd=float(np.sqrt(np.mean(within))) if within else 0.0,
         orders=sum(map(len, by_split.values())),
         splits=len(means),
-        between=float(np.std(means, ddof=1)) if len(means) > 1 else 0.0,
+        between=deviation(means),
     )
+
+
+def apart(one: Cell, other: Cell) -> bool:
+    """Whether two means differ by more than both spreads together.
+
+    >>> apart(Cell(20.0, 1.0, 5), Cell(23.0, 1.0, 5)), apart(Cell(20.0, 2.0, 5), Cell(23.0, 1.0, 5))
+    (True, False)
+    """
+    return abs(one.mean - other.mean) > one.spread + other.spread
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from hedgerow.experiment.summaries import Cell, RunIndex, rate, summarise
+from hedgerow.experiment.summaries import ENOUGH_ORDERS, Cell, RunIndex, apart, rate, summarise
 from hedgerow.paper import published
 from hedgerow.paper.tasks import TASKS, Task
-
-ENOUGH_ORDERS = 5  # of a split: the spread of fewer may be zero by chance
 
 
 class PaperRuns(RunIndex):
@@ -55,7 +53,7 @@ def judged(cell: Cell) -> bool:
 def far(cell: Cell, task: str, method: str) -> bool:
     """Whether our mean differs from the published one by more than both spreads together."""
     paper = published_cell(task, method)
-    return paper is not None and judged(cell) and abs(cell.mean - paper[0]) > cell.spread + paper[1]
+    return paper is not None and judged(cell) and apart(cell, Cell(*paper, published.ORDERS))
 
 
 def far_cells(runs: PaperRuns) -> Iterator[tuple[Task, str, Cell]]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 METHODS = ("pa", "paio", "homotl-1", "homotl-2", "homotlms", "oddm-fixed", "oddm")
 
-# mean and standard deviation over 20 orders, in per cent
+ORDERS = 20  # of each stream
+
+# mean and standard deviation over these orders, in per cent
 MEANS: dict[str, tuple[float, ...]] = {
     "PIE1": (78.45, 40.10, 63.08, 64.46, 67.10, 13.92, 10.39),
     "PIE2": (90.99, 53.82, 62.15, 62.13, 69.33, 30.87, 26.82),

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from hedgerow.experiment.page import Part, Section, Text
-from hedgerow.experiment.summaries import summarise
+from hedgerow.experiment.summaries import ENOUGH_ORDERS, summarise
 from hedgerow.experiment.tables import Findings, Missing
 from hedgerow.experiment.writer import Writer
 from hedgerow.paper import comparisons, diagram, differences, figures, findings, settings, tables, theory_section
-from hedgerow.paper.paper_runs import ENOUGH_ORDERS, PaperRuns, judged
+from hedgerow.paper.paper_runs import PaperRuns, judged
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.experiment.summaries import Cell, summarise
+from hedgerow.experiment.summaries import ENOUGH_ORDERS, Cell, summarise
 from hedgerow.experiment.tables import Table, Value, values
-from hedgerow.paper.paper_runs import ENOUGH_ORDERS, PaperRuns, far, judged, published_cell
+from hedgerow.paper import published
+from hedgerow.paper.paper_runs import PaperRuns, far, judged, published_cell
 from hedgerow.paper.tasks import Task
 
 RULES = ("fixed", "zero", "skip", "shrink")
@@ -79,8 +80,8 @@ def _mistakes_note(runs: PaperRuns, cells: dict[tuple[str, str], Cell]) -> str:
         else f"With fewer than {ENOUGH_ORDERS} orders nothing is marked as different from the published mean."
     )
     return (
-        f"First ours, {spread}; then, below or in brackets, as published (20 orders; the average is of the same "
-        f"tasks). Shaded green: the lowest of the row. {marks}"
+        f"First ours, {spread}; then, below or in brackets, as published ({published.ORDERS} orders; the average is of "
+        f"the same tasks). Shaded green: the lowest of the row. {marks}"
     )
 
 

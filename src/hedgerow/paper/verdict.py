@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from hedgerow.experiment.summaries import summarise
+from hedgerow.experiment.summaries import ENOUGH_ORDERS, summarise
+from hedgerow.experiment.words import count, paragraph
 from hedgerow.paper.comparisons import reference
-from hedgerow.paper.paper_runs import ENOUGH_ORDERS, PaperRuns, far_cells, judged, published_cell
+from hedgerow.paper.paper_runs import PaperRuns, far_cells, judged, published_cell
 from hedgerow.paper.theory import verdicts
 
 
@@ -14,15 +15,14 @@ def verdict(runs: PaperRuns) -> str:
     """What somebody should know who reads nothing else."""
     if not runs.has("table"):
         return "The table of mistakes was not run, so nothing is said here about the paper's numbers as a whole."
-    said = [_scope(runs), _leader(runs), _agreement(runs), _theorem(runs)]
-    return " ".join(sentence for sentence in said if sentence)
+    return paragraph([_scope(runs), _leader(runs), _agreement(runs), _theorem(runs)])
 
 
 def _scope(runs: PaperRuns) -> str:
     methods, tasks = len(runs.methods()), runs.tasks()
     orders = max(row["trial"] + 1 for row in runs.rows if row["group"] == "table")
     where = tasks[0].title if len(tasks) == 1 else f"{len(tasks)} tasks"
-    return f"{_count(methods, 'method')} on {where}, {_count(orders, 'order')} of each stream."
+    return f"{count(methods, 'method')} on {where}, {count(orders, 'order')} of each stream."
 
 
 def _leader(runs: PaperRuns) -> str:
@@ -70,9 +70,5 @@ def _theorem(runs: PaperRuns) -> str:
     if not found:
         return ""
     broken, total = sum(v.violations for v in found), sum(v.runs for v in found)
-    here = f"is broken in {broken} of {_count(total, 'run')}" if broken else f"holds in {_count(total, 'run')}"
+    here = f"is broken in {broken} of {count(total, 'run')}" if broken else f"holds in {count(total, 'run')}"
     return f"The bound of the paper's Theorem 1 {here}; it is false in general: Theory shows streams that break it."
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")

@@ -37,6 +37,15 @@ BYTES = {"schema": {"type": "string", "format": "binary"}}
 def router(models: Models, stop: Stop) -> APIRouter:
     """The routes."""
     routes = APIRouter(prefix="/v1/models", tags=["models"])
+    _add_life(routes, models)
+    _add_numbers(routes, models)
+    _add_changes(routes, models, stop)
+    _add_files(routes, models)
+    return routes
+
+
+def _add_life(routes: APIRouter, models: Models) -> None:
+    """What models there are: list, create, look, delete."""
 
     @routes.get("", response_model=schemas.ModelList, response_model_exclude_none=True)
     async def list_models(request: Request) -> Response:
@@ -76,6 +85,10 @@ def router(models: Models, stop: Stop) -> APIRouter:
         await models.delete(name)
         return Response(status_code=204)
 
+
+def _add_numbers(routes: APIRouter, models: Models) -> None:
+    """How a model is and was."""
+
     @routes.get("/{name}/stats", responses={200: {"model": dict[str, Any]}, **problems(404, 422)}, response_model=None)
     async def stats(name: Name, request: Request) -> Response:
         """Counts, weights, discrepancy, balance of classes, calibration, latency, sizes."""
@@ -100,6 +113,10 @@ def router(models: Models, stop: Stop) -> APIRouter:
         live = checked(request, models, "read").model
         return as_json({"alarms": await asyncio.to_thread(live.alarms)})
 
+
+def _add_changes(routes: APIRouter, models: Models, stop: Stop) -> None:
+    """Numbers while they change."""
+
     @routes.get(
         "/{name}/events", response_model=None, responses={
             200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "Until either ends"},
@@ -113,6 +130,10 @@ def router(models: Models, stop: Stop) -> APIRouter:
         reading = sum(other.readers.count for other in models if other.readers is not None)
         readers = readers_of(entry, stop, reading, models.settings.streams)
         return StreamingResponse(readers.stream(), media_type="text/event-stream")
+
+
+def _add_files(routes: APIRouter, models: Models) -> None:
+    """What a model has on disk: a snapshot, its journal, itself."""
 
     @routes.post(
         "/{name}/snapshot", response_model=None,
@@ -145,8 +166,6 @@ def router(models: Models, stop: Stop) -> APIRouter:
         live = checked(request, models, "read").model
         file = models.work.path / f"export-{uuid4().hex}.safetensors"
         return await _file(lambda path: path.write_bytes(live.to_bytes()), file, f"{name}.safetensors", TYPE)
-
-    return routes
 
 
 def allow(request: Request, right: str, name: str) -> None:

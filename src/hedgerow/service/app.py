@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -61,17 +61,22 @@ def create_app(models: Path, settings: ServiceSettings | None = None, *, demo: b
     )  # fmt: skip
     app.state.stop, app.state.models, app.state.log = stop, held, log
     events, shortcuts = hot.router(held)
-    routers = [health.router(held, requests), events, api.router(held, stop), fits.router(held, jobs), oip.router(held)]
-    if importlib.util.find_spec("hedgerow.service.pages") is not None:
-        routers.append(importlib.import_module("hedgerow.service.pages").router)
-    for router in routers:
-        app.include_router(router)
-    app.state.routes = [route for router in routers for route in router.routes]
+    calls = [health.router(held, requests), events, api.router(held, stop), fits.router(held, jobs), oip.router(held)]
+    _include(app, calls)
     app.add_middleware(Door, tokens=tokens, host=settings.host, log=log, requests=requests, stop=stop, hot=shortcuts)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(RequestValidationError, _validation)
     documents.install(app, settings)
     return app
+
+
+def _include(app: FastAPI, routers: list[APIRouter]) -> None:
+    """All calls, and the pages where they are installed; the routes are kept by which a refused method is explained."""
+    if importlib.util.find_spec("hedgerow.service.pages") is not None:
+        routers = [*routers, importlib.import_module("hedgerow.service.pages").router]
+    for router in routers:
+        app.include_router(router)
+    app.state.routes = [route for router in routers for route in router.routes]
 
 
 async def _http(request: Request, error: Exception) -> Response:

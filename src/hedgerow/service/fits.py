@@ -52,6 +52,13 @@ JobId = Annotated[str, InPath(pattern="^[0-9a-f]{32}$")]
 def router(models: Models, jobs: Jobs) -> APIRouter:
     """The routes."""
     routes = APIRouter(prefix="/v1", tags=["fits"])
+    _add_fit(routes, models, jobs)
+    _add_jobs(routes, jobs)
+    return routes
+
+
+def _add_fit(routes: APIRouter, models: Models, jobs: Jobs) -> None:
+    """Send the files."""
 
     @routes.post(
         "/models/{name}/fit", status_code=202, response_model=schemas.Job,
@@ -78,6 +85,10 @@ def router(models: Models, jobs: Jobs) -> APIRouter:
                 await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
         return as_json(job.to_json(), 202, {"Location": f"/v1/jobs/{job.id}"})
 
+
+def _add_jobs(routes: APIRouter, jobs: Jobs) -> None:
+    """Follow a job, cancel it."""
+
     @routes.get("/jobs", response_model=schemas.JobList)
     async def list_jobs(request: Request) -> Response:
         """All jobs of models that the caller administers, newest first."""
@@ -98,8 +109,6 @@ def router(models: Models, jobs: Jobs) -> APIRouter:
         _allow_job(request, jobs, job)
         await jobs.cancel(jobs[job])
         return as_json(jobs[job].to_json())
-
-    return routes
 
 
 def _allow_job(request: Request, jobs: Jobs, job: str) -> None:

@@ -43,6 +43,11 @@ def checked(request: Request, models: Models, right: str) -> Entry:
 def router(models: Models) -> tuple[APIRouter, dict[str, Handler]]:
     """The three routes, and their handlers by the last part of the path."""
     routes = APIRouter(prefix="/v1/models/{name}", tags=["events"])
+    adding = {"predict": _add_predict, "label": _add_label, "predict-then-learn": _add_predict_then_learn}
+    return routes, {path: add(routes, models) for path, add in adding.items()}
+
+
+def _add_predict(routes: APIRouter, models: Models) -> Handler:
     limits = models.settings
 
     @routes.post("/predict", **named(schemas.PredictRequest, schemas.Predictions))
@@ -62,6 +67,12 @@ def router(models: Models) -> tuple[APIRouter, dict[str, Handler]]:
             answers = await models.call(entry, lambda live, _: live.aio.predict_many(X, ids))
         return answered({"predictions": [_prediction(answer, explain) for answer in answers]})
 
+    return predict
+
+
+def _add_label(routes: APIRouter, models: Models) -> Handler:
+    limits = models.settings
+
     @routes.post("/label", **named(schemas.LabelRequest, schemas.LabelResults))
     async def label(request: Request) -> Response:
         """Give labels of events, in any order; the same label twice is learned once."""
@@ -75,6 +86,12 @@ def router(models: Models) -> tuple[APIRouter, dict[str, Handler]]:
         else:
             results = await models.call(entry, lambda live, _: live.aio.label_many(pairs))
         return answered({"results": [{"id": r.id, "status": r.status, "text": r.text} for r in results]})
+
+    return label
+
+
+def _add_predict_then_learn(routes: APIRouter, models: Models) -> Handler:
+    limits = models.settings
 
     @routes.post("/predict-then-learn", **named(schemas.LabelledInstances, schemas.Predictions))
     async def predict_then_learn(request: Request) -> Response:
@@ -94,7 +111,7 @@ def router(models: Models) -> tuple[APIRouter, dict[str, Handler]]:
 
         return answered({"predictions": [_prediction(answer, explain) for answer in await models.call(entry, learn)]})
 
-    return routes, {"predict": predict, "label": label, "predict-then-learn": predict_then_learn}
+    return predict_then_learn
 
 
 def _instances(body: dict[str, Any], entry: Entry, rows: int) -> tuple[Any, list[str] | None, bool]:

@@ -33,7 +33,13 @@ OUTPUTS = ("label", "probabilities", "id")
 def router(models: Models) -> APIRouter:
     """The routes."""
     routes = APIRouter(prefix="/v2", tags=["Open Inference Protocol"])
-    limits = models.settings
+    _add_server(routes, models)
+    _add_models(routes, models)
+    return routes
+
+
+def _add_server(routes: APIRouter, models: Models) -> None:
+    """What answers here, and whether it does."""
 
     @routes.get("", response_model=tensors.Server)
     async def server() -> Response:
@@ -51,6 +57,11 @@ def router(models: Models) -> APIRouter:
         if not models.opened:
             raise Problem("not-ready", "models are being opened")
         return as_json({"ready": True})
+
+
+def _add_models(routes: APIRouter, models: Models) -> None:
+    """What a model takes and gives, and its predictions."""
+    limits = models.settings
 
     @routes.get("/models/{name}", response_model=tensors.Metadata, responses=problems(404, 422))
     async def metadata(name: Name, request: Request) -> Response:
@@ -78,8 +89,6 @@ def router(models: Models) -> APIRouter:
         answers = await models.call(entry, lambda live, _: live.aio.predict_many(X, ids))
         outputs = [_output(name, answers) for name in wanted]
         return as_json({"model_name": entry.name, "id": stem, "outputs": outputs})
-
-    return routes
 
 
 async def _body(request: Request, limits: ServiceSettings) -> Body:

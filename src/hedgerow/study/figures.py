@@ -10,8 +10,8 @@ import numpy as np
 
 from hedgerow.evaluate.folds import windows
 from hedgerow.evaluate.panels import SPREAD, legend_above, line_keys, new_figure
-from hedgerow.evaluate.plots import Theme, colour_of, draw_line, marks_of, style
-from hedgerow.experiment.summaries import rate
+from hedgerow.evaluate.plots import Theme, colour_of, draw_line, from_zero, marks_of, style
+from hedgerow.experiment.summaries import deviation, rate
 from hedgerow.study.findings import Measure, StudyRuns, balanced, majority
 from hedgerow.study.studies import Panel
 
@@ -52,7 +52,7 @@ def _curve(
     x = np.array([at for at, rates in found if rates])
     if not len(x):
         return 0.0
-    mean, sd = (np.array([f(rates) for _, rates in found if rates]) for f in (np.mean, np.std))
+    mean, sd = (np.array([f(rates) for _, rates in found if rates]) for f in (np.mean, deviation))
     j = runs.index.styles()[method]
     axes.fill_between(x, mean - sd, mean + sd, color=colour_of(j, colours), **SPREAD)
     axes.plot(x, mean, color=colour_of(j, colours), markersize=5, linewidth=1.8, **marks_of(j))
@@ -71,17 +71,19 @@ def _majority(axes: Axes, runs: StudyRuns, panel: Panel, top: float) -> None:
 def along(runs: StudyRuns, theme: Theme = "light") -> Figure:
     """Mistakes in a moving window along the stream, one panel for each point; upright lines show changes."""
     with style(theme) as colours:
-        figure = _figure(len(runs.points))
+        figure, longest = _figure(len(runs.points)), 0
         for axes, point in zip(_grid(figure, len(runs.points)), runs.points, strict=True):
             for method in (m for m in runs.methods if runs.rows(m, point)):
                 at, rates = windows(runs.rows(method, point))
                 j = runs.index.styles()[method]
                 draw_line(axes, at, rates.mean(axis=0), j, colour_of(j, colours))
                 changes = runs.rows(method, point)[0]["changes"]
-                axes.set_xlim(0, at[-1])
+                longest = max(longest, at[-1])
             for change in changes:
                 axes.axvline(change, color=colours["text"], linewidth=0.8, linestyle=(0, (2, 3)))
             axes.set(title=point, xlabel="instances of the stream", ylabel="mistakes in a window, %")
+        for axes in figure.axes:
+            axes.set_xlim(0, longest)
         return _finished(figure, runs, colours)
 
 
@@ -94,10 +96,7 @@ def _grid(figure: Figure, panels: int) -> Iterator[Axes]:
 def _finished(figure: Figure, runs: StudyRuns, colours: Mapping[str, str]) -> Figure:
     """One scale for panels that show the same, from zero; a legend of the methods on top."""
     for name in {axes.get_ylabel() for axes in figure.axes}:
-        same = [axes for axes in figure.axes if axes.get_ylabel() == name]
-        top = max(axes.get_ylim()[1] for axes in same)
-        for axes in same:
-            axes.set_ylim(0, top)
+        from_zero([axes for axes in figure.axes if axes.get_ylabel() == name])
     keys = line_keys([runs.index.styles()[m] for m in runs.methods], colours)
     legend_above(figure, keys, list(map(runs.title, runs.methods)), 4)
     return figure

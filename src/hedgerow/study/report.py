@@ -1,4 +1,4 @@
-"""The page of a folder of study results: for every study and target a curve, a table, and what they say."""
+"""The page of a folder of study results: the verdict, then for every study and target a curve, a table, findings."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from hedgerow.evaluate.folds import windows
 from hedgerow.experiment import results
 from hedgerow.experiment.command import commands_given
 from hedgerow.experiment.environment import circumstances
-from hedgerow.experiment.page import Part, Section, Text, page, write
+from hedgerow.experiment.page import Contents, Part, Section, Text, page, write
 from hedgerow.experiment.summaries import Cell, RunIndex, summarise
 from hedgerow.experiment.tables import Findings, Table, Value, values
 from hedgerow.experiment.writer import FILE, Writer
 from hedgerow.study import figures
 from hedgerow.study.findings import StudyRuns, balanced, sentences
 from hedgerow.study.studies import STUDIES
+from hedgerow.study.verdict import verdict
 
 TITLE = "hedgerow: streams as they are"
-LEAD = (
+ABOUT = (
     "Labels late, missing or in batches, classes that nobody named before, a target that changes, rare classes, "
     "sources of every kind: how many mistakes each method makes, and where ours loses."
 )
@@ -81,16 +82,15 @@ def around(runs: StudyRuns) -> Table | None:
 def report(directory: str | Path, say: Callable[[str], None] = lambda _: None) -> Path:
     """Write the report on a directory's results; nothing is run. The path of the page."""
     out = Path(directory)
-    found = results.read(out)
-    for problem in found.problems:
-        say(problem)
+    found = results.read_and_say(out, say)
     index = RunIndex.of(found)
     every = list(studies_in(index))
     if not every:
         raise InputError(f"{out / results.FILE} has no results of a study; run `hedgerow study all --out {out}` first")
     writer = Writer(index, out)
     under = [Section(f"{p.study.title}: {p.task}", _parts(writer, p), _name(p)) for p in every]
-    return write(out / FILE, page(TITLE, LEAD, under, _facts(index, out))).resolve()
+    head = Section("What this is", [Text(ABOUT), Contents(under)])
+    return write(out / FILE, page(TITLE, verdict(every), [head, *under], _facts(index, out))).resolve()
 
 
 def _parts(writer: Writer[RunIndex], runs: StudyRuns) -> list[Part]:
@@ -114,8 +114,7 @@ def _parts(writer: Writer[RunIndex], runs: StudyRuns) -> list[Part]:
 
 
 def _value(cell: Cell, best: bool) -> Value:
-    spread = f" ± {cell.sd:.1f}" if cell.orders > 1 else ""
-    return Value(f"{cell.mean:.1f}{spread}", mark="best" if best else "")
+    return Value(cell.brief, mark="best" if best else "")
 
 
 def _name(runs: StudyRuns) -> str:
