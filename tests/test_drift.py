@@ -7,7 +7,7 @@ import pytest
 from drifting import fitted
 
 from hedgerow import InputError, OnlineTransferClassifier
-from hedgerow.drift import DriftDetector
+from hedgerow.drift import Change, DriftDetector
 from hedgerow.drift.evidence import EVERY, evidence
 
 METHODS = ["hedgerow-linear", "oddm", "homotlms", "pa"]
@@ -123,6 +123,17 @@ def test_the_comparator_explains_less_than_a_bad_mixture():
     wrong, expert = rng.random(400) < 0.2, rng.random((400, 1)) < 0.02
     assert alarms(wrong) == []
     assert alarms(wrong, expert) != []
+
+
+def test_an_alarm_keeps_the_numbers_of_its_window():
+    detector = DriftDetector()
+    assert detector.drift_.change is None
+    for t in range(600):
+        detector.update(t % 10 == 0 if t < 400 else t % 2 == 0)
+    drift = detector.drift_
+    assert (drift.alarms, drift.last) == (1, 432)
+    assert drift.change == Change(evidence(40, 400, 16, 32), 32, recent=0.5, explained=0.1)
+    assert drift.change.evidence > detector.threshold
 
 
 def test_evidence_is_symmetric_in_its_sign_and_zero_for_equal_rates():
