@@ -4,29 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from drifting import fitted
 
 from hedgerow import InputError, OnlineTransferClassifier
-from hedgerow.drift import DriftDetector
+from hedgerow.drift import Change, DriftDetector
 from hedgerow.drift.evidence import EVERY, evidence
 
 METHODS = ["hedgerow-linear", "oddm", "homotlms", "pa"]
-
-
-def problem(n: int = 420, change: int | None = 240, seed: int = 0):
-    """A source, unlabelled rows and a stream whose labels nobody can know from `change` on."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n + 160, 6))
-    y = (X[:, 0] + 0.5 * X[:, 1] > 0).astype(int)
-    if change is not None:
-        y[160 + change :] = rng.integers(0, 2, size=n - change)
-    return X[:120], y[:120], X[120:160], X[160:], y[160:]
-
-
-def fitted(method: str, change: int | None = 240, seed: int = 0):
-    Xs, ys, Xu, X, y = problem(change=change, seed=seed)
-    domain = np.r_[np.zeros(len(Xs)), -np.ones(len(Xu))]
-    clf = OnlineTransferClassifier(method).fit(np.vstack([Xs, Xu]), np.r_[ys, np.zeros(len(Xu))], sample_domain=domain)
-    return clf, X, y
 
 
 def drift_arrays(clf) -> dict[str, np.ndarray]:
@@ -139,6 +123,17 @@ def test_the_comparator_explains_less_than_a_bad_mixture():
     wrong, expert = rng.random(400) < 0.2, rng.random((400, 1)) < 0.02
     assert alarms(wrong) == []
     assert alarms(wrong, expert) != []
+
+
+def test_an_alarm_keeps_the_numbers_of_its_window():
+    detector = DriftDetector()
+    assert detector.drift_.change is None
+    for t in range(600):
+        detector.update(t % 10 == 0 if t < 400 else t % 2 == 0)
+    drift = detector.drift_
+    assert (drift.alarms, drift.last) == (1, 432)
+    assert drift.change == Change(evidence(40, 400, 16, 32), 32, recent=0.5, explained=0.1)
+    assert drift.change.evidence > detector.threshold
 
 
 def test_evidence_is_symmetric_in_its_sign_and_zero_for_equal_rates():

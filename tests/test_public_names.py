@@ -19,9 +19,12 @@ def test_it_has_a_docstring_with_an_example(name):
 
 
 def test_public_methods_and_properties_of_the_estimator_are_documented():
-    for name, member in inspect.getmembers(hedgerow.OnlineTransferClassifier):
-        if not name.startswith("_") and name in vars(hedgerow.OnlineTransferClassifier):
-            assert inspect.getdoc(member), name
+    ours = [cls for cls in hedgerow.OnlineTransferClassifier.__mro__ if cls.__module__.startswith("hedgerow.")]
+    written = {name for cls in ours for name in vars(cls) if not name.startswith("_")}
+    assert {"fit", "fit_domains", "predict", "learn_one", "weights_", "save"} <= written
+    for name in sorted(written):
+        member = getattr(hedgerow.OnlineTransferClassifier, name)
+        assert not (callable(member) or isinstance(member, property)) or inspect.getdoc(member), name
 
 
 def test_every_keyword_of_the_estimator_is_documented():

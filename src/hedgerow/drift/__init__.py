@@ -7,6 +7,6 @@
 from __future__ import annotations
 
 from hedgerow.drift.detector import DriftDetector
-from hedgerow.drift.evidence import Drift
+from hedgerow.drift.evidence import Change, Drift
 
-__all__ = ["Drift", "DriftDetector"]
+__all__ = ["Change", "Drift", "DriftDetector"]

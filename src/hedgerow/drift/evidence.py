@@ -28,11 +28,26 @@ from hedgerow.core.arrays import Array
 EVERY = 16  # labels between two looks
 SPANS = (1, 2, 4, 8, 16)  # windows, in looks
 ROOM = SPANS[-1] + 1  # counts that are kept
+LONGEST = SPANS[-1] * EVERY  # labels of the longest window: after as many nothing before an alarm is looked at
 LEAST = 3 * EVERY  # labels before a window: fewer say too little
 THRESHOLD = 8.0
-MARKS, START, FOUND, LEVEL = "drift.marks", "drift.start", "drift.found", "drift.level"
-NAMES = (MARKS, START, FOUND, LEVEL)
+MARKS, START, FOUND, LEVEL, CHANGE = "drift.marks", "drift.start", "drift.found", "drift.level", "drift.change"
+NAMES = (MARKS, START, FOUND, LEVEL, CHANGE)
 State = dict[str, Array]
+
+
+@dataclass(frozen=True)
+class Change:
+    """The numbers of an alarm: of the window that had the most evidence.
+
+    window: its labels. recent: the share of mistakes in it, of the prediction or the comparator, the worse; explained:
+    the comparator's share before it.
+    """
+
+    evidence: float
+    window: int
+    recent: float
+    explained: float
 
 
 @dataclass(frozen=True)
@@ -42,7 +57,7 @@ class Drift:
     detected: whether the last look, at most 15 labels ago, raised an alarm. alarms: how many there were, last: after
     which label, None before the first. level: the evidence of the last look as a share of the threshold. recent: the
     share of mistakes in the newest window, of the prediction or the comparator, the worse; explained: the
-    comparator's share before it. NaN: too early.
+    comparator's share before it. NaN: too early. change: the numbers of the last alarm.
     """
 
     detected: bool
@@ -51,6 +66,7 @@ class Drift:
     level: float
     recent: float
     explained: float
+    change: Change | None = None
 
 
 def initial(counts: Array) -> State:
@@ -62,6 +78,7 @@ def initial(counts: Array) -> State:
         START: marks[-1].copy(),
         FOUND: np.array([1, 0, 0], dtype=np.int64),  # counts that are there, alarms, label of the last one
         LEVEL: np.zeros(1),
+        CHANGE: np.zeros(4, dtype=np.int64),  # of the last alarm: mistakes and labels before its window, and in it
     }
 
 
@@ -71,19 +88,21 @@ def look(state: State, counts: Array, threshold: float = THRESHOLD) -> bool:
     marks[:-1] = marks[1:]
     marks[-1] = counts
     found[0] = min(found[0] + 1, ROOM)
-    worse, better, since = 0.0, 0.0, start
+    worse, better, since, window = 0.0, 0.0, start, (0, 0, 0, 0)
     spans = [span for span in SPANS if span < found[0]]
     for span, m0, n0, m1, n1 in zip(spans, *_windows(marks, start, spans), strict=True):
         if n0 < LEAST:
             break
         ratio = evidence(m0, n0, m1, n1)
-        worse = max(worse, ratio)
+        if ratio > worse:
+            worse, window = ratio, (m0, n0, m1, n1)
         if -ratio > better:
             better, since = -ratio, marks[-1 - span]
     state[LEVEL][0] = worse / threshold
     if worse > threshold:
         found[:] = 1, found[1] + 1, counts[0]
         start[:] = counts
+        state[CHANGE][:] = window
         return True
     if better > threshold:
         start[:] = since
@@ -136,7 +155,17 @@ def report(state: State, seen: int) -> Drift:
         level=float(state[LEVEL][0]),
         recent=m1 / n1 if n1 > 0 else math.nan,
         explained=m0 / n0 if n0 > 0 else math.nan,
+        change=_change(*state[CHANGE].tolist()) if alarms else None,
     )
+
+
+def _change(m0: int, n0: int, m1: int, n1: int) -> Change:
+    return Change(evidence(m0, n0, m1, n1), n1, m1 / max(n1, 1), m0 / max(n0, 1))
+
+
+def last_alarm(state: State) -> int:
+    """After which label the last alarm was raised, 0 before the first: as in `report`, for those who ask often."""
+    return int(state[FOUND][2])
 
 
 def learned(state: State, counts: Array, wrong: Array, threshold: float = THRESHOLD) -> bool:

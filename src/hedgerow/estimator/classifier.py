@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Hashable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -12,32 +11,25 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 
 from hedgerow.align import Aligner
-from hedgerow.core.arrays import LARGEST, Array, Matrix, cast, check_finite, rows_from
+from hedgerow.core.arrays import LARGEST, Array, Matrix, rows_from
 from hedgerow.core.blas import one_blas_thread
-from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError
 from hedgerow.core.interrupts import uninterrupted
-from hedgerow.core.labels import MISSING, Codes, as_labels, classes_of, is_missing, plain
-from hedgerow.core.mixed import Mixed
+from hedgerow.core.labels import MISSING, Codes, as_labels, plain
 from hedgerow.estimator import input_rows as rows
 from hedgerow.estimator import inputs as door
 from hedgerow.estimator import table_rows as tables
-from hedgerow.estimator.composition import composition
 from hedgerow.estimator.explanations import Explanation, Explanations
-from hedgerow.estimator.files import Files
+from hedgerow.estimator.offline import Offline
 from hedgerow.heads import Head
 from hedgerow.learners.base import Prediction, Trace
-from hedgerow.learners.method import Source
 from hedgerow.methods import Reading
-from hedgerow.methods.build import build, fit_aligner
 from hedgerow.mix import Mixer
-from hedgerow.tables.encoder import TableEncoder
 
 PREDICTED = 1024  # rows that are predicted before a signal is looked at
-AlignFit = Any  # (aligner, source, codes, warmup) -> Alignment
 
 
-class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
+class OnlineTransferClassifier(ClassifierMixin, Offline):  # type: ignore[misc]
     """Labelled sources in advance, a target that streams: predict, see the label, learn, with every instance.
 
     A fitted model may be used by several threads: every call sees it before or after every other, never in between.
@@ -143,150 +135,6 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
         tags.input_tags.sparse = True
         tags.classifier_tags.poor_score = self.method == "pa"  # it has no use for sources: `fit` teaches it nothing
         return tags
-
-    # -- the offline stage --------------------------------------------------------------------------------------
-
-    def fit(self, X: Matrix, y: Any, sample_domain: Any = None, sample_weight: Any = None) -> OnlineTransferClassifier:
-        """Start from labelled sources (sample_domain >= 0: the source's number) and unlabelled target rows (< 0).
-
-        Without `sample_domain` all rows are one source. The labels of target rows are never looked at. Rows of a source
-        are presented to its classifier in the order given, and so are those of all sources to a pooled one.
-        `sample_weight` says how much each source row counts for the classifiers and the means of its source (not for
-        the scaling and the alignment, which have no labels); a row of weight 0 is left out. See `partial_fit`.
-        """
-        if y is None:
-            raise InputError(
-                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None; "
-                "give a label for every source row"
-            )
-        with self._restored_on_error():
-            self.__dict__.pop("_names_of_domains", None)
-            self.table_ = None
-            table = tables.table_of(self.get_params(deep=False), X, "X")
-            X = self._matrix(X, reset=True) if table is None else table
-            labels = door.labels(y, X.shape[0])
-            domain = door.sample_domains(sample_domain, X.shape[0])
-            if table is not None:
-                X = self._encoded(table, domain)
-            weight = door.weights(sample_weight, X.shape[0], domain >= 0)
-            sources = [
-                (name, X[at], labels[at], at, None if weight is None else weight[at])
-                for name, at in door.source_rows(domain, weight)
-            ]
-            self._start(sources, X[domain < 0])
-        return self
-
-    def fit_domains(
-        self,
-        sources: Sequence[Domain],
-        warmup: Domain | None = None,
-        *,
-        together: Array | None = None,
-        align: AlignFit = fit_aligner,
-    ) -> OnlineTransferClassifier:
-        """As `fit`, from named domains.
-
-        `together` is the order in which a pooled classifier sees the rows of all sources (a permutation of them; None:
-        source after source). `align(aligner, source, codes, warmup)` may return a remembered alignment.
-        """
-        encoder = None
-        found = tables.tables_of(self.get_params(deep=False), [*sources, *([warmup] if warmup is not None else [])])
-        if found is not None:
-            encoder, sources, warmup = self._encoded_domains(sources, warmup, found)
-        sources, warmup, names = rows.domains_alike(sources, warmup)
-        domains = [*sources, *([warmup] if warmup is not None else [])]
-        dtype = door.given_dtype(self.dtype) or np.result_type(*(d.X.dtype for d in domains))
-        matrices = [cast(d.X, dtype) for d in domains]
-        for d, X in zip(domains, matrices, strict=True):
-            check_finite(X, f"domain {d.name!r}", d.feature_names, gaps=encoder is not None)
-        ends = np.cumsum([len(d) for d in sources])
-        rank = np.arange(sum(map(len, sources))) if together is None else np.argsort(np.asarray(together, dtype=int))
-        places = np.split(rank, ends[:-1])
-        parts = [
-            (d.name, X, d.y, at, None) for d, X, at in zip(sources, matrices, places, strict=False) if d.y is not None
-        ]
-        with self._restored_on_error():
-            self.table_ = encoder
-            self.n_features_in_ = domains[0].X.shape[1]
-            self.__dict__.pop("feature_names_in_", None)
-            if names is not None:
-                self.feature_names_in_ = names
-                self._names_of_domains = True
-            self._start(parts, matrices[0][:0] if warmup is None else matrices[-1], align)
-        return self
-
-    def _encoded(self, table: Mixed, domain: Array) -> Array:
-        """The rows of a table as numbers, by an encoder learned from all domains in it."""
-        params = self.get_params(deep=False)
-        parts = [(f"source {i}", np.flatnonzero(domain == i)) for i in np.unique(domain[domain >= 0])]
-        target = np.flatnonzero(domain < 0)
-        sources = [(name, table[at]) for name, at in parts]
-        self.table_, numbers = tables.learned(params, sources, table[target])
-        X = np.empty((len(table), self.table_.width))
-        for at, part in zip([*(at for _, at in parts), target], numbers, strict=True):
-            X[at] = part
-        X = np.asarray(cast(X, door.given_dtype(self.dtype)))
-        check_finite(X, "X", self.table_.feature_names, gaps=True)
-        self._name_features(self.table_)
-        return X
-
-    def _name_features(self, encoder: TableEncoder) -> None:
-        self.n_features_in_ = encoder.width
-        self.feature_names_in_ = np.array(encoder.feature_names, dtype=object)
-        self._names_of_domains = True
-
-    def _encoded_domains(
-        self, sources: Sequence[Domain], warmup: Domain | None, found: Sequence[Mixed]
-    ) -> tuple[TableEncoder, list[Domain], Domain | None]:
-        """Domains of numbers, by an encoder learned from all of them."""
-        given = [(d.name, table) for d, table in zip(sources, found, strict=False)]
-        target = None if warmup is None else (warmup.name, found[-1])
-        params = self.get_params(deep=False)
-        encoder, numbers = tables.learned(params, given, *((None,) if target is None else (target[1], target[0])))
-        alike = [d.of_numbers(X, encoder.feature_names) for d, X in zip(sources, numbers, strict=False)]
-        return encoder, alike, None if warmup is None else warmup.of_numbers(numbers[-1], encoder.feature_names)
-
-    @contextmanager
-    def _restored_on_error(self) -> Iterator[None]:
-        """If anything inside fails, every attribute is again what it was."""
-        with self.__dict__.get("_lock") or nullcontext():
-            before = dict(vars(self))
-            try:
-                yield
-            except BaseException:
-                self.__dict__.clear()
-                self.__dict__.update(before)
-                raise
-
-    def _start(
-        self,
-        sources: Sequence[tuple[str, Matrix, Array, Array, Array | None]],
-        warmup: Matrix,
-        align: AlignFit = fit_aligner,
-    ) -> None:
-        method, options = composition(self.get_params(deep=False), self.table_)
-        labels = [y for _, _, y, _, _ in sources]
-        for name, _, y, _, _ in sources:
-            if is_missing(y).any():
-                row = int(np.flatnonzero(is_missing(y))[0])
-                raise InputError(
-                    f"source {name!r}: Input y contains NaN or None at row {row}; a source row needs a label"
-                )
-            door.check_targets(y)
-        codes = Codes(door.all_classes(labels) if self.classes is None else door.given_classes(self.classes))
-        door.check_classes(self.max_classes, codes.classes, self.classes is not None)
-        parts = [Source(name, X, self._known(codes, y, f"source {name!r}"), at, w) for name, X, y, at, w in sources]
-        built = build(method, options, parts, warmup, len(codes.classes), align)
-        self._install(built.learner, codes, [part.name for part in parts], built.infos)
-
-    def _known(self, codes: Codes, labels: Array, where: str) -> Array:
-        new = codes.unseen(labels)
-        if new:
-            raise InputError(
-                f"{where}: label {plain(new[0])!r} is not among classes={codes.classes.tolist()}; "
-                "add it there, or leave classes=None to let new classes be learned"
-            )
-        return codes.of(labels)
 
     # -- predicting ---------------------------------------------------------------------------------------------
 
@@ -475,21 +323,6 @@ class OnlineTransferClassifier(ClassifierMixin, Files):  # type: ignore[misc]
             trace = learner.run(X, y, known or None, weight)
             self.learner_, self._codes, self.classes_ = learner, codes, codes.classes
         return trace
-
-    def _cold_start(self, X: Matrix, labels: Array, classes: Any) -> None:
-        method, options = composition(self.get_params(deep=False), self.table_)
-        given = self.classes if self.classes is not None else classes
-        known = labels[~is_missing(labels)]
-        if given is None:
-            door.check_targets(known)
-        found = classes_of(known, "y") if given is None else door.given_classes(given)
-        if given is None:
-            door.check_new_classes(self.max_classes, 0, 0, found)
-        else:
-            door.check_classes(self.max_classes, found, True)
-        codes = Codes(found)
-        built = build(method, options, [], X[:0], len(codes.classes))
-        self._install(built.learner, codes, [], [])
 
     # -- checking what users give -------------------------------------------------------------------------------
 

@@ -122,6 +122,7 @@ def common(steps: tuple[str, ...], experts: int) -> tuple[dict[str, Spec], dict[
             evidence.START: Spec((2 + experts,), WHOLE, 0, MOST, needed=False),
             evidence.FOUND: Spec((3,), WHOLE, 0, MOST, needed=False),
             evidence.LEVEL: Spec((1,), DOUBLE, 0, needed=False),
+            evidence.CHANGE: Spec((4,), WHOLE, 0, MOST, needed=False),
         },
     }
     m: int | str = "s" if own_width(steps) else "m"  # the columns that are transferred

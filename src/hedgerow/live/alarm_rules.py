@@ -4,8 +4,7 @@
 |---------------------|--------------------------------------------------------------------------------------------|
 | `negative-transfer` | after 100 labels experts that use no source hold over 90 % of the weight, and before they  |
 |                     | held less than half                                                                        |
-| `drift`             | the mistakes of the newest 200 labels are more than the best expert's share of mistakes    |
-|                     | until then explains: its expectation and three standard deviations                         |
+| `drift`             | `clf.drift_` found a change, at most 256 labels ago (`hedgerow.drift.evidence`)            |
 | `label-starvation`  | no label for 10 times as many events as usual, and at least 200                            |
 | `one-sided-class`   | a class with 5 labels or more that no source has, or one of the sources that no label has, |
 |                     | where 20 were expected                                                                     |
@@ -13,15 +12,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from hedgerow.core.labels import plain
+from hedgerow.drift.evidence import LONGEST, THRESHOLD, last_alarm
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.live.tallies import WINDOW, Tallies
+from hedgerow.live.tallies import Tallies
 
 Alarm = dict[str, Any]
 Points = Sequence[dict[str, Any]]
@@ -29,6 +28,7 @@ ENOUGH = 100  # labels before weights say something about the sources
 COLLAPSED, TRUSTED = 0.9, 0.5  # weight of experts without a source: now, and once before
 STARVED, USUALLY = 200, 10
 SEEN, EXPECTED = 5, 20
+SHOWN = LONGEST  # labels after a change: by then every window is compared with what came after it
 
 
 def raised(clf: OnlineTransferClassifier, tallies: Tallies, points: Points) -> list[Alarm]:
@@ -71,24 +71,30 @@ def _negative_transfer(clf: OnlineTransferClassifier, tallies: Tallies, points: 
 
 
 def _drift(clf: OnlineTransferClassifier, tallies: Tallies, points: Points) -> Alarm | None:
-    n = len(tallies.window)
-    earlier = [point for point in points if point["labels"] <= tallies.labels - n]
-    if n < WINDOW or not earlier or earlier[-1]["labels"] < WINDOW:
+    """Long enough to be seen, and never back by itself: what goes on, or comes again, raises an alarm of its own."""
+    drift, ago = clf.drift_, clf.seen_ - last_alarm(clf.learner_.state)
+    if drift.change is None or ago >= SHOWN:
         return None
-    before = earlier[-1]
-    share = min(*before["expert_mistakes"], before["mistakes"]) / max(before["seen"], 1)
-    allowed = share * n + 3 * math.sqrt(max(share * (1 - share), 1 / n) * n)
-    mistakes = sum(tallies.window)
-    if mistakes <= allowed:
-        return None
+    label, change = tallies.labels - ago, drift.change  # counted as the journal counts: the model may have had labels
+    when = f"After label {label}" if label > 0 else "Before the first label of this journal"
     return _alarm(
         "drift",
-        "More mistakes than before",
-        f"{mistakes} mistakes in the newest {n} labels; the best expert's {share:.1%} until then explains up to "
-        f"{allowed:.0f} (rule: expectation and three standard deviations). The target may have changed.",
-        before["number"],
-        {"mistakes": mistakes, "allowed": allowed, "share": share},
+        "The target seems to have changed",
+        f"{when}: {change.recent:.0%} mistakes in {change.window} labels, of the prediction or of the best expert "
+        f"until then, whichever was worse; the {change.explained:.0%} of the better one before do not explain them "
+        f"(evidence {change.evidence:.1f}, rule: over {THRESHOLD:.0f}). Look at the events since then; if mistakes "
+        f"stay, fit again with newer rows. Shown for {SHOWN} labels.",
+        _event_of_change(tallies, points, clf.seen_ - ago),
+        {"label": label, "alarms": drift.alarms, **vars(change)},
     )
+
+
+def _event_of_change(tallies: Tallies, points: Points, last: int) -> int:
+    """The event whose label raised the alarm; if that was before events were noted, the point before it."""
+    label, number = tallies.change
+    if label == last:
+        return number
+    return next((int(point["number"]) for point in reversed(points) if point["seen"] <= last), 0)
 
 
 def _starvation(tallies: Tallies, points: Points) -> Alarm | None:

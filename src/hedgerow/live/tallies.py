@@ -24,6 +24,7 @@ class Tallies:
         self.last_event: float | None = None
         self.last_label: float | None = None
         self.events_since_label = 0
+        self.change = [0, 0]  # the last alarm of drift: after which label of the model, of which event
 
     def asked(self, codes: Sequence[int], time: float) -> None:
         """Predictions."""
@@ -68,6 +69,7 @@ class Tallies:
     def from_json(cls, data: dict[str, Any]) -> Tallies:
         """The inverse."""
         tallies = cls()
+        data = {"change": tallies.change, **data}  # which journals of 0.1.0 do not have
         vars(tallies).update({name: data[name] for name in vars(tallies) if name != "window"})
         tallies.window.extend(mark == "1" for mark in data["window"])
         return tallies

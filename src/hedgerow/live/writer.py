@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from itertools import compress
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -12,6 +13,7 @@ from hedgerow.core.arrays import Array, Matrix, is_sparse
 from hedgerow.core.errors import HedgerowError, InputError
 from hedgerow.core.label_json import labels_to_json
 from hedgerow.core.labels import plain
+from hedgerow.drift.evidence import last_alarm
 from hedgerow.live import answers
 from hedgerow.live.answers import Answer, Labelled
 from hedgerow.live.history import History
@@ -299,6 +301,7 @@ class Writer:
             del self.waiting[one.number]
         truth = self.steps.clf.codes_of(labels_together([one.label for one in late])).tolist()
         self.tallies.answered(truth, right, shares, self._latest)
+        self._note_change([one.number for one in late])
         self._point()
 
     def predict_then_learn(self, X: Any, y: Any, ids: Sequence[str] | None) -> list[Answer]:
@@ -337,6 +340,7 @@ class Writer:
             self.tallies.answered(
                 truth[known].tolist(), (codes == truth)[known].tolist(), shares[known].tolist(), self._latest
             )
+            self._note_change(list(compress(numbers, known)))
         self._point()
         return numbers, P
 
@@ -363,6 +367,13 @@ class Writer:
         self.journal.add_many(
             "answer", ((n, step, text, None if right is None else int(right), now) for n, text, right in found)
         )
+
+    def _note_change(self, numbers: list[int]) -> None:
+        """Which of these events, in the order in which their labels were learned just now, raised an alarm of drift."""
+        last = last_alarm(self.steps.clf.learner_.state)
+        ago = self.steps.clf.seen_ - last
+        if last and ago < len(numbers):
+            self.tallies.change = [last, numbers[-1 - ago]]
 
     def _point(self) -> None:
         if self.history.due(self.tallies.labels):
