@@ -28,7 +28,7 @@ class Encoder(Protocol):
     def of_mapping(self, row: Any) -> Sequence[Any]:
         """From names and values to the row."""
 
-    def of_columns(self, columns: Mapping[str, Sequence[Any]], rows: int) -> Array | None:
+    def of_columns(self, columns: Mapping[str, list[Any]], rows: int) -> Array | None:
         """Many rows by the cells of their columns; None if some have to be looked at one by one."""
 
 
@@ -46,7 +46,7 @@ class AsTheyAre:
         """The mapping itself, as one value."""
         return [row]
 
-    def of_columns(self, columns: Mapping[str, Sequence[Any]], rows: int) -> Array | None:
+    def of_columns(self, columns: Mapping[str, list[Any]], rows: int) -> Array | None:
         """One by one."""
         return None
 

@@ -20,7 +20,6 @@ import numpy as np
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError
 from hedgerow.core.mixed import Mixed
-from hedgerow.core.mixed import cells as cells_of
 from hedgerow.tables.cells import LARGE
 from hedgerow.tables.kinds import BadCell, Boolean, Column, Number, column_of_json
 
@@ -81,14 +80,14 @@ class TableEncoder:
 
         return numbers
 
-    def of_columns(self, columns: Mapping[str, Sequence[Any]], rows: int) -> Array | None:
+    def of_columns(self, columns: Mapping[str, list[Any]], rows: int) -> Array | None:
         """The numbers of many rows, by the cells of each column; None if one of these cannot be used."""
         parts = []
         for column in self.used:
             if column.name not in columns:
                 parts.append(np.tile(column(None), (rows, 1)))
                 continue
-            found = encoded(column, cells_of(columns[column.name]))
+            found = encoded(column, columns[column.name])
             if found.bad:
                 return None
             parts.append(found.numbers)
@@ -168,11 +167,14 @@ class Encoded:
     bad: list[tuple[int, BadCell]]
 
 
-def encoded(column: Column, cells: Array) -> Encoded:
+def encoded(column: Column, cells: Array | list[Any]) -> Encoded:
     """A column of cells through a column."""
-    if cells.dtype.kind == "f" and isinstance(column, Number) and not (np.abs(cells) > LARGE).any():
-        return Encoded(_with_gaps(column, cells), [])
-    given = cells.tolist()
+    if isinstance(cells, np.ndarray):
+        if cells.dtype.kind == "f" and isinstance(column, Number) and not (np.abs(cells) > LARGE).any():
+            return Encoded(_with_gaps(column, cells), [])
+        given = cells.tolist()
+    else:
+        given = cells
     if set(map(type, given)) <= {str, NoneType}:  # of other types, values that are equal may not be alike: 1 and true
         return _encoded_texts(column, given)
     rows: list[tuple[float, ...]] = []
@@ -192,15 +194,17 @@ def _encoded_texts(column: Column, cells: list[str | None]) -> Encoded:
         found = _plain_numbers(cells)
         if found is not None:
             return Encoded(_with_gaps(column, found), [])
-    numbers: dict[str | None, tuple[float, ...]] = {}
+    place = {cell: k for k, cell in enumerate(set(cells))}
+    numbers: list[tuple[float, ...]] = []
     wrong: dict[str | None, BadCell] = {}
-    for cell in set(cells):
+    for cell in place:
         try:
-            numbers[cell] = column(cell)
+            numbers.append(column(cell))
         except BadCell as error:
-            numbers[cell], wrong[cell] = column(None), error
+            numbers.append(column(None))
+            wrong[cell] = error
     bad = [(i, wrong[cell]) for i, cell in enumerate(cells) if cell in wrong] if wrong else []
-    return Encoded(_matrix(column, [numbers[cell] for cell in cells]), bad)
+    return Encoded(_matrix(column, numbers)[[place[cell] for cell in cells]], bad)
 
 
 def _plain_numbers(cells: list[str | None]) -> Array | None:
@@ -209,10 +213,10 @@ def _plain_numbers(cells: list[str | None]) -> Array | None:
         found = np.array([float(cell) if cell else math.nan for cell in cells], dtype=np.float64)
     except ValueError:
         return None
-    gaps = np.isnan(found)
-    if gaps.sum() > sum(not cell for cell in cells) or (np.abs(found) > LARGE).any():  # "nan", "inf"
+    empty = cells.count("") + cells.count(None)
+    if np.isnan(found).sum() > empty or (np.abs(found) > LARGE).any():  # "nan", "inf"
         return None
-    return None if any("_" in cell for cell in cells if cell) else found  # which Python allows in a number
+    return None if "_" in "".join(filter(None, cells)) else found  # which Python allows in a number
 
 
 def _with_gaps(column: Column, numbers: Array) -> Array:
