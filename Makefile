@@ -67,6 +67,7 @@ bench-live: setup
 # many targets: bytes a key, mixed batches beside models of their own, a million keys, kills, what warm-up is worth
 bench-fleet: setup
 	$(BIN)/python benchmarks/fleet/measure.py
+	$(BIN)/python benchmarks/fleet/tables.py
 	PYTHONPATH=benchmarks $(BIN)/python -m fleet.kills >> benchmarks/fleet/kills.txt
 	$(BIN)/python benchmarks/fleet/warmup.py
 	$(BIN)/python benchmarks/fleet/results.py

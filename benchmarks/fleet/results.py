@@ -22,6 +22,26 @@ def table(head, lines):
     return ["| " + " | ".join(head) + " |", "|" + "---|" * len(head), *("| " + " | ".join(x) + " |" for x in lines), ""]
 
 
+def tables_section(measured):
+    """Fleets of tables, with light keys and without, beside one of numbers."""
+    ways = {"numbers": "numbers", "light": "tables", "own": "tables, a model of its own for every key"}
+    lines = [
+        [
+            row["method"], str(row["features"]), f"{row['keys']:,}", words, f"{row[way]['us']:.0f} us",
+            f"{row[way]['bytes']:,.0f}", f"{row[way]['state']:,}",
+        ]
+        for row in newest(measured, "method")
+        for way, words in ways.items()
+    ]  # fmt: skip
+    return [
+        "## Tables", "",
+        "`python benchmarks/fleet/tables.py`: numbers with gaps, categories and a date, 10 classes;",
+        "`predict_then_learn` of mixed batches of 1,000 encoded rows after 20 labels a key. Beside it a fleet of",
+        "numbers of the same width, and what tables were before their keys were light. Time is the process's own.", "",
+        *table(["method", "numbers a row", "keys", "fleet", "an event", "bytes a key in memory", "state"], lines),
+    ]  # fmt: skip
+
+
 def main():
     measured = rows("measured.jsonl")
     text = ["# A fleet: measured", "", "Written by `python benchmarks/fleet/results.py`.", ""]
@@ -54,6 +74,7 @@ def main():
             for r in found
         ],
     )  # fmt: skip
+    text += tables_section([row for row in measured if row["part"] == "tables"])
     for row in [row for row in measured if row["part"] == "million"][-1:]:
         text += [f"## {row['keys']:,} keys under {row['limit'] / 1e9:.0f} GB", ""]
         speeds = {name: row[f"{name}_us"] for name in ("first", "miss", "hit")}

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
 import os
-import zipfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -21,12 +16,13 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from hedgerow.core.arrays import Array, is_sparse
 from hedgerow.core.errors import InputError, require
 from hedgerow.core.files import write_whole
+from hedgerow.core.parted_files import Parted
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.estimator.explanations import Explanation
 from hedgerow.estimator.inputs import sample_domains
 
-FORMAT, SCHEMA = "hedgerow pipeline", 1
 PARTS = ("transformers.skops", "classifier.safetensors")
+PARTED = Parted("pipeline", 1, PARTS)
 HARMLESS = ("numpy.dtype",)  # read as that of an empty array; skops asks about it all the same
 
 
@@ -145,18 +141,12 @@ class OnlinePipeline(Pipeline):  # type: ignore[misc]
         names = [name for name, _ in self._check().steps]
         front = skops.dumps([step for _, step in self.steps[:-1]])
         parts = dict(zip(PARTS, (front, self[-1].to_bytes()), strict=True))
-        digests = {name: hashlib.sha256(data).hexdigest() for name, data in parts.items()}
-        manifest = {"format": FORMAT, "schema": SCHEMA, "steps": names, "digests": digests}
-        out = io.BytesIO()
-        with zipfile.ZipFile(out, "w") as archive:
-            for name, data in {"manifest.json": json.dumps(manifest).encode(), **parts}.items():
-                archive.writestr(zipfile.ZipInfo(name), data)  # with no time in it: the same model is the same bytes
-        write_whole(file, out.getvalue())
+        write_whole(file, PARTED.to_bytes({"steps": names}, parts))
 
     @classmethod
     def load(cls, file: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> Self:
         """Read what `save` wrote. Types that skops does not know are named and refused, unless you trust them."""
-        manifest, parts = _read(Path(file))
+        manifest, parts = PARTED.read(file)
         skops = require("skops.io", extra="pipeline")
         exceptions = require("skops.io.exceptions", extra="pipeline")
         try:
@@ -178,21 +168,3 @@ def _is_fitted(step: Any) -> bool:
     except NotFittedError:
         return False
     return True
-
-
-def _read(file: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
-    try:
-        with zipfile.ZipFile(file) as archive:
-            manifest = json.loads(archive.read("manifest.json"))
-            parts = {name: archive.read(name) for name in PARTS}
-        good = manifest["format"] == FORMAT and manifest["schema"] == SCHEMA
-        whole = all(hashlib.sha256(data).hexdigest() == manifest["digests"][name] for name, data in parts.items())
-    except FileNotFoundError:
-        raise InputError(f"no file at {file}") from None
-    except (OSError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
-        raise InputError(f"{file} is not a pipeline of hedgerow, or is damaged ({error})") from error
-    if not good or not whole:
-        raise InputError(
-            f"{file} is {'damaged; use a copy that is whole' if good else 'not one that this hedgerow reads'}"
-        )
-    return manifest, parts

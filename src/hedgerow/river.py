@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from hedgerow.core.arrays import Array
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError, require
 from hedgerow.core.feature_names import listed
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.estimator.keyed_rows import Keys, first_keys
+from hedgerow.estimator.keyed_rows import Keys, learn_row, learn_rows
 
 require("river", extra="river")
 from river.base import MiniBatchClassifier  # noqa: E402
@@ -78,14 +77,9 @@ class TransferClassifier(MiniBatchClassifier):
     ) -> None:
         self.sources, self.keys = sources or None, keys or None  # river cannot look into an empty tuple
         self.warmup, self.missing, self.new, self.options = warmup, missing, new, options
-        self._start, self._first = self._fitted(), Keys((), missing, new)
-        width = getattr(self._start, "n_features_in_", None)
-        if width is not None:
-            names = getattr(self._start, "feature_names_in_", range(width))
-            domains = [] if isinstance(sources, OnlineTransferClassifier) else list(sources or ())
-            self._first = Keys(tuple(names), missing, new, sources=True).of_domains(domains, warmup)
-        elif self.keys is not None:
-            self._first = Keys(tuple(self.keys), missing, new)
+        self._start = self._fitted()
+        domains = [] if isinstance(sources, OnlineTransferClassifier) else list(sources or ())
+        self._first = Keys.of_model(self._start, domains, warmup, keys or (), missing, new)
         self.classifier, self._keys = copy.copy(self._start), self._first
 
     def _fitted(self) -> OnlineTransferClassifier:
@@ -132,26 +126,19 @@ class TransferClassifier(MiniBatchClassifier):
 
     def learn_one(self, x: Mapping[Hashable, Any], y: Any, w: float = 1.0) -> None:
         """Learn a row; `w` says how much its label counts. None is no label: our own learner uses the row as well."""
-        keys = self._keys if self._keys.names else Keys(first_keys(x), self.missing, self.new)
+        keys = self._keys.known(x)
         rows, keys = keys.learned(keys.read(x)[None])
-        _learn_row(self.classifier, keys, rows[0], y, w)
+        learn_row(self.classifier, keys, rows[0], y, w)
         self._keys = keys
 
     def learn_many(self, X: pd.DataFrame, y: pd.Series, w: Any = None) -> None:
         """As `learn_one` of one row after the other."""
         if not len(X):
             return
-        keys = self._keys if self._keys.names else Keys(first_keys(X.columns), self.missing, self.new)
+        keys = self._keys.known(X.columns)
         rows, keys = keys.learned(keys.read_table(X))
         weights = None if w is None else np.broadcast_to(w, len(rows))
-        clf = copy.copy(self.classifier) if not hasattr(self.classifier, "learner_") else self.classifier
-        done = 0
-        if clf is not self.classifier:  # the first row alone, so that classes come one after the other
-            _learn_row(clf, keys, rows[0], y.iloc[0], 1.0 if weights is None else weights[0])
-            done = 1
-        if done < len(rows):
-            clf.partial_fit(rows[done:], y.iloc[done:], sample_weight=None if weights is None else weights[done:])
-        self.classifier, self._keys = clf, keys
+        self.classifier, self._keys = learn_rows(self.classifier, keys, rows, y.reset_index(drop=True), weights), keys
 
     def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:
         """A row an instance, a column a class; no column before any class is known."""
@@ -169,12 +156,3 @@ class TransferClassifier(MiniBatchClassifier):
         if not self._knows_a_class:
             return pd.Series([None] * len(X), index=X.index, dtype=object)
         return pd.Series(self.classifier.predict(self._keys.filled(self._keys.read_table(X))), index=X.index)
-
-
-def _learn_row(clf: OnlineTransferClassifier, keys: Keys, row: Array, y: Any, w: float) -> None:
-    """Learn a row; the first of all gives a model its names, so that they are in its file."""
-    cold = not hasattr(clf, "learner_")
-    clf.learn_one(row, y, w)
-    if cold and all(isinstance(name, str) for name in keys.names):
-        clf.feature_names_in_ = np.array(keys.names, dtype=object)
-        clf._names_of_domains = True

@@ -63,6 +63,15 @@ class Beside:
         self.n[:], self.total[:], self.squares[:] = n[-1], total[-1], squares[-1]
         return self._scaled(D, there, n[:-1], total[:-1], squares[:-1])
 
+    def add_each(self, X: Array, learned: Array) -> None:
+        """Fold in a row for each row of statistics (all have as many as X): of as many domains."""
+        kept = ~np.isnan(X) & learned[:, None]
+        self.shift = np.where((self.n == 0) & kept, X, self.shift)
+        D = np.where(kept, X - self.shift, 0.0)
+        self.n += kept
+        self.total += D
+        self.squares += D * D
+
     def _begin(self, X: Array, kept: Array) -> None:
         """The first value of a column is its shift."""
         for j in np.flatnonzero((self.n == 0) & kept.any(axis=0)):

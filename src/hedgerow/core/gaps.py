@@ -75,6 +75,12 @@ class Means:
             return X
         return np.where(gaps, self.shift + total[:-1] / np.maximum(n[:-1], 1), X).astype(X.dtype)
 
+    def add_each(self, X: Array, learned: Array) -> None:
+        """Fold in a row for each row of means (`n` and `total` have as many as X): of as many domains."""
+        kept = ~np.isnan(X) & learned[:, None]
+        self.n += kept
+        self.total += np.where(kept, X - self.shift, 0.0)
+
 
 @dataclass(frozen=True)
 class Present(Statistic[Means]):

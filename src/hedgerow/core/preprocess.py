@@ -181,7 +181,7 @@ class Preprocess:
             beside = Beside.of(warmup[:, width:])
             rows, U = self._start_rows([source.through(Shared(width)) for source in sources], warmup[:, :width])
             self.running[0] = beside
-            z = self._length(width) * beside.standard(warmup[:, width:])
+            z = self.length_beside(width) * beside.standard(warmup[:, width:])
             return [source.through(Padded(own)) for source in rows], np.hstack([U, z])
         return self._start_rows(sources, warmup)
 
@@ -237,7 +237,7 @@ class Preprocess:
         """Target rows in order, each by the statistics before it; the learned ones are folded in."""
         return self._through(X, learned)
 
-    def _length(self, width: int) -> float:
+    def length_beside(self, width: int) -> float:
         """How long a column beside is: as a feature of the others, if rows end as unit vectors."""
         return 1 / np.sqrt(width) if self.steps[-1] == "unit" else 1.0
 
@@ -245,7 +245,7 @@ class Preprocess:
         beside = self.running.get(0)
         if isinstance(beside, Beside):
             width = X.shape[1] - len(beside.n)
-            z = self._length(width) * beside.standard(X[:, width:], learned)
+            z = self.length_beside(width) * beside.standard(X[:, width:], learned)
             return np.hstack([self._shared(np.ascontiguousarray(X[:, :width]), learned), z.astype(X.dtype)])
         return self._shared(X, learned)
 

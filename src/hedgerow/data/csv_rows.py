@@ -1,8 +1,9 @@
 """Rows of a CSV or TSV: whole parts at a time where the text is plain, with care where it is not.
 
 A part in which no quote holds a quote or a line break, every row has the right number of fields, every feature is a
-finite number and every label and id can be used, is read by pyarrow if that is installed (`plain_csv`). Anything else
-is read record by record, as in `csv_records`, with the same result; so the fast way decides nothing.
+finite number (or a cell that the model's table takes) and every label and id can be used, is read by pyarrow if that
+is installed (`plain_csv`). Anything else is read record by record, as in `csv_records`, with the same result; so the
+fast way decides nothing.
 """
 
 from __future__ import annotations
@@ -65,11 +66,8 @@ class CsvRows:
             refuse_numbers_as_names(self.names)
         self._places = places_of(wanted, self.names)
         self._wanted, self._label_of = wanted, wanted.label_of()
-        self._plain, self._cells = None, None
-        if wanted.table is None:
-            self._plain = plain_reader(self._places, len(self.names), self._delimiter)
-        else:
-            self._cells = wanted.table.bound(self._places.names)
+        self._cells = None if wanted.table is None else wanted.table.bound(self._places.names)
+        self._plain = None if self._raw else plain_reader(self._places, len(self.names), self._delimiter, wanted.table)
         return self._places.ignored
 
     def go_to(self, at: int, line: int) -> None:

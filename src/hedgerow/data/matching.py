@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -28,6 +28,9 @@ class Encoder(Protocol):
     def of_mapping(self, row: Any) -> Sequence[Any]:
         """From names and values to the row."""
 
+    def of_columns(self, columns: Mapping[str, list[Any]], rows: int) -> Array | None:
+        """Many rows by the cells of their columns; None if some have to be looked at one by one."""
+
 
 class AsTheyAre:
     """Cells as they are written, for whoever will learn an encoder of them."""
@@ -42,6 +45,10 @@ class AsTheyAre:
     def of_mapping(self, row: Any) -> Sequence[Any]:
         """The mapping itself, as one value."""
         return [row]
+
+    def of_columns(self, columns: Mapping[str, list[Any]], rows: int) -> Array | None:
+        """One by one."""
+        return None
 
 
 @dataclass(frozen=True)

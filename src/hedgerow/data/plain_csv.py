@@ -13,7 +13,7 @@ import numpy as np
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError
 from hedgerow.data.arrow_columns import mapped, matrix_of
-from hedgerow.data.matching import Places
+from hedgerow.data.matching import Encoder, Places
 
 PARSED = 1 << 19  # bytes that pyarrow gives to a thread
 QUOTE = ord('"')
@@ -22,10 +22,15 @@ QUOTE = ord('"')
 class PlainCsv:
     """Reads plain text; None for what is not plain or not right."""
 
-    def __init__(self, pa: Any, csv: Any, places: Places, width: int, delimiter: str) -> None:
-        self._pa, self._csv, self._places = pa, csv, places
+    def __init__(self, pa: Any, csv: Any, places: Places, width: int, delimiter: str, table: Encoder | None) -> None:
+        self._pa, self._csv, self._places, self._table = pa, csv, places, table
         names = [str(i) for i in range(width)]
-        types = {str(i): pa.float64() for i in places.features}
+        self._used = [
+            (name, str(i))
+            for name, i in zip(places.names, places.features, strict=True)
+            if table is None or name in table.names
+        ]
+        types = {i: pa.float64() if table is None else pa.string() for _, i in self._used}
         texts = [str(i) for i in (places.label, places.id) if i is not None]
         types |= dict.fromkeys(texts, pa.string())
         self._read = csv.ReadOptions(column_names=names, block_size=PARSED)
@@ -51,13 +56,20 @@ class PlainCsv:
             return None
         if table.num_rows != len(ends):
             return None
-        X = matrix_of(table, len(self._places.features))
-        if not np.isfinite(X).all():
+        X = self._features(table)
+        if X is None:
             return None
         try:
             return X, self._labels(table, label_of), self._ids(table)
         except InputError:
             return None
+
+    def _features(self, table: Any) -> Array | None:
+        """Finite numbers, or what the encoder makes of the cells; None if that is not all."""
+        if self._table is not None:
+            return self._table.of_columns({name: table.column(i).to_pylist() for name, i in self._used}, table.num_rows)
+        X = matrix_of(table, len(self._used))
+        return X if np.isfinite(X).all() else None
 
     def _whole_fields(self, letters: Array, quotes: Array, ends: Array) -> bool:
         """Whether every pair of quotes encloses one whole field without quotes and line breaks."""
@@ -86,7 +98,7 @@ class PlainCsv:
         return ids
 
 
-def plain_reader(places: Places, width: int, delimiter: str) -> PlainCsv | None:
+def plain_reader(places: Places, width: int, delimiter: str, table: Encoder | None = None) -> PlainCsv | None:
     """The fast reader, where there is one."""
     if not places.features and places.label is None and places.id is None:
         return None
@@ -94,4 +106,4 @@ def plain_reader(places: Places, width: int, delimiter: str) -> PlainCsv | None:
         pa, csv = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.csv")
     except ImportError:
         return None
-    return PlainCsv(pa, csv, places, width, delimiter)
+    return PlainCsv(pa, csv, places, width, delimiter, table)

@@ -8,13 +8,12 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
-import numpy as np
-
 from hedgerow.core.constants import Constants
 from hedgerow.core.errors import InputError
 from hedgerow.core.files import write_whole
 from hedgerow.core.labels import Codes
 from hedgerow.estimator import model_file, parameters
+from hedgerow.estimator.input_rows import name_features
 from hedgerow.estimator.known import Known
 from hedgerow.tables.encoder import TableEncoder
 
@@ -63,8 +62,7 @@ class Files(Known):
             if features is not None:
                 if len(features) != clf.n_features_in_ or not all(isinstance(feature, str) for feature in features):
                     raise ValueError(f"{len(features)} names for {clf.n_features_in_} features")
-                clf.feature_names_in_ = np.asarray(features, dtype=object)
-                clf._names_of_domains = True
+                name_features(clf, features)
             clf.table_ = _table(header["table"], clf, learner.gaps)
             clf._install(learner, Codes(classes), list(sources), [])
         except (KeyError, TypeError, ValueError, AttributeError) as error:

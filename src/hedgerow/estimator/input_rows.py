@@ -56,6 +56,12 @@ def _as_the_model_has_it(estimator: Any, X: Any, dtype: Any, names: Array | None
     return bool(unnamed and X.shape[1] == estimator.n_features_in_)
 
 
+def name_features(estimator: Any, names: Sequence[str] | Array) -> None:
+    """The names of its numbers, from elsewhere than the rows it is given: bare rows of it are then no oversight."""
+    estimator.feature_names_in_ = np.array(names, dtype=object)
+    estimator._names_of_domains = True
+
+
 def domains_alike(sources: Sequence[Domain], warmup: Domain | None) -> tuple[list[Domain], Domain | None, Array | None]:
     """The domains with the same columns in the same order, and the names of these; a source needs labels."""
     given = [*sources, *([warmup] if warmup is not None else [])]

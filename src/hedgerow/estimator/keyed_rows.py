@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +13,10 @@ from hedgerow.core.arrays import Array
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError
 from hedgerow.core.feature_names import listed
+from hedgerow.estimator.input_rows import name_features
+
+if TYPE_CHECKING:
+    from hedgerow.estimator.classifier import OnlineTransferClassifier
 
 POLICIES = {"missing": ("zero", "mean", "refuse"), "new": ("ignore", "refuse")}
 
@@ -42,6 +47,32 @@ class Keys:
         if not len(self.mean):
             object.__setattr__(self, "mean", np.zeros(len(self.names)))
             object.__setattr__(self, "count", np.zeros(len(self.names)))
+
+    @classmethod
+    def of_model(
+        cls,
+        clf: Any,
+        sources: Sequence[Domain],
+        warmup: Domain | None,
+        keys: Sequence[Hashable],
+        missing: str,
+        new: str,
+    ) -> Keys:
+        """Those of a model that was fitted on these domains; of one that was not, the given ones, if any."""
+        width = getattr(clf, "n_features_in_", None)
+        if width is None:
+            return cls(tuple(keys), missing, new)
+        names = getattr(clf, "feature_names_in_", range(width))
+        return cls(tuple(names), missing, new, sources=True).of_domains(sources, warmup)
+
+    def known(self, first: Iterable[Hashable]) -> Keys:
+        """With the keys of a first row, if there are none yet, in an order that does not depend on the row's."""
+        if self.names:
+            return self
+        found = tuple(sorted(first, key=repr))
+        if not found:
+            raise InputError("the first row has no keys; name the keys in advance if rows may be empty")
+        return Keys(found, self.missing, self.new)
 
     def of_domains(self, sources: Sequence[Domain], warmup: Domain | None) -> Keys:
         """With the means of the target's rows, or else those of the sources, which count as one row of the target."""
@@ -103,12 +134,26 @@ class Keys:
             raise InputError(f"x: no key is the sources': {listed(unexpected)}, theirs are {listed(self.names)}")
 
 
-def first_keys(names: Iterable[Hashable]) -> tuple[Hashable, ...]:
-    """The keys of a first row, in an order that does not depend on the row's."""
-    found = tuple(sorted(names, key=repr))
-    if not found:
-        raise InputError("the first row has no keys; name the keys in advance if rows may be empty")
-    return found
+def learn_row(clf: OnlineTransferClassifier, keys: Keys, row: Array, y: Any, weight: float) -> None:
+    """Learn a row; the first of all gives a model its names, so that they are in its file."""
+    cold = not hasattr(clf, "learner_")
+    clf.learn_one(row, y, weight)
+    if cold and all(isinstance(name, str) for name in keys.names):
+        name_features(clf, [str(name) for name in keys.names])
+
+
+def learn_rows(
+    clf: OnlineTransferClassifier, keys: Keys, rows: Array, y: Any, weights: Array | None
+) -> OnlineTransferClassifier:
+    """The same for rows in order; the model that has learned them. After an error the one that was given has not."""
+    done = 0
+    if not hasattr(clf, "learner_"):  # the first row alone, so that classes come one after the other
+        clf = copy.copy(clf)
+        learn_row(clf, keys, rows[0], y[0], 1.0 if weights is None else float(weights[0]))
+        done = 1
+    if done < len(rows):
+        clf.partial_fit(rows[done:], y[done:], sample_weight=None if weights is None else weights[done:])
+    return clf
 
 
 def _places(domain: Domain, names: Sequence[Hashable]) -> list[int]:

@@ -18,6 +18,7 @@ from hedgerow.core.source_rows import LabelledSource
 from hedgerow.estimator import inputs as door
 from hedgerow.estimator.classifier import OnlineTransferClassifier
 from hedgerow.estimator.composition import composition
+from hedgerow.estimator.input_rows import name_features
 from hedgerow.methods.build import build_from_rows, check_merges
 
 
@@ -58,8 +59,7 @@ def fit_partitions(
         for source in sources:
             _check_known(codes, source)
         clf.n_features_in_ = len(names)
-        clf.feature_names_in_ = np.array(names, dtype=object)
-        clf._names_of_domains = True
+        name_features(clf, names)
         clf.table_ = None
         rows = [source.rows(codes.classes, dtype) for source in sources]
         called = [source.name for source in sources]

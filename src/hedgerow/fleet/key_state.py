@@ -111,7 +111,7 @@ def _smallest_features(X: Array) -> Array:
     if X.dtype == np.float64:
         with np.errstate(over="ignore"):
             single = X.astype("<f4")
-        if (single == X).all():
+        if np.array_equal(single, X, equal_nan=True):  # a gap of a table is NaN in both
             return single
     return np.ascontiguousarray(X, "<f8")
 

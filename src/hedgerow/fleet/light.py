@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hedgerow.core.arrays import Array, dense
-from hedgerow.core.preprocess import INSTANCE_STEPS
-from hedgerow.core.running import Running
-from hedgerow.fleet.records import Arena, Arenas, Shape
+from hedgerow.core.arrays import Array
+from hedgerow.fleet.following import Following, Where
+from hedgerow.fleet.records import COUNTERS, Arenas, Shape
 from hedgerow.learners.base import OnlineLearner
 from hedgerow.learners.ridge import mixture
 from hedgerow.learners.ridge.learner import RidgeLearner
@@ -59,8 +58,8 @@ class Products:
 
 
 def can_be_light(learner: OnlineLearner) -> bool:
-    """Whether targets of this base can be records: our own learner, with nothing in a pool, and no gaps to fill."""
-    if not isinstance(learner, RidgeLearner) or not learner.n_classes or learner.gaps or learner.own:
+    """Whether targets of this base can be records: our own learner, with nothing in a pool."""
+    if not isinstance(learner, RidgeLearner) or not learner.n_classes:
         return False
     return all(space.pool is None or not len(space.pool.labels) for space in learner.spaces)
 
@@ -70,10 +69,10 @@ class Light:
 
     def __init__(self, learner: RidgeLearner, limit: int, part: int) -> None:
         """`limit`: bytes of all records; `part`: rows that are worked on at once."""
-        self.learner, self.K, self.m = learner, learner.n_classes, len(learner.target.total)
+        self.learner, self.K = learner, learner.n_classes
         self.spaces, self.heads = learner.spaces, len(learner.plan.heads)
         self.has_pool = any(space.pool is not None for space in self.spaces)
-        self._steps()
+        self.following = Following(learner.pre, COUNTERS)
         self._columns()
         self._local_heads()
         start = self._start()
@@ -90,17 +89,6 @@ class Light:
         return int(min(max(own // (D + Q), LEAST_ROOM), MOST_ROOM, self.learner.plan.kept if self.kinds else MOST_ROOM))
 
     # -- what is shared, laid out for the loops -----------------------------------------------------------------
-
-    def _steps(self) -> None:
-        """Which steps of the preprocessing follow each target, and where their statistics are in a record."""
-        self.steps = self.learner.pre.steps
-        self.running: dict[int, int] = {}
-        at = 3
-        for i, step in enumerate(self.steps):
-            if step in ("centre", "zscore"):
-                self.running[i] = at
-                at += 1 + 2 * self.m
-        self._after_steps = at
 
     def _columns(self) -> None:
         """Of each head: the first column of its fits, how many, and where its class targets begin (-1: one-hot)."""
@@ -137,44 +125,14 @@ class Light:
 
     def _start(self) -> Array:
         """The record of a target that has learned nothing, up to its rows; `at` are the places of its parts."""
-        state, arrays = self.learner.state, [np.zeros(3)]
-        for i in self.running:
-            running = self._running(i)
-            arrays += [running.n, running.total, running.squares]
+        state = self.learner.state
         self.log_w = state["mix.log_w"]
         parts = [state[f"mix.{name}"].ravel() for name in ("loss", "members", "pair", "a", "H", "counts")]
-        places = np.cumsum([self._after_steps, *(len(part) for part in parts)])
+        places = np.cumsum([self.following.end, *(len(part) for part in parts)])
         self.at = np.array([0, 1, 2, *places])
-        return np.concatenate([*arrays, *parts])
-
-    def _running(self, i: int) -> Running:
-        found = self.learner.pre.running[i]
-        assert isinstance(found, Running), "targets with gaps are not light"
-        return found
+        return np.concatenate([np.zeros(COUNTERS), self.following.start, *parts])
 
     # -- a batch ------------------------------------------------------------------------------------------------
-
-    def scaled(self, X: Array, where: list[tuple[Arena, Array, Array]], learned: Array) -> Array:
-        """Rows by the statistics of their targets, which the learned ones move. `where`: arena, places, slots."""
-        from hedgerow.kernels.fleet import follow
-
-        for i, step in enumerate(self.steps):
-            if step in INSTANCE_STEPS:
-                X = INSTANCE_STEPS[step](X)
-                continue
-            running = self._running(i)
-            if i not in self.running:
-                X = running.scale(X, step)
-                continue
-            out, D = np.empty_like(X), X - running.shift
-            for arena, places, slots in where:
-                some = np.empty((len(places), self.m))
-                follow(
-                    arena.R, slots, D[places], self.running[i], step == "centre", running.shift, learned[places], some
-                )
-                out[places] = some
-            X = out
-        return np.ascontiguousarray(dense(X))
 
     def products(self, rows: Array) -> Products:
         """What needs no record."""
@@ -217,7 +175,7 @@ class Light:
 
     def run(
         self,
-        where: list[tuple[Arena, Array, Array]],
+        where: Where,
         products: Products,
         PZ: Array | None,
         y: Array | None,
@@ -240,7 +198,7 @@ class Light:
             )  # fmt: skip
         return shipped
 
-    def _said(self, where: list[tuple[Arena, Array, Array]], products: Products) -> HeadsSaid:
+    def _said(self, where: Where, products: Products) -> HeadsSaid:
         """What was said of these rows before, if there is room for it; else room."""
         B, room = len(products.rows), max(arena.room for arena, _, _ in where)
         said = products.said

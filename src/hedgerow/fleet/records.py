@@ -3,7 +3,7 @@
 | part of a record | numbers            | what it is                                                              |
 |------------------|--------------------|-------------------------------------------------------------------------|
 | counters         | 3                  | labels, mistakes, rows kept below                                       |
-| running          | 1 + 2 m a step     | statistics of the preprocessing: n, sums, squares                       |
+| running          |                    | statistics of the preprocessing (`fleet/following.py`)                  |
 | mixture          |                    | losses, members, pair, stacks, their curvatures, class counts           |
 | labels, weights  | room each          | of the rows below                                                       |
 | G, E             | room x D, room x Q | the low-rank part of all regressions (`kernels/fleet.py`)               |
@@ -22,6 +22,7 @@ import numpy as np
 
 from hedgerow.core.arrays import Array
 
+COUNTERS = 3  # numbers in front
 FIRST_ROOM = 8  # rows of the smallest record
 
 

@@ -20,6 +20,7 @@ from hedgerow.core.errors import InputError
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.labels import MISSING, is_missing
 from hedgerow.fleet.batch import Batch
+from hedgerow.fleet.following import Where
 from hedgerow.fleet.holder import PART, Holder
 from hedgerow.fleet.key_state import KeyState
 from hedgerow.fleet.keys import Key
@@ -30,7 +31,6 @@ Part = list[tuple[Key, list[int]]]
 T = TypeVar("T")
 R = TypeVar("R")
 S = TypeVar("S", bound=Sized)
-Where = list[tuple[Arena, Array, Array]]
 REMEMBERED = 16  # parts of the last prediction whose products are kept: their labels may come next
 
 
@@ -97,7 +97,7 @@ class Work:
     def _predict_light(self, keys: list[Key], X: Array) -> tuple[Array, Products]:
         assert self.light is not None
         where = self._where(keys)
-        products = self.light.products(self.light.scaled(X, where, np.zeros(len(keys), bool)))
+        products = self.light.products(self.light.following.scaled(X, where, np.zeros(len(keys), bool)))
         return self.light.run(where, products, None, None, None), products
 
     def learn(self, batch: Batch, parts: Sequence[Part], number: int) -> Iterator[Said]:
@@ -183,7 +183,7 @@ class Work:
         light = self.light
         assert light is not None
         where = self._where(keys)
-        rows = light.scaled(X, where, np.ones(len(keys), bool))
+        rows = light.following.scaled(X, where, np.ones(len(keys), bool))
         products = light.products_again(before, rows)
         doubtful = light.doubtful(products.Z, weights)
         refused = {keys[i] for i in np.flatnonzero(doubtful)}

@@ -8,9 +8,11 @@ them; the learner keeps their numbers out of its spaces and starts them at zero 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -77,6 +79,19 @@ class TableEncoder:
             return out
 
         return numbers
+
+    def of_columns(self, columns: Mapping[str, list[Any]], rows: int) -> Array | None:
+        """The numbers of many rows, by the cells of each column; None if one of these cannot be used."""
+        parts = []
+        for column in self.used:
+            if column.name not in columns:
+                parts.append(np.tile(column(None), (rows, 1)))
+                continue
+            found = encoded(column, columns[column.name])
+            if found.bad:
+                return None
+            parts.append(found.numbers)
+        return np.concatenate(parts, axis=1)
 
     def of_mapping(self, row: Mapping[Any, Any]) -> list[float]:
         """The numbers of one row; a name that it does not have is a gap."""
@@ -152,19 +167,65 @@ class Encoded:
     bad: list[tuple[int, BadCell]]
 
 
-def encoded(column: Column, cells: Array) -> Encoded:
+def encoded(column: Column, cells: Array | list[Any]) -> Encoded:
     """A column of cells through a column."""
-    if cells.dtype.kind == "f" and isinstance(column, Number) and not (np.abs(cells) > LARGE).any():
-        own = cells[:, None]
-        return Encoded(np.hstack([own, np.isnan(own)]) if column.gaps else own, [])
-    rows, bad = [], []
-    for i, cell in enumerate(cells.tolist()):
+    if isinstance(cells, np.ndarray):
+        if cells.dtype.kind == "f" and isinstance(column, Number) and not (np.abs(cells) > LARGE).any():
+            return Encoded(_with_gaps(column, cells), [])
+        given = cells.tolist()
+    else:
+        given = cells
+    if set(map(type, given)) <= {str, NoneType}:  # of other types, values that are equal may not be alike: 1 and true
+        return _encoded_texts(column, given)
+    rows: list[tuple[float, ...]] = []
+    bad: list[tuple[int, BadCell]] = []
+    for i, cell in enumerate(given):
         try:
             rows.append(column(cell))
         except BadCell as error:
             bad.append((i, error))
             rows.append(column(None))
-    return Encoded(np.array(rows, dtype=np.float64).reshape(len(cells), len(column.names)), bad)
+    return Encoded(_matrix(column, rows), bad)
+
+
+def _encoded_texts(column: Column, cells: list[str | None]) -> Encoded:
+    """The same for texts: numbers at once, and of others each value once, however many rows have it."""
+    if isinstance(column, Number):
+        found = _plain_numbers(cells)
+        if found is not None:
+            return Encoded(_with_gaps(column, found), [])
+    place = {cell: k for k, cell in enumerate(set(cells))}
+    numbers: list[tuple[float, ...]] = []
+    wrong: dict[str | None, BadCell] = {}
+    for cell in place:
+        try:
+            numbers.append(column(cell))
+        except BadCell as error:
+            numbers.append(column(None))
+            wrong[cell] = error
+    bad = [(i, wrong[cell]) for i, cell in enumerate(cells) if cell in wrong] if wrong else []
+    return Encoded(_matrix(column, numbers)[[place[cell] for cell in cells]], bad)
+
+
+def _plain_numbers(cells: list[str | None]) -> Array | None:
+    """Numbers and empty cells; None if a cell is anything else, which `cells.number` and `cells.missing` know."""
+    try:
+        found = np.array([float(cell) if cell else math.nan for cell in cells], dtype=np.float64)
+    except ValueError:
+        return None
+    empty = cells.count("") + cells.count(None)
+    if np.isnan(found).sum() > empty or (np.abs(found) > LARGE).any():  # "nan", "inf"
+        return None
+    return None if "_" in "".join(filter(None, cells)) else found  # which Python allows in a number
+
+
+def _with_gaps(column: Column, numbers: Array) -> Array:
+    own = numbers[:, None]
+    return np.hstack([own, np.isnan(own)]) if column.gaps else own
+
+
+def _matrix(column: Column, rows: list[tuple[float, ...]]) -> Array:
+    return np.array(rows, dtype=np.float64).reshape(len(rows), len(column.names))
 
 
 def together(problems: Sequence[str]) -> str:
