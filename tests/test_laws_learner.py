@@ -77,6 +77,15 @@ def test_one_by_one_is_any_blocks(method, seed, chosen, sparse, missing, new_cla
     assert_step_is_run(fitted(task, method, **chosen), task.X, task.y, seed)
 
 
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_one_by_one_is_any_blocks_where_sources_know_one_class(method, missing):
+    """Longer than what happens every sixteen rows, with that one class alone and then with a second."""
+    task = make_task(1, K=1, missing=missing, new_classes=1, stream=90)
+    labels = np.array([label if label is None or t >= 40 else "c0" for t, label in enumerate(task.y)], dtype=object)
+    assert_step_is_run(fitted(task, method), task.X, labels, 1)
+
+
 @pytest.mark.parametrize(
     "steps", [(), *((step,) for step in STEPS), ("signed-sqrt", "zscore", "unit"), ("centre", "unit")]
 )

@@ -81,7 +81,7 @@ class Pool:
         regression.flush()
         n = len(self.labels)
         if n:
-            size = min(-(-n // CIRCLE), max(1, WORK // regression.M.size))
+            size = min(-(-n // CIRCLE), max(1, WORK // max(regression.M.size, 1)))  # with one class M is empty
             self._label(regression, (int(self.at[0]) + np.arange(size)) % n)
             self.at[0] = (self.at[0] + size) % n
         if len(self.waiting):
