@@ -10,7 +10,8 @@ import pytest
 from tables.messy import messy
 
 from hedgerow import Domain, OnlineTransferClassifier
-from hedgerow.fleet import Fleet
+from hedgerow.core.errors import InputError
+from hedgerow.fleet import Base, Fleet
 
 SMALL = 20_000  # bytes: keys have to leave all the time
 CITIES = ("Oslo", "Bodø", "Tromsø", None)  # one that no source has, and gaps
@@ -122,3 +123,16 @@ def test_the_rows_of_a_key_are_stored_as_single_numbers_where_that_loses_nothing
         fleet.learn(["k"] * 36, table, ["x", "y", "x", "x"] * 9)
         assert fleet.base.clf.learner_.gaps
         assert len(fleet.to_bytes("k")) < 36 * (4 * fleet.base.n_features + 4) + 200
+
+
+def test_a_key_of_other_words_is_refused_though_its_numbers_are_the_same():
+    """Sources whose categories are called otherwise become the same numbers; rows of one are not rows of the other."""
+
+    def base(first, second):
+        table = pd.DataFrame({"colour": [first, second] * 20, "size": np.arange(40.0) % 7})
+        return Base.fit([Domain("a", table, ["x", "y"] * 20)], method="hedgerow-linear")
+
+    member = base("amber", "blue").member()
+    member.learn(pd.DataFrame({"colour": ["amber"], "size": [1.0]}), ["x"])
+    with pytest.raises(InputError, match="other sources"):
+        base("cyan", "dun").member(member.to_bytes())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Self
@@ -55,9 +57,9 @@ class Base:
     @cached_property
     def digest(self) -> bytes:
         """16 bytes that stand for all that is shared; the state of every key has them."""
-        import hashlib
-
         header = repr((self._clf.constants_.digest, self._clf.learner_.plan_to_json(), self._clf.classes_.tolist()))
+        if self._clf.table_ is not None:  # sources with other words may become the same numbers
+            header += json.dumps(self._clf.table_.to_json(), sort_keys=True)
         return hashlib.sha256(header.encode()).digest()[:16]
 
     @property
