@@ -16,9 +16,10 @@ from book.table import Row, mistakes, table
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"(<!-- measured: ([\w-]+) -->\n).*?(<!-- end -->)", flags=re.S)
-PAGES = ("which.md", "streams.md")
+PAGES = ("which.md", "streams.md", "tables.md")
 
 OFFICE = ("amazon", "caltech", "dslr", "webcam")
+COLUMN_WAYS = ("common", "shared", "table", "all")
 FACES = ("PIE1", "PIE2", "PIE3", "PIE4", "PIE5")
 SHOWN = ("hedgerow", "hedgerow, small", "hedgerow-linear", "oddm-fixed", "oddm", "paio", "homotl-2", "homotlms", "pa")
 
@@ -90,6 +91,20 @@ def warmup() -> str:
     return table(head, lines)
 
 
+def columns() -> str:
+    """Columns that not everyone has: cut away, or taken as they are; all rows and, behind the bar, the first fifty."""
+    found = json.loads((ROOT / "benchmarks/columns.json").read_text(encoding="utf-8"))["means"]
+    sets = {"office-caltech": "Office+Caltech", "amazon-reviews": "Amazon reviews"}
+    settings = {"thirds": "a third each", "and own": "and a third that none has"}
+    lines = []
+    for name, means in found.items():
+        data, setting, _ = name.split(" / ")
+        cells = ["{:.1f} \\| {:.1f}".format(*means[way]) if way in means else "" for way in COLUMN_WAYS]
+        lines.append([f"{sets[data]}, {settings[setting]}", *cells, means["table better than common"]])
+    ways = ("cut to the common columns", "target cut to what a source has", "as they are", "nothing hidden")
+    return table(("set, and what the sources lack", *ways, "as they are is better than common"), lines)
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
     "methods": methods,
     "webcam": streams.webcam,
@@ -98,4 +113,5 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "troubles": streams.troubles,
     "families": streams.families,
     "useless": streams.useless,
+    "columns": columns,
 }
