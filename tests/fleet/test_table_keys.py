@@ -136,3 +136,47 @@ def test_a_key_of_other_words_is_refused_though_its_numbers_are_the_same():
     member.learn(pd.DataFrame({"colour": ["amber"], "size": [1.0]}), ["x"])
     with pytest.raises(InputError, match="other sources"):
         base("cyan", "dun").member(member.to_bytes())
+
+
+@pytest.mark.parametrize("form", ["table", "mappings"])
+def test_a_bad_cell_costs_its_row_alone(form):
+    """As a NaN does in a fleet of numbers; without `dead_letters` nothing is learned."""
+    table, y, keys = stream()
+    table, keys = table[:30].astype(object), ["a", "b", "c"] * 10
+    labelled = np.array([label or "no" for label in y[:30]])
+    spoiled = table.copy()
+    spoiled.loc[4, "age"], spoiled.loc[17, "when"], spoiled.loc[17, "age"] = "old", "soon", "older"
+    keys[21] = 1.5
+    good = [i for i in range(30) if i not in (4, 17, 21)]
+    given = spoiled if form == "table" else spoiled.to_dict("records")
+    with Fleet(fitted("hedgerow-linear", {})) as one, Fleet(one.base) as other:
+        letters = []
+        said = one.predict_then_learn(keys, given, labelled, np.arange(1, 31) / 30, dead_letters=letters)
+        kept = [keys[i] for i in good]
+        expected = other.predict_then_learn(kept, table.iloc[good], labelled[good], np.arange(1, 31)[good] / 30)
+        assert [said[i] for i in good] == expected.tolist()
+        assert [said[i] for i in (4, 17, 21)] == [None] * 3
+        found = {letter.row: (letter.key, letter.reason) for letter in letters}
+        assert sorted(found) == [4, 17, 21]
+        assert found[4][0] == "b"
+        assert found[4][1].startswith("column 'age': 'old' is not a number")
+        assert "'soon'" in found[17][1]
+        assert "'older'" in found[17][1]
+        np.testing.assert_array_equal(
+            one.predict_proba(kept, table.iloc[good]), other.predict_proba(kept, table.iloc[good])
+        )
+        P = one.predict_proba(keys, given, dead_letters=[])
+        assert np.flatnonzero(np.isnan(P[:, 0])).tolist() == [4, 17, 21]
+        with pytest.raises(InputError, match=r"row 4.*'old'"):
+            one.learn(keys[:20], given[:20], labelled[:20])
+        assert one["b"].seen_ == other["b"].seen_
+
+
+def test_every_row_bad_is_no_error_with_dead_letters():
+    with Fleet(fitted("hedgerow-linear", {})) as fleet:
+        letters = []
+        assert fleet.predict_then_learn(
+            ["a", "b"], [{"age": "x"}, {"no": 1}], ["yes", "no"], dead_letters=letters
+        ).tolist() == [None, None]
+        assert [letter.row for letter in letters] == [0, 1]
+        assert "none of the model's columns" in letters[1].reason

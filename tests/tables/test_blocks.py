@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -92,3 +93,41 @@ def test_good_blocks_are_not_read_line_by_line(tmp_path, monkeypatch, clf):
     messy(900, 2, 6.0).to_csv(tmp_path / "s.csv", index=False)
     monkeypatch.setattr(csv_rows.CsvRows, "_careful", None)
     assert len(rows_of(tmp_path / "s.csv", clf)[0]) == 900
+
+
+def both_ways(path, clf, monkeypatch, label=None, id=None):
+    """The rows read in blocks, and line by line: what makes them the same."""
+
+    def read():
+        table = Files.of(str(path), None).open(0)
+        table.match(Wanted(clf.table_.width, None, label, clf.classes_, id=id, table=clf.table_))
+        found = list(table.stretches())
+        table.close()
+        said = [(bad.line, bad.reason) for part in found for bad in part.bad]
+        return np.concatenate([part.X for part in found]).tolist(), said
+
+    fast = read()
+    monkeypatch.setattr(csv_rows, "plain_reader", lambda *_: None)
+    return fast, read()
+
+
+@pytest.mark.parametrize("blank", ["  ", '""', '" "'])
+def test_blank_lines_of_one_column_are_no_rows(tmp_path, monkeypatch, blank):
+    words = ["red", "blue"] * 20
+    one = OnlineTransferClassifier("pa").fit_domains([Domain("a", pd.DataFrame({"c": words}), words)])
+    (tmp_path / "s.csv").write_text("\n".join(["c", *words, blank, *words]))
+    fast, careful = both_ways(tmp_path / "s.csv", one, monkeypatch)
+    assert fast == careful
+    assert len(fast[0]) == 80
+
+
+@pytest.mark.parametrize("column", ["note", "else", "city"])
+def test_bytes_that_are_no_text_matter_only_in_columns_that_are_read(tmp_path, monkeypatch, clf, column):
+    """A note in another encoding costs no row, nor a column that the model does not know; a category does."""
+    table = messy(60, 2).assign(**{"else": "x"})
+    table.loc[30, column] = "Bod!"
+    text = table.to_csv(index=False).encode().replace(b"Bod!", b"Bod\xf8")
+    (tmp_path / "s.csv").write_bytes(text)
+    fast, careful = both_ways(tmp_path / "s.csv", clf, monkeypatch, "bought", "customer_id")
+    assert repr(fast) == repr(careful)
+    assert fast[1] == ([(32, "column 'city' is not UTF-8 text")] if column == "city" else [])

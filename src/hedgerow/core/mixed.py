@@ -100,8 +100,23 @@ def cells(values: Any) -> Array:
     [1.5, None, 'a', None]
     """
     out = np.empty(len(values), dtype=object)
-    out[:] = [None if is_gap(value) else value for value in values]
+    out[:] = [None if is_gap(value) else native(value) for value in values]
     return out
+
+
+def native(value: Any) -> Any:
+    """A scalar of NumPy as Python has it; anything else as it is.
+
+    >>> native(np.True_), native(np.datetime64("2024-01-31", "ns")), native(np.datetime64("NaT")), native("a")
+    (True, datetime.datetime(2024, 1, 31, 0, 0), None, 'a')
+    """
+    if not isinstance(value, np.generic):
+        return value
+    if isinstance(value, np.datetime64):
+        return value.astype("datetime64[us]").item()  # of nanoseconds NumPy would make a whole number
+    if isinstance(value, np.timedelta64):
+        return None if np.isnat(value) else float(value / np.timedelta64(1, "s"))
+    return value.item()
 
 
 def is_gap(value: Any) -> bool:

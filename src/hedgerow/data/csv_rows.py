@@ -67,6 +67,7 @@ class CsvRows:
         self._places = places_of(wanted, self.names)
         self._wanted, self._label_of = wanted, wanted.label_of()
         self._cells = None if wanted.table is None else wanted.table.bound(self._places.names)
+        self._reads = None if wanted.table is None or self._raw else frozenset(wanted.table.names)
         self._plain = None if self._raw else plain_reader(self._places, len(self.names), self._delimiter, wanted.table)
         return self._places.ignored
 
@@ -179,7 +180,10 @@ class CsvRows:
         if self._cells is None:
             x: Sequence[Any] = numbers(own, places.names)
         else:
-            x = self._cells([utf8(cell, f"column {name!r}") for cell, name in zip(own, places.names, strict=True)])
+            for cell, name in zip(own, places.names, strict=True):
+                if self._reads is None or name in self._reads:  # what stands in other columns costs no row
+                    utf8(cell, f"column {name!r}")
+            x = self._cells(own)
         label = None if places.label is None else self._label_of(cells[places.label])
         return x, label, None if places.id is None else id_text(cells[places.id], self.names[places.id])
 

@@ -102,6 +102,8 @@ def plain_reader(places: Places, width: int, delimiter: str, table: Encoder | No
     """The fast reader, where there is one."""
     if not places.features and places.label is None and places.id is None:
         return None
+    if width == 1 and table is not None:  # a blank line, or one of nothing but quotes, would be a row with a gap
+        return None
     try:
         pa, csv = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.csv")
     except ImportError:

@@ -18,7 +18,8 @@ from hedgerow.core.feature_names import names_of_row
 from hedgerow.core.mixed import Mixed, mixed_of
 from hedgerow.core.preprocess import TABLE, parse
 from hedgerow.estimator.composition import takes_own_columns
-from hedgerow.tables.encoder import TableEncoder
+from hedgerow.tables.encoder import TableEncoder, together
+from hedgerow.tables.kinds import BadCell
 from hedgerow.tables.learning import Named, learn
 from hedgerow.tables.options import TableOptions
 
@@ -92,15 +93,55 @@ def numbers_of(encoder: TableEncoder | None, d: Domain) -> Matrix:
 
 def matrix(encoder: TableEncoder, X: Any) -> Any:
     """Rows as numbers: a table by its names; an array is encoded already."""
-    if isinstance(X, list) and X and all(isinstance(row, Mapping) for row in X):
-        for number, row in enumerate(X):
-            _check_some(encoder, row, f"X, row {number}")
-        return np.array([encoder.of_mapping(row) for row in X], dtype=np.float64)
+    if _are_mappings(X):
+        numbers, bad = _of_mappings(encoder, X)
+        if bad:
+            raise InputError(together([f"X, row {i}{_mark(why)}{why}" for i, why in bad.items()]))
+        return numbers
     found = _by_position(encoder, X) if isinstance(X, np.ndarray) and X.ndim == 2 else mixed_of(X, "X")
     if found is None:
         return X
     _check_some(encoder, found.names, "X")
     return encoder.encode(found)
+
+
+def usable(encoder: TableEncoder, X: Any) -> tuple[Array, dict[int, str]] | None:
+    """The numbers of rows, and why some cannot be used (zeros stand for these); None for what is no table.
+
+    Only a table that has none of the columns is refused as a whole.
+    """
+    if _are_mappings(X):
+        return _of_mappings(encoder, X)
+    found = None if isinstance(X, np.ndarray) else mixed_of(X, "X")
+    if found is None:
+        return None
+    _check_some(encoder, found.names, "X")
+    reasons = {i: "; ".join(map(str, errors)) for i, errors in encoder.problems(found).items()}
+    good = np.array([i for i in range(len(found)) if i not in reasons], dtype=np.intp)
+    numbers = np.zeros((len(found), encoder.width))
+    numbers[good] = encoder.encode(found[good])
+    return numbers, reasons
+
+
+def _are_mappings(X: Any) -> bool:
+    return isinstance(X, list) and bool(X) and all(isinstance(row, Mapping) for row in X)
+
+
+def _of_mappings(encoder: TableEncoder, rows: Sequence[Mapping[Any, Any]]) -> tuple[Array, dict[int, str]]:
+    numbers, bad = np.zeros((len(rows), encoder.width)), {}
+    for i, row in enumerate(rows):
+        try:
+            _check_some(encoder, row, "")
+            numbers[i] = encoder.of_mapping(row)
+        except BadCell:
+            bad[i] = "; ".join(map(str, encoder.problems_of_mapping(row)))
+        except InputError as error:
+            bad[i] = str(error)
+    return numbers, bad
+
+
+def _mark(reason: str) -> str:
+    return ", " if reason.startswith("column") else ": "
 
 
 def row(encoder: TableEncoder, x: Any) -> Any:
@@ -133,5 +174,6 @@ def _check_some(encoder: TableEncoder, names: Any, what: str) -> None:
     """A row may lack columns, but not all of them."""
     if not any(name in names for name in encoder.names):
         raise InputError(
-            f"{what}: none of the model's columns is there ({', '.join(encoder.names[:8])}); give them by name"
+            f"{what}{': ' if what else ''}none of the model's columns is there ({', '.join(encoder.names[:8])}); "
+            "give them by name"
         )

@@ -16,6 +16,7 @@ from hedgerow.core.errors import InputError
 from hedgerow.core.labels import MISSING, is_missing, plain
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.estimator.inputs import weighted_labels
+from hedgerow.estimator.table_rows import usable
 from hedgerow.fleet.keys import DeadLetter, Key, checked_keys
 
 LARGE = LARGEST[np.dtype(np.float64)]
@@ -83,7 +84,7 @@ def checked(
 ) -> tuple[Batch, list[int]]:
     """The rows of a batch that can be used, and their places in it. Others are an error, or letters."""
     found, good = checked_keys(keys, letters)
-    rows = _matrix(clf, X, letters)
+    rows, bad = _matrix(clf, X, letters)
     n = len(rows)
     if len(found) != n:
         raise InputError(f"{len(found)} keys for {n} rows of X; give one a row")
@@ -93,14 +94,21 @@ def checked(
         labels, given = weighted_labels(y, sample_weight, n)
         weights = np.ones(n) if given is None else given
     if letters is not None:
+        letters += [DeadLetter(i, found[i], bad[i]) for i in good if i in bad]
+        good = [i for i in good if i not in bad]
         good = list(_finite(rows, found, good, letters, clf.learner_.gaps))
     batch = Batch(found, rows, labels, weights)
     return (batch if len(good) == n else batch.some(good)), good
 
 
-def _matrix(clf: OnlineTransferClassifier, X: Any, letters: list[DeadLetter] | None) -> Array:
+def _matrix(clf: OnlineTransferClassifier, X: Any, letters: list[DeadLetter] | None) -> tuple[Array, dict[int, str]]:
+    """The rows as numbers; where there are letters also the rows that cannot be, with the reason."""
     if clf.table_ is not None and not isinstance(X, np.ndarray):
-        return np.asarray(clf.as_matrix(X), np.float64)
+        found = None if letters is None else usable(clf.table_, X)
+        if found is None:
+            return np.asarray(clf.as_matrix(X), np.float64), {}
+        with np.errstate(over="ignore"):  # what is too large is found with what is not finite
+            return found[0].astype(clf.learner_.dtype).astype(np.float64), found[1]
     shape: tuple[int, ...] = getattr(X, "shape", ())
     if len(shape) == 2 and shape[1] != clf.n_features_in_:
         raise InputError(
@@ -108,8 +116,8 @@ def _matrix(clf: OnlineTransferClassifier, X: Any, letters: list[DeadLetter] | N
         )
     plain_rows = type(X) is np.ndarray and X.ndim == 2 and X.shape[1] == clf.n_features_in_ and X.dtype.kind in "fiu"
     if letters is None or not plain_rows:
-        return np.asarray(dense(clf.as_matrix(X)), np.float64)
-    return np.asarray(X, np.float64)
+        return np.asarray(dense(clf.as_matrix(X)), np.float64), {}
+    return np.asarray(X, np.float64), {}
 
 
 def _finite(rows: Array, keys: list[Any], good: list[int], letters: list[DeadLetter], gaps: bool) -> Iterable[int]:

@@ -13,6 +13,8 @@ from hedgerow.core.mixed import is_gap
 GAPS = frozenset(("", "na", "n/a", "#n/a", "nan", "null", "none", "?", "-", "--", "nil"))
 TRUE = frozenset(("true", "yes", "t", "y", "on"))
 FALSE = frozenset(("false", "no", "f", "n", "off"))
+WRITTEN = frozenset(("True", "False", "TRUE", "FALSE"))
+EXACT = 2.0**53  # whole numbers below are themselves as floats
 FORMATS = ("%d.%m.%Y", "%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S", "%Y/%m/%d", "%Y/%m/%d %H:%M", "%Y/%m/%d %H:%M:%S")
 DAY_FIRST = ("%d/%m/%Y", "%d/%m/%Y %H:%M", "%d/%m/%Y %H:%M:%S")
 MONTH_FIRST = ("%m/%d/%Y", "%m/%d/%Y %H:%M", "%m/%d/%Y %H:%M:%S")
@@ -91,11 +93,17 @@ def moment(cell: Any, form: str = "iso") -> float | None:
 
 
 def text(cell: Any) -> str:
-    """A cell as a category: whole numbers without a point.
+    """A cell as a category. Numbers are told apart by their value: a source whose codes all are numbers has no other.
 
-    >>> text(3.0), text(" Oslo "), text(True)
-    ('3', 'Oslo', 'true')
+    >>> text(3.0), text(" Oslo "), text(True), text("3.0"), text("007"), text("False")
+    ('3', 'Oslo', 'true', '3', '7', 'false')
     """
+    if isinstance(cell, str):
+        said = cell.strip()
+        value = as_float(said) if said[-1:].isdigit() or said[-1:] == "." else None
+        if value is None or not abs(value) < EXACT:
+            return said.lower() if said in WRITTEN else said
+        cell = value
     if isinstance(cell, bool):
         return "true" if cell else "false"
     if isinstance(cell, float) and math.isfinite(cell) and cell == int(cell):

@@ -115,6 +115,25 @@ class TableEncoder:
             raise InputError(together(problems))
         return np.concatenate(parts, axis=1) if parts else np.empty((len(table), 0))
 
+    def problems(self, table: Mixed) -> dict[int, list[BadCell]]:
+        """The rows of which some cells cannot be used, with these cells."""
+        found: dict[int, list[BadCell]] = {}
+        for column in self.used:
+            cells = table.column(column.name)
+            for row, error in [] if cells is None else encoded(column, cells).bad:
+                found.setdefault(row, []).append(error)
+        return found
+
+    def problems_of_mapping(self, row: Mapping[Any, Any]) -> list[BadCell]:
+        """The cells of one row that cannot be used."""
+        found = []
+        for column in self.used:
+            try:
+                column(row.get(column.name))
+            except BadCell as error:
+                found.append(error)
+        return found
+
     # -- JSON and people ----------------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:

@@ -27,6 +27,7 @@ import numpy as np
 
 from hedgerow.core.errors import InputError
 from hedgerow.core.json_values import of_json
+from hedgerow.core.mixed import native
 from hedgerow.tables import cells
 
 NAN = float("nan")
@@ -69,6 +70,7 @@ class Column(ABC):
 
     def __call__(self, cell: Any, absent: bool = False) -> tuple[float, ...]:
         """The numbers of a cell; `absent`: the whole domain does not have the column."""
+        cell = native(cell)
         if absent or cells.missing(cell):
             empty = (NAN,) * len(self.parts)
             return (*empty, NAN if absent else 1.0) if self.gaps else empty
