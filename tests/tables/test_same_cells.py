@@ -73,3 +73,10 @@ def test_cells_of_numpy_are_those_of_python():
     np.testing.assert_array_equal(
         clf.as_row({**plain, "when": np.datetime64("NaT")}), clf.as_row({**plain, "when": None})
     )
+
+
+def test_true_and_false_of_a_data_frame_are_those_of_a_csv(tmp_path):
+    table = pd.DataFrame({"vip": [True, False] * 20, "city": ["Oslo", "Bergen", "Oslo", "Oslo"] * 10})
+    clf = OnlineTransferClassifier("hedgerow-linear").fit_domains([Domain("a", table, ["x", "y"] * 20)])
+    table.to_csv(tmp_path / "table.csv", index=False)
+    np.testing.assert_array_equal(clf.as_matrix(read(tmp_path / "table.csv").X), clf.as_matrix(table))
