@@ -10,9 +10,8 @@ import pytest
 from drifting import fitted
 
 from hedgerow import OnlineTransferClassifier
-from hedgerow.drift.evidence import THRESHOLD
+from hedgerow.drift.evidence import LONGEST, THRESHOLD
 from hedgerow.live import LiveModel, Settings
-from hedgerow.live.alarm_rules import SHOWN
 from hedgerow.live.tallies import Tallies
 
 CHANGE, LENGTH = 240, 1000
@@ -81,8 +80,8 @@ def test_it_stays_unchanged_for_so_many_labels_and_goes(method, tmp_path):
             at += 5
             seen[at] = drift_of(live)
         last = live.clf.drift_.last
-        assert last + SHOWN < LENGTH - 5
-        assert all((alarm is not None) == (now - last < SHOWN) for now, alarm in seen.items() if now >= last)
+        assert last + LONGEST < LENGTH - 5
+        assert all((alarm is not None) == (now - last < LONGEST) for now, alarm in seen.items() if now >= last)
         assert all(alarm is not None for now, alarm in seen.items() if now < last)
         texts = {alarm["text"] for alarm in seen.values() if alarm is not None} | {first["text"]}
         assert len(texts) == live.clf.drift_.alarms  # one that stays says the same all the time

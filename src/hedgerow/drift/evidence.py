@@ -68,6 +68,10 @@ class Drift:
     explained: float
     change: Change | None = None
 
+    def is_fresh(self, seen: int) -> bool:
+        """Whether, after so many labels, the last alarm is still to be shown: until no window reaches back to it."""
+        return self.last is not None and seen - self.last < LONGEST
+
 
 def initial(counts: Array) -> State:
     """The arrays before any look; counts are labels, mistakes, mistakes of each expert so far."""

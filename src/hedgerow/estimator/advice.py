@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hedgerow.drift.evidence import LONGEST
-
 if TYPE_CHECKING:
     from hedgerow.estimator.known import Known
 
@@ -22,7 +20,7 @@ def advice(clf: Known) -> list[str]:
     if not seen:
         found.append("No label was learned yet: predict_then_learn(X, y), or learn_one(x, y) after each prediction.")
     drift = clf.drift_
-    if drift.last is not None and seen - drift.last < LONGEST:
+    if drift.is_fresh(seen):
         found.append(
             f"The target seems to have changed after label {drift.last} ({drift.alarms} alarm"
             f"{'s' if drift.alarms > 1 else ''}): look at the rows since then, or fit again with newer ones."

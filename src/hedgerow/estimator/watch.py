@@ -12,7 +12,6 @@ import numpy as np
 from hedgerow.core.arrays import Array, rows_from
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError
-from hedgerow.drift.evidence import LONGEST
 from hedgerow.estimator.classifier import OnlineTransferClassifier
 from hedgerow.estimator.show import Shown, card, curve, summary
 
@@ -90,10 +89,9 @@ def _teller() -> Callable[[OnlineTransferClassifier, Watched, int], None]:
 
 def _line(clf: OnlineTransferClassifier, found: Watched, rows: int) -> str:
     trusted = clf.expert_names_[int(clf.weights_.argmax())]
-    last = clf.drift_.last
-    changed = last is not None and clf.seen_ - last < LONGEST
-    drift = f"; the target seems to have changed after label {last}" if changed else ""
+    drift = clf.drift_
+    changed = f"; the target seems to have changed after label {drift.last}" if drift.is_fresh(clf.seen_) else ""
     return (
         f"{rows} rows, mistakes so far {found.so_far[-1]:.1%}, in the newest {found.every} {found.newest[-1]:.1%}; "
-        f"most trusted: {trusted}{drift}"
+        f"most trusted: {trusted}{changed}"
     )

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.core.labels import plain
-from hedgerow.drift.evidence import LONGEST, THRESHOLD, last_alarm
+from hedgerow.drift.evidence import LONGEST, THRESHOLD
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.live.tallies import Tallies
 
@@ -28,7 +28,6 @@ ENOUGH = 100  # labels before weights say something about the sources
 COLLAPSED, TRUSTED = 0.9, 0.5  # weight of experts without a source: now, and once before
 STARVED, USUALLY = 200, 10
 SEEN, EXPECTED = 5, 20
-SHOWN = LONGEST  # labels after a change: by then every window is compared with what came after it
 
 
 def raised(clf: OnlineTransferClassifier, tallies: Tallies, points: Points) -> list[Alarm]:
@@ -72,10 +71,11 @@ def _negative_transfer(clf: OnlineTransferClassifier, tallies: Tallies, points: 
 
 def _drift(clf: OnlineTransferClassifier, tallies: Tallies, points: Points) -> Alarm | None:
     """Long enough to be seen, and never back by itself: what goes on, or comes again, raises an alarm of its own."""
-    drift, ago = clf.drift_, clf.seen_ - last_alarm(clf.learner_.state)
-    if drift.change is None or ago >= SHOWN:
+    drift = clf.drift_
+    if drift.last is None or drift.change is None or not drift.is_fresh(clf.seen_):
         return None
-    label, change = tallies.labels - ago, drift.change  # counted as the journal counts: the model may have had labels
+    label = tallies.labels - (clf.seen_ - drift.last)  # as the journal counts: the model may have had labels before
+    change = drift.change
     when = f"After label {label}" if label > 0 else "Before the first label of this journal"
     return _alarm(
         "drift",
@@ -83,8 +83,8 @@ def _drift(clf: OnlineTransferClassifier, tallies: Tallies, points: Points) -> A
         f"{when}: {change.recent:.0%} mistakes in {change.window} labels, of the prediction or of the best expert "
         f"until then, whichever was worse; the {change.explained:.0%} of the better one before do not explain them "
         f"(evidence {change.evidence:.1f}, rule: over {THRESHOLD:.0f}). Look at the events since then; if mistakes "
-        f"stay, fit again with newer rows. Shown for {SHOWN} labels.",
-        _event_of_change(tallies, points, clf.seen_ - ago),
+        f"stay, fit again with newer rows. Shown for {LONGEST} labels.",
+        _event_of_change(tallies, points, drift.last),
         {"label": label, "alarms": drift.alarms, **vars(change)},
     )
 

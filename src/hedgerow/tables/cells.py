@@ -36,12 +36,10 @@ def missing(cell: Any) -> bool:
 def number(cell: Any) -> float | None:
     """A cell as a finite number; None if it is none.
 
-    >>> number(" 2.5"), number(True), number("True"), number("1_000"), number("inf")
-    (2.5, 1.0, 1.0, None, None)
+    >>> number(" 2.5"), number(True), number("1_000"), number("inf")
+    (2.5, 1.0, None, None)
     """
     value = as_float(cell)
-    if value is None and isinstance(cell, str) and cell.strip().lower() in ("true", "false"):
-        return truth(cell)  # a column of True and False was one of numbers where it was fitted, and is text in a CSV
     return value if value is not None and abs(value) <= LARGE else None
 
 

@@ -97,8 +97,10 @@ class Number(Column):
     parts = ("",)
 
     def of_cell(self, cell: Any) -> tuple[float, ...]:
-        """Finite."""
+        """Finite. True and False of a data frame are numbers, so their words in a CSV are as well."""
         value = cells.number(cell)
+        if value is None and cells.text(cell) in ("true", "false"):
+            value = cells.truth(cell)
         if value is None:
             raise BadCell(
                 self.name, cell, "a number", "write a finite number, leave the cell empty, or drop the column"
