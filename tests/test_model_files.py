@@ -77,6 +77,16 @@ def test_made_up_files_do_no_harm(model, step):
     assert found["counts"]["crashes"] == 0
 
 
+def test_axes_of_half_precision_are_refused():
+    """No fit makes them, and the loop that reads them has none."""
+    X, y = np.random.default_rng(0).normal(size=(60, 12)), np.arange(60) % 3
+    clf = OnlineTransferClassifier("hedgerow-linear", rank=4).fit(X, y)
+    header, arrays = fuzz_models.opened(clf.to_bytes())
+    arrays["constants/axes"] = arrays["constants/axes"].astype(np.float16)
+    with pytest.raises(InputError, match="'axes' is of type float16"):
+        OnlineTransferClassifier.from_bytes(fuzz_models.signed(header, arrays))
+
+
 CRASHED = {
     "hedgerow": ["target.class_totals", "mix.loss", "mix.members", "mix.H", "mix.a", "mix.log_w", "mix.counts"],
     "oddm": ["target.class_totals", "W", "A", "expert_loss", "expert_mistakes", "target.class_counts"],

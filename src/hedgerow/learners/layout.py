@@ -17,11 +17,13 @@ from hedgerow.drift import evidence
 
 DOUBLE, FLOAT, WHOLE = "double", "float", "whole"  # FLOAT: float32 or float64, the same for all of a model
 ROUNDED, SINGLE, SHORT = "rounded", "single", "short"  # ROUNDED: as narrow as its numbers allow
+UNHALVED = "unhalved"  # the same, for what compiled loops read as it is: they have no half precision
 TYPES = {
     DOUBLE: (np.float64,),
     FLOAT: (np.float32, np.float64),
     WHOLE: (np.int64,),
     ROUNDED: (np.float16, np.float32, np.float64),
+    UNHALVED: (np.float32, np.float64),
     SINGLE: (np.float32,),
     SHORT: (np.int16,),
 }

@@ -39,6 +39,7 @@ from hedgerow.learners.layout import (
     ROUNDED,
     SHORT,
     SINGLE,
+    UNHALVED,
     WHOLE,
     Layout,
     Spec,
@@ -57,7 +58,7 @@ def layout(plan: RidgePlan) -> Layout:
     constants["source.class_totals"] = replace(constants["source.class_totals"], kind=ROUNDED)
     rows = shared = "s" if plan.own else "m"
     if plan.axes:
-        constants["axes"], rows = Spec((shared, "r"), ROUNDED), "r"
+        constants["axes"], rows = Spec((shared, "r"), UNHALVED), "r"
     for i, settings in enumerate(plan.spaces):
         own = _constants(i, settings, plan, rows)
         constants |= {f"space.{i}.{name}": spec for name, spec in own.items()}
