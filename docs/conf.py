@@ -35,7 +35,7 @@ extensions = [
 ]
 
 root_doc = "docs/index"
-include_patterns = ["*.md", "docs/**", "benchmarks/*.md", "benchmarks/*/*.md"]
+include_patterns = ["*.md", "docs/**", "bench/*.md"]
 exclude_patterns = ["out/**", ".venv*/**", "build/**", "examples/**", "docs/gallery/**/*.ipynb", "docs/_templates/**"]
 templates_path = [str(ROOT / "docs" / "_templates")]  # absolute: autosummary looks below the source folder
 nitpicky = False

@@ -1,6 +1,6 @@
 """Links of the pages that lead to files and folders of the repository, which are no pages of the site.
 
-On a code host `[fleets](../benchmarks/fleet)` opens the folder. The site has no such page: there the link's words
+On a code host `[fleets](../bench)` opens the folder. The site has no such page: there the link's words
 stay and its address is shown as the path that it is. A link to nothing at all stays as it is, for the warning that it
 deserves.
 """

@@ -27,8 +27,8 @@ from contents import ROOT, licences, of_sdist, of_wheel, sdist_problems, unknown
 
 # Something of each layer, without browser, brokers or Java: what was left out of a wheel shows here.
 QUICK = (
-    "tests/test_imports.py", "tests/test_laws_moments.py", "tests/test_release.py", "tests/test_readme.py",
-    "tests/test_learner_kinds.py", "tests/page/test_files.py",
+    "tests/unit/test_imports.py", "tests/unit/test_laws_moments.py", "tests/unit/test_release.py",
+    "tests/unit/test_learner_kinds.py", "tests/integration/page/test_files.py",
 )  # fmt: skip
 
 
@@ -36,7 +36,7 @@ def main() -> int:
     """Exit code 0 if all is well; else every problem, a line each."""
     parser = argparse.ArgumentParser(description="Build, check and test the wheel and the source archive.")
     parser.add_argument("--all", action="store_true", help="the whole suite, in an environment of its own")
-    parser.add_argument("--only", default="", help="with --all: arguments for pytest, e.g. 'tests/test_imports.py'")
+    parser.add_argument("--only", default="", help="with --all: arguments for pytest, e.g. 'tests/unit'")
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="where both archives go")
     chosen = parser.parse_args()
     sdist, wheel = build(chosen.out)

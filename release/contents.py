@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = ("src", "tests", "docs", "book", "benchmarks", "examples", "release")
+FOLDERS = ("src", "tests", "docs", "book", "bench", "examples", "release")
 FILES = (
     "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "DESIGN.md", "LICENSE", "MANIFEST.in", "Makefile", "README.md",
     "RELEASING.md", "constraints.txt", "pyproject.toml",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 from pathlib import Path
@@ -14,11 +15,38 @@ NEEDS = {
     "HEDGEROW_GOLDEN": "the folder of the recorded runs of the authors' code (dslr.mat)",
 }
 
+# How many examples a law is tried on, in percent of what it asks for: `make test` has no time for all of them.
+if importlib.util.find_spec("hypothesis"):
+    from hypothesis import settings
+
+    for name, percent in {"thorough": 100, "quick": 20}.items():
+        settings.register_profile(name, max_examples=percent, deadline=None, derandomize=True, database=None)
+    settings.load_profile("quick")
+
 
 def pytest_configure() -> None:
     """A shell starts what runs in the background with Ctrl-C ignored, and our children would inherit that."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_sessionstart() -> None:
+    """Load the compiled loops. Two processes that begin together, in a fresh clone, would compile the same ones at the
+    same time: each begins at another end of the methods, and finds in the cache what the other has made."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if not worker:
+        return
+    from hedgerow import METHODS, OnlineTransferClassifier
+
+    X, y, domain = np.random.default_rng(0).normal(size=(120, 5)), np.arange(120) % 3, np.repeat([0, 1, -1], 40)
+    names = list(METHODS)
+    for method in names if int(worker.removeprefix("gw")) % 2 else reversed(names):
+        for rows in (X, X.astype(np.float32)):
+            clf = OnlineTransferClassifier(method).fit(rows, y, sample_domain=domain)
+            for x, label in zip(rows[:60], y[:60], strict=True):
+                clf.predict_one(x)
+                clf.learn_one(x, label)
+            clf.predict_then_learn(rows, y)
 
 
 def folder(variable: str) -> Path:

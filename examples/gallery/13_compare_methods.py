@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from hedgerow import OnlineTransferClassifier, load, split
-from hedgerow.evaluate.stats import Rates, against
+from hedgerow.lab.stats import against
 
 domains = load("digits")
 warmup, stream = split(domains["shifted"], warmup=0.3, seed=0)
@@ -18,22 +18,22 @@ sources = [domain for name, domain in domains.items() if name != "shifted"]
 methods = ("hedgerow-linear", "oddm", "homotlms", "paio", "pa")
 fitted = {method: OnlineTransferClassifier(method).fit_domains(sources, warmup).to_bytes() for method in methods}
 
-table = []
+rates = {method: np.empty(8) for method in methods}
 for order in range(8):
     rows = np.random.default_rng(order).permutation(len(stream))
     X, y = stream.X[rows], np.asarray(stream.y)[rows]
-    fresh = [OnlineTransferClassifier.from_bytes(fitted[method]) for method in methods]
-    table.append([(clf.predict_then_learn(X, y) != y).mean() for clf in fresh])
-rates = np.array(table)
-for method, column in zip(methods, rates.T, strict=True):
-    print(f"{method:16s} {column.mean():6.1%} ± {column.std(ddof=1):.1%}")
+    for method in methods:
+        clf = OnlineTransferClassifier.from_bytes(fitted[method])
+        rates[method][order] = 100 * (clf.predict_then_learn(X, y) != y).mean()
+for method, column in rates.items():
+    print(f"{method:16s} {column.mean():5.1f} ± {column.std(ddof=1):.1f} %")
 
 figure, panel = plt.subplots()
-panel.boxplot(100 * rates, tick_labels=methods)
+panel.boxplot(list(rates.values()), tick_labels=list(rates))
 panel.set(ylabel="mistakes, %", ylim=(0, None))
 
 # %%
 # The first method against each of the others:
 
-for pair in against(Rates(methods, rates), methods[0]):
-    print(f"{pair.first} - {pair.second}: {100 * pair.difference:+.1f} points, p = {pair.adjusted:.3f}")
+for pair in against(rates, methods[0]):
+    print(f"{pair.first} - {pair.second}: {pair.difference:+.1f} points, p = {pair.adjusted:.3f}")

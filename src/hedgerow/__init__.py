@@ -4,8 +4,12 @@ Labelled data of other domains is there in advance, a new target domain starts t
 predictions: good from the first instance, better with every label.
 
 >>> import hedgerow
->>> sorted(hedgerow.load("digits"))[:1] != []
-True
+>>> domains = hedgerow.load("digits")
+>>> warmup, stream = hedgerow.split(domains["shifted"], warmup=0.3, seed=0)
+>>> clf = hedgerow.OnlineTransferClassifier("homotlms").fit_domains([domains["tilted"], domains["faded"]], warmup)
+>>> predictions = clf.predict_then_learn(stream.X, stream.y)
+>>> int((predictions != stream.y).sum()), len(stream.y)
+(56, 248)
 """
 
 from __future__ import annotations
@@ -15,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hedgerow.align import register_aligner
-    from hedgerow.comparison.door import compare
     from hedgerow.core.constants import Constants
     from hedgerow.core.domains import Domain, split
     from hedgerow.core.errors import HedgerowError, InputError
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from hedgerow.estimator import OnlineTransferClassifier
     from hedgerow.estimator.watch import watch
     from hedgerow.heads import register_head
+    from hedgerow.lab.compare import compare
     from hedgerow.learners.base import register_learner
     from hedgerow.learners.method import Method
     from hedgerow.methods import METHODS, Reading, Recipe, reading_of, register_method
@@ -43,7 +47,7 @@ _HOMES = {
     "OnlineTransferClassifier": "estimator",
     "Reading": "learners.readings",
     "Recipe": "methods",
-    "compare": "comparison.door",
+    "compare": "lab.compare",
     "load": "data",
     "read": "data",
     "reading_of": "learners.readings",

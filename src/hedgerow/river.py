@@ -6,16 +6,174 @@ Needs `pip install 'hedgerow[river]'`.
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from hedgerow.core.arrays import Array
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError, require
 from hedgerow.core.feature_names import listed
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.estimator.keyed_rows import Keys, learn_row, learn_rows
+from hedgerow.estimator.input_rows import name_features
+
+if TYPE_CHECKING:
+    from hedgerow.estimator.classifier import OnlineTransferClassifier
+
+
+# Rows that are mappings, with keys that may be missing or new: which keys there are, and what stands in a gap.
+POLICIES = {"missing": ("zero", "mean", "refuse"), "new": ("ignore", "refuse")}
+
+
+@dataclass(frozen=True, eq=False)
+class Keys:
+    """The keys of a model in its order. `mean` and `count` are what "mean" puts into a gap, and how firmly.
+
+    Where they are those of `sources`, a row that has keys and none of these is refused: it is of another table.
+
+    >>> keys = Keys(("a", "b"), "mean", "ignore")
+    >>> rows, keys = keys.learned(keys.read({"a": 1, "b": 4})[None])
+    >>> keys.filled(keys.read({"a": 2, "c": 7})[None])
+    array([[2., 4.]])
+    """
+
+    names: tuple[Hashable, ...]
+    missing: str
+    new: str
+    sources: bool = False
+    mean: Array = field(default_factory=lambda: np.zeros(0))
+    count: Array = field(default_factory=lambda: np.zeros(0))
+
+    def __post_init__(self) -> None:
+        for policy, known in POLICIES.items():
+            if getattr(self, policy) not in known:
+                raise InputError(f"{policy}={getattr(self, policy)!r}: use one of {', '.join(known)}")
+        if not len(self.mean):
+            object.__setattr__(self, "mean", np.zeros(len(self.names)))
+            object.__setattr__(self, "count", np.zeros(len(self.names)))
+
+    @classmethod
+    def of_model(
+        cls,
+        clf: Any,
+        sources: Sequence[Domain],
+        warmup: Domain | None,
+        keys: Sequence[Hashable],
+        missing: str,
+        new: str,
+    ) -> Keys:
+        """Those of a model that was fitted on these domains; of one that was not, the given ones, if any."""
+        width = getattr(clf, "n_features_in_", None)
+        if width is None:
+            return cls(tuple(keys), missing, new)
+        names = getattr(clf, "feature_names_in_", range(width))
+        return cls(tuple(names), missing, new, sources=True).of_domains(sources, warmup)
+
+    def known(self, first: Iterable[Hashable]) -> Keys:
+        """With the keys of a first row, if there are none yet, in an order that does not depend on the row's."""
+        if self.names:
+            return self
+        found = tuple(sorted(first, key=repr))
+        if not found:
+            raise InputError("the first row has no keys; name the keys in advance if rows may be empty")
+        return Keys(found, self.missing, self.new)
+
+    def of_domains(self, sources: Sequence[Domain], warmup: Domain | None) -> Keys:
+        """With the means of the target's rows, or else those of the sources, which count as one row of the target."""
+        domains = list(sources) if warmup is None else [warmup]
+        if self.missing != "mean" or not domains:
+            return self
+        totals = [np.asarray(d.X.sum(axis=0), dtype=np.float64).ravel()[_places(d, self.names)] for d in domains]
+        rows = sum(len(d) for d in domains)
+        counted = np.full(len(self.names), 1.0 if warmup is None else float(rows))
+        return replace(self, mean=np.sum(totals, axis=0) / rows, count=counted)
+
+    def read(self, x: Mapping[Hashable, Any]) -> Array:
+        """The values of one row, NaN in its gaps: keys that it lacks, and those with None."""
+        self._check_new(x)
+        try:
+            found = [np.nan if (value := x.get(name)) is None else value for name in self.names]
+            return np.array(found, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            bad = [name for name in self.names if not _is_number(x.get(name))]
+            what = f"{x.get(bad[0])!r} at key {bad[0]!r} is no number" if bad else f"not a row of numbers ({error})"
+            raise InputError(f"x: {what}; encode or drop what is no number") from error
+
+    def read_table(self, X: Any) -> Array:
+        """The same of a pandas table, a column a key."""
+        self._check_new(X.columns)
+        try:
+            return np.asarray(X.reindex(columns=list(self.names)).to_numpy(dtype=np.float64, na_value=np.nan))
+        except (TypeError, ValueError) as error:
+            raise InputError(f"X: a column has values that are no numbers ({error}); encode or drop it") from error
+
+    def filled(self, rows: Array) -> Array:
+        """Rows without gaps, for predicting."""
+        gaps = np.isnan(rows)
+        if self.missing == "refuse" and gaps.any():
+            lacking = [name for name, gap in zip(self.names, np.any(gaps, axis=0).tolist(), strict=True) if gap]
+            raise InputError(f"x: missing {listed(lacking)}; give every key a value, or set missing='zero' or 'mean'")
+        return np.where(gaps, self.mean, rows) if gaps.any() else rows
+
+    def learned(self, rows: Array) -> tuple[Array, Keys]:
+        """Rows without gaps, each filled from those before it, and the keys after them."""
+        if self.missing != "mean":
+            return self.filled(rows), self
+        filled, mean, count = rows.copy(), self.mean.copy(), self.count.copy()
+        for row in filled:
+            gap = np.isnan(row)
+            row[gap] = mean[gap]
+            count += ~gap
+            mean += (row - mean) / np.maximum(count, 1)
+        return filled, replace(self, mean=mean, count=count)
+
+    def _check_new(self, given: Iterable[Hashable]) -> None:
+        if self.new != "refuse" and not self.sources:
+            return
+        known = set(self.names)
+        unexpected = [name for name in given if name not in known]
+        if unexpected and self.new == "refuse":
+            raise InputError(f"x: unexpected {listed(unexpected)}; leave these keys out, or set new='ignore'")
+        if unexpected and known.isdisjoint(given):
+            raise InputError(f"x: no key is the sources': {listed(unexpected)}, theirs are {listed(self.names)}")
+
+
+def learn_row(clf: OnlineTransferClassifier, keys: Keys, row: Array, y: Any, weight: float) -> None:
+    """Learn a row; the first of all gives a model its names, so that they are in its file."""
+    cold = not hasattr(clf, "learner_")
+    clf.learn_one(row, y, weight)
+    if cold and all(isinstance(name, str) for name in keys.names):
+        name_features(clf, [str(name) for name in keys.names])
+
+
+def learn_rows(
+    clf: OnlineTransferClassifier, keys: Keys, rows: Array, y: Any, weights: Array | None
+) -> OnlineTransferClassifier:
+    """The same for rows in order; the model that has learned them. After an error the one that was given has not."""
+    done = 0
+    if not hasattr(clf, "learner_"):  # the first row alone, so that classes come one after the other
+        clf = copy.copy(clf)
+        learn_row(clf, keys, rows[0], y[0], 1.0 if weights is None else float(weights[0]))
+        done = 1
+    if done < len(rows):
+        clf.partial_fit(rows[done:], y[done:], sample_weight=None if weights is None else weights[done:])
+    return clf
+
+
+def _places(domain: Domain, names: Sequence[Hashable]) -> list[int]:
+    own = range(len(names)) if domain.feature_names is None else domain.feature_names
+    place = {name: i for i, name in enumerate(own)}
+    return [place[name] for name in names]
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return value is None or (np.ndim(value) == 0 and isinstance(float(value), float))
+    except (TypeError, ValueError):
+        return False
+
 
 require("river", extra="river")
 from river.base import MiniBatchClassifier  # noqa: E402

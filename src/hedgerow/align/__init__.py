@@ -6,12 +6,10 @@ write such a class and register it: `register_aligner("mine", Mine)`.
 
 from __future__ import annotations
 
-from hedgerow.align.base import Aligner, Alignment, Info, Projection
-from hedgerow.align.coral import CORAL
-from hedgerow.align.identity import Identity
+from hedgerow.align.base import Aligner, Alignment, Identity, Info, Projection
 from hedgerow.align.mmd import BDA, JDA, TCA
 from hedgerow.align.refresh import refreshed
-from hedgerow.align.spaces import Landmarks, WhitenedPCA, Whitening
+from hedgerow.align.spaces import CORAL, Landmarks, WhitenedPCA, Whitening
 from hedgerow.core.registry import Parts
 
 ALIGNERS = Parts("aligner")

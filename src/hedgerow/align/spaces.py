@@ -20,12 +20,91 @@ from operator import add
 import numpy as np
 
 from hedgerow.align.base import Alignment, Info, Projection, quadratic
-from hedgerow.core.arrays import Array, Matrix, dense, stack_rows
+from hedgerow.core.arrays import Array, Matrix, blocks, dense, stack_rows
 from hedgerow.core.errors import InputError
+from hedgerow.core.linalg import symmetric_power
 from hedgerow.core.moments import Moments
-from hedgerow.core.preprocess import DENSE_LIMIT, unit
-from hedgerow.core.sketch import Directions
-from hedgerow.core.source_rows import ClassMoments, Gram, InMemory, Part, SourceRows, summed
+from hedgerow.core.preprocess import unit
+from hedgerow.core.running import DENSE_LIMIT
+from hedgerow.core.source_rows import ClassMoments, Gram, InMemory, Part, SourceRows, Statistic, summed
+
+
+@dataclass(frozen=True)
+class CORAL:
+    """x_s <- x_s C_s^{-1/2} C_t^{1/2}, C = cov + ridge I; the target stays as it is.
+
+    As ridge goes to 0 the covariance of the mapped source becomes that of the target. Fewer than two target rows give
+    no covariance: the source then stays as it is.
+    """
+
+    ridge: float = 1.0
+
+    def fit(self, source: Matrix, codes: Array, target: Matrix) -> Alignment:
+        """The map of the source; the projection of the target is the identity."""
+        return self.fit_rows(InMemory(dense(source), codes), 0, target)
+
+    def fit_rows(self, source: SourceRows, K: int, target: Matrix) -> Alignment:
+        """The same for a source wherever it is."""
+        m = source.width
+        if target.shape[0] < 2 or source.count < 2:
+            return Alignment(Projection(), Info(rank=m, note="fewer than two rows: the source stays as it is"))
+        scatter = ClassMoments(0, weighed=False, scatter=True)
+        Cs, Ct = (self._covariance(rows.totals(scatter)[0]) for rows in (source, InMemory(dense(target))))
+        M = symmetric_power(Cs, -0.5) @ symmetric_power(Ct, 0.5)
+        before = float(np.linalg.norm(Cs - Ct) ** 2)
+        after = float(np.linalg.norm(M.T @ Cs @ M - Ct) ** 2)
+        return Alignment(Projection(source_map=M), Info(discrepancy=[before, after], rank=m))
+
+    def _covariance(self, moments: Moments) -> Array:
+        return np.asarray(moments.scatter / (moments.count - 1) + self.ridge * np.eye(len(moments.total)))
+
+
+# The leading directions of more rows than can be kept: frequent directions (Liberty 2013), a sketch that merges.
+#
+# At most `size` rows B stand for all rows X: 0 <= X^T X - B^T B <= lost I. When there are more rows than that, their
+# singular values are all made smaller, s^2 -> s^2 - s_size^2, so that the last ones vanish; `lost` is the sum of what
+# was taken off, and so the error is known, not guessed. It is at most |X - X_k|_F^2/(size - k) for every k < size,
+# X_k the best approximation of X by k directions.
+@dataclass(frozen=True)
+class Sketch:
+    """B (at most `size` x m), and the largest error of B^T B in any direction."""
+
+    rows: Array
+    lost: float
+
+
+@dataclass(frozen=True)
+class Directions(Statistic[Sketch]):
+    """The sketch of rows.
+
+    >>> X = np.random.default_rng(0).normal(size=(200, 6)) * [9.0, 5.0, 1.0, 0.1, 0.1, 0.1]
+    >>> found = Directions(4).of(Part(X))
+    >>> error = np.linalg.eigvalsh(X.T @ X - found.rows.T @ found.rows)
+    >>> found.rows.shape, bool(error[0] > -1e-9), bool(error[-1] <= found.lost + 1e-9)
+    ((4, 6), True, True)
+    """
+
+    size: int
+
+    def of(self, part: Part) -> Sketch:
+        """Of some rows, as many at once as the sketch has."""
+        found = Sketch(np.empty((0, part.X.shape[1])), 0.0)
+        for some in blocks(part.X, self.size):
+            found = self.merge(found, Sketch(dense(some).astype(np.float64, copy=False), 0.0))
+        return found
+
+    def merge(self, a: Sketch, b: Sketch) -> Sketch:
+        """Of both."""
+        rows, lost = np.vstack([a.rows, b.rows]), a.lost + b.lost
+        if len(rows) <= self.size:
+            return Sketch(rows, lost)
+        values, U = np.linalg.eigh(rows @ rows.T)
+        values, U = np.maximum(values[::-1], 0.0), U[:, ::-1]
+        off = float(values[self.size])
+        kept, U = values[: self.size], U[:, : self.size]
+        scale = np.sqrt(np.maximum(kept - off, 0.0) / np.where(kept > 0, kept, 1.0))
+        return Sketch(scale[:, None] * (U.T @ rows), lost + off)
+
 
 LANDMARKS = 1000  # at most; 600 left small sources uncovered, 2000 gained nothing
 TARGET_SHARE = 3  # one landmark in three may come from the target
@@ -70,7 +149,7 @@ class WhitenedPCA:
     """
 
     dim: int = 100
-    sketch: int | None = None  # directions that are followed instead of a Gram matrix; see `hedgerow.core.sketch`
+    sketch: int | None = None  # directions that are followed instead of a Gram matrix; see `Sketch`
 
     def fit(self, source: Matrix, codes: Array, target: Matrix) -> Alignment:
         """The axes; those along which no row differs from zero are left out."""

@@ -2,18 +2,21 @@
 
 A part in which no quote holds a quote or a line break, every row has the right number of fields, every feature is a
 finite number (or a cell that the model's table takes) and every label and id can be used, is read by pyarrow if that
-is installed (`plain_csv`). Anything else is read record by record, as in `csv_records`, with the same result; so the
+is installed (`PlainCsv`). Anything else is read record by record, as in `csv_records`, with the same result; so the
 fast way decides nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import importlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError
+from hedgerow.data.arrow_columns import mapped, matrix_of
 from hedgerow.data.byte_feeds import TextLines
 from hedgerow.data.columns import id_text, numbers, utf8
 from hedgerow.data.csv_records import (
@@ -27,16 +30,113 @@ from hedgerow.data.csv_records import (
     broken,
     refuse_numbers_as_names,
 )
-from hedgerow.data.matching import AsTheyAre, Wanted, places_of
-from hedgerow.data.plain_csv import plain_reader
-from hedgerow.data.stretches import BAD, MOST_TEXT, Bad, Gathered, Stretch, all_rows
+from hedgerow.data.matching import AsTheyAre, Encoder, Places, Wanted, places_of
+from hedgerow.data.stretches import BAD, MOST_TEXT, Bad, Gathered, Stretch, TextRows, all_rows
 
-FEW = 256  # lines that are read with care together
+# Plain CSV by pyarrow: text that means the same to every reader of CSV.
+#
+# Quotes are plain if each pair encloses a whole field that has no quote and no line break within.
+PARSED = 1 << 19  # bytes that pyarrow gives to a thread
+QUOTE = ord('"')
+
+
+class PlainCsv:
+    """Reads plain text; None for what is not plain or not right."""
+
+    def __init__(self, pa: Any, csv: Any, places: Places, width: int, delimiter: str, table: Encoder | None) -> None:
+        self._pa, self._csv, self._places, self._table = pa, csv, places, table
+        names = [str(i) for i in range(width)]
+        self._used = [
+            (name, str(i))
+            for name, i in zip(places.names, places.features, strict=True)
+            if table is None or name in table.names
+        ]
+        types = {i: pa.float64() if table is None else pa.string() for _, i in self._used}
+        texts = [str(i) for i in (places.label, places.id) if i is not None]
+        types |= dict.fromkeys(texts, pa.string())
+        self._read = csv.ReadOptions(column_names=names, block_size=PARSED)
+        self._delimiter = ord(delimiter)
+        self._parse, self._parse_quoted = (
+            csv.ParseOptions(delimiter=delimiter, quote_char=mark, double_quote=False, newlines_in_values=False)
+            for mark in (False, '"')
+        )
+        self._convert = csv.ConvertOptions(
+            column_types=types, null_values=[], strings_can_be_null=False, include_columns=list(types)
+        )
+
+    def read(self, piece: memoryview, ends: Array, label_of: Any) -> tuple[Array, Any, Any] | None:
+        """Features, labels and ids of a row a line; `ends` are the places after each line."""
+        letters = np.frombuffer(piece, np.uint8)
+        quotes = np.flatnonzero(letters == QUOTE)
+        if len(quotes) and not self._whole_fields(letters, quotes, ends):
+            return None
+        options = self._parse_quoted if len(quotes) else self._parse
+        try:
+            table = self._csv.read_csv(self._pa.BufferReader(piece), self._read, options, self._convert)
+        except self._pa.ArrowInvalid:
+            return None
+        if table.num_rows != len(ends):
+            return None
+        X = self._features(table)
+        if X is None:
+            return None
+        try:
+            return X, self._labels(table, label_of), self._ids(table)
+        except InputError:
+            return None
+
+    def _features(self, table: Any) -> Array | None:
+        """Finite numbers, or what the encoder makes of the cells; None if that is not all."""
+        if self._table is not None:
+            return self._table.of_columns({name: table.column(i).to_pylist() for name, i in self._used}, table.num_rows)
+        X = matrix_of(table, len(self._used))
+        return X if np.isfinite(X).all() else None
+
+    def _whole_fields(self, letters: Array, quotes: Array, ends: Array) -> bool:
+        """Whether every pair of quotes encloses one whole field without quotes and line breaks."""
+        if len(quotes) % 2:
+            return False
+        opening, closing = quotes[::2], quotes[1::2]
+        borders = np.zeros(256, bool)
+        borders[[self._delimiter, *b"\r\n"]] = True
+        before = borders[letters[opening - 1]] | (opening == 0)
+        after = borders[letters[np.minimum(closing + 1, len(letters) - 1)]] | (closing == len(letters) - 1)
+        return bool((before & after).all()) and np.array_equal(
+            np.searchsorted(ends, opening, side="right"), np.searchsorted(ends, closing, side="right")
+        )
+
+    def _labels(self, table: Any, label_of: Any) -> list[Any] | None:
+        place = self._places.label
+        return None if place is None else mapped(table.column(str(place)), label_of)
+
+    def _ids(self, table: Any) -> list[str] | None:
+        place = self._places.id
+        if place is None:
+            return None
+        ids = [text.strip() for text in table.column(str(place)).to_pylist()]
+        if "" in ids:
+            raise InputError("an id is missing")
+        return ids
+
+
+def plain_reader(places: Places, width: int, delimiter: str, table: Encoder | None = None) -> PlainCsv | None:
+    """The fast reader, where there is one."""
+    if not places.features and places.label is None and places.id is None:
+        return None
+    if width == 1 and table is not None:  # a blank line, or one of nothing but quotes, would be a row with a gap
+        return None
+    try:
+        pa, csv = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.csv")
+    except ImportError:
+        return None
+    return PlainCsv(pa, csv, places, width, delimiter, table)
+
+
 SOME = 16  # lines for which it is worth to ask pyarrow
 LONGEST = 100_000  # bytes of a line; the csv module refuses fields that are somewhat longer
 
 
-class CsvRows:
+class CsvRows(TextRows):
     """One table. The header is read, and checked, at once."""
 
     def __init__(self, text: TextLines, format: str) -> None:
@@ -70,42 +170,6 @@ class CsvRows:
         self._reads = None if wanted.table is None or self._raw else frozenset(wanted.table.names)
         self._plain = None if self._raw else plain_reader(self._places, len(self.names), self._delimiter, wanted.table)
         return self._places.ignored
-
-    def go_to(self, at: int, line: int) -> None:
-        """Go on at a place in the file."""
-        self._text = self._text.moved(at, line)
-
-    @property
-    def done(self) -> int:
-        """Bytes of the input that were read."""
-        return self._text.feed.done
-
-    def close(self) -> None:
-        """Close the file."""
-        self._text.feed.close()
-
-    def stretches(self) -> Iterator[Stretch]:
-        """All records that are left; from a pipe, those that are there."""
-        text = self._text
-        while True:
-            first, step = 0, max(len(text.ends), FEW)
-            while first < len(text.ends):
-                last = min(first + step, len(text.ends))
-                found, taken = self._fast(first, last), last - first
-                if found is None and step > FEW:
-                    step = max(step // 8, FEW)
-                    continue
-                if found is None:
-                    found, taken = self._careful(first, last)
-                    if not taken:
-                        break
-                if len(found):
-                    yield found
-                first += taken
-                step *= 4
-            text.drop(first)
-            if not text.fill():
-                return
 
     # -- the fast way -------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,15 +20,14 @@ from hedgerow.data.arrow_columns import mapped, matrix_of
 from hedgerow.data.byte_feeds import TextLines
 from hedgerow.data.columns import id_text, listed, numbers, utf8
 from hedgerow.data.matching import AsTheyAre, Encoder, Wanted, these
-from hedgerow.data.stretches import BAD, LATE, MOST_TEXT, Bad, Gathered, Late, Stretch, all_rows
+from hedgerow.data.stretches import BAD, LATE, MOST_TEXT, Bad, Gathered, Late, Stretch, TextRows, all_rows
 
-FEW = 256  # lines that are read one by one together
 SOME = 16  # lines for which it is worth to ask pyarrow
 PARSED = 1 << 20  # bytes that pyarrow gives to a thread
 _MINUS_ZERO = re.compile(rb"-0[^.eE0-9]")  # a whole number, and so no negative zero
 
 
-class JsonRows:
+class JsonRows(TextRows):
     """One file or stream of JSON lines; `exact`: a column that is not wanted is refused, not left out."""
 
     def __init__(self, text: TextLines, exact: bool = False) -> None:
@@ -56,38 +55,6 @@ class JsonRows:
         self._plain = plain_reader(wanted) if wanted.table is None else None
         return ()
 
-    def go_to(self, at: int, line: int) -> None:
-        """Go on at a place in the file."""
-        self._text = self._text.moved(at, line)
-
-    @property
-    def done(self) -> int:
-        """Bytes of the input that were read."""
-        return self._text.feed.done
-
-    def close(self) -> None:
-        """Close the file."""
-        self._text.feed.close()
-
-    def stretches(self) -> Iterator[Stretch]:
-        """All records that are left; from a pipe, those that are there."""
-        text = self._text
-        while True:
-            first, step = 0, max(len(text.ends), FEW)
-            while first < len(text.ends):
-                last = min(first + step, len(text.ends))
-                found = self._fast(first, last)
-                if found is None and step > FEW:
-                    step = max(step // 8, FEW)
-                    continue
-                found = self._careful(first, last) if found is None else found
-                if len(found):
-                    yield found
-                first, step = last, 4 * step
-            text.drop(first)
-            if not text.fill():
-                return
-
     # -- the fast way -------------------------------------------------------------------------------------------
 
     def _fast(self, first: int, last: int) -> Stretch | None:
@@ -110,7 +77,7 @@ class JsonRows:
 
     # -- line by line -------------------------------------------------------------------------------------------
 
-    def _careful(self, first: int, last: int) -> Stretch:
+    def _careful(self, first: int, last: int) -> tuple[Stretch, int]:
         text, wanted = self._text, self._wanted
         raw = isinstance(wanted.table, AsTheyAre)
         gathered = Gathered(1 if raw else wanted.width, wanted.label is not None, wanted.id is not None, raw)
@@ -124,7 +91,7 @@ class JsonRows:
                 gathered.bad.append(Bad(number, str(error), text.shown(i, i + 1, MOST_TEXT), error))
                 kind = BAD
             gathered.records.append((kind, number, text.at + int(text.ends[i]), number + 1))
-        return gathered.stretch()
+        return gathered.stretch(), last - first
 
     def _taken(self, line: str, number: int, gathered: Gathered) -> int:
         found, wanted = self._object(line), self._wanted

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -11,9 +12,11 @@ import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError
+from hedgerow.data.byte_feeds import TextLines
 
 MOST_TEXT = 10_000  # characters of a bad row that are kept
 ROW, BAD, LATE = 0, 1, 2
+FEW = 256  # lines that are read with care together
 
 
 @dataclass(frozen=True)
@@ -134,3 +137,53 @@ class Gathered:
 def all_rows(lines: Array, ends: Array, X: Array, labels: list[Any] | None, ids: list[str] | None) -> Stretch:
     """A stretch of nothing but rows, one a line."""
     return Stretch(np.zeros(len(lines), np.uint8), lines, ends, lines + 1, X, labels, ids)
+
+
+class TextRows(ABC):
+    """A reader of a text format: many lines at once where they are plain, a few with care where they are not."""
+
+    _text: TextLines
+
+    @abstractmethod
+    def _fast(self, first: int, last: int) -> Stretch | None:
+        """These lines, if all of them are plain."""
+
+    @abstractmethod
+    def _careful(self, first: int, last: int) -> tuple[Stretch, int]:
+        """These lines one by one, and how many of them were complete records."""
+
+    def go_to(self, at: int, line: int) -> None:
+        """Go on at a place in the file."""
+        self._text = self._text.moved(at, line)
+
+    @property
+    def done(self) -> int:
+        """Bytes of the input that were read."""
+        return self._text.feed.done
+
+    def close(self) -> None:
+        """Close the file."""
+        self._text.feed.close()
+
+    def stretches(self) -> Iterator[Stretch]:
+        """All records that are left; from a pipe, those that are there."""
+        text = self._text
+        while True:
+            first, step = 0, max(len(text.ends), FEW)
+            while first < len(text.ends):
+                last = min(first + step, len(text.ends))
+                stretch, taken = self._fast(first, last), last - first
+                if stretch is None and step > FEW:
+                    step = max(step // 8, FEW)
+                    continue
+                if stretch is None:
+                    stretch, taken = self._careful(first, last)
+                    if not taken:
+                        break
+                if len(stretch):
+                    yield stretch
+                first += taken
+                step *= 4
+            text.drop(first)
+            if not text.fill():
+                return

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-from hedgerow.drift.detector import DriftDetector
-from hedgerow.drift.evidence import Change, Drift
+from hedgerow.drift.evidence import Change, Drift, DriftDetector
 
 __all__ = ["Change", "Drift", "DriftDetector"]

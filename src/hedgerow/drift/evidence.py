@@ -12,18 +12,20 @@ if m1/n1 is the larger; above THRESHOLD it is an alarm, and what comes before is
 smaller by as much, the learner has got better: the window is what later ones are compared with.
 
 The state is made of counts at multiples of EVERY labels, so it is the same for blocks and for single rows, and nothing
-is done at the labels in between. THRESHOLD was chosen by `benchmarks/drift.py --choose` on drawn mistakes and on
-digits, not on the tasks that its RESULTS.md reports.
+is done at the labels in between. THRESHOLD was chosen on drawn mistakes and on digits, not on the tasks
+that docs/drift.md reports.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from hedgerow.core.arrays import Array
+from hedgerow.core.errors import InputError
 
 EVERY = 16  # labels between two looks
 SPANS = (1, 2, 4, 8, 16)  # windows, in looks
@@ -32,7 +34,6 @@ LONGEST = SPANS[-1] * EVERY  # labels of the longest window: after as many nothi
 LEAST = 3 * EVERY  # labels before a window: fewer say too little
 THRESHOLD = 8.0
 MARKS, START, FOUND, LEVEL, CHANGE = "drift.marks", "drift.start", "drift.found", "drift.level", "drift.change"
-NAMES = (MARKS, START, FOUND, LEVEL, CHANGE)
 State = dict[str, Array]
 
 
@@ -185,3 +186,47 @@ def learned(state: State, counts: Array, wrong: Array, threshold: float = THRESH
         now[1:] += sums[at - 1]
         alarm |= look(state, now, threshold)
     return alarm
+
+
+# The rule for mistakes from anywhere, one at a time.
+class DriftDetector:
+    """Told after every label whether the prediction was wrong, and whether each of `experts` others was.
+
+    >>> detector = DriftDetector()
+    >>> for t in range(600):
+    ...     detector.update(t % 10 == 0 if t < 400 else t % 2 == 0)
+    ...     if detector.drift_detected:
+    ...         print("after label", t + 1)
+    after label 432
+    """
+
+    def __init__(self, experts: int = 0, threshold: float = THRESHOLD) -> None:
+        if not isinstance(experts, int) or experts < 0:
+            raise InputError(f"experts={experts!r}: give their number, 0 or more")
+        if not threshold > 0:
+            raise InputError(f"threshold={threshold!r}: the evidence for an alarm must be above 0, e.g. {THRESHOLD}")
+        self.experts, self.threshold = experts, threshold
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self._counts = np.zeros(2 + self.experts, dtype=np.int64)
+        self._state = initial(self._counts)
+        self.drift_detected = False
+
+    def update(self, x: float, experts: Sequence[float] = ()) -> None:
+        """One label: 1 or True if the prediction was wrong; the same for each expert."""
+        told = (x, *experts)
+        if len(experts) != self.experts:
+            raise InputError(f"{len(experts)} experts' mistakes were given, this detector has {self.experts} experts")
+        if any(one not in (0, 1) for one in told):
+            raise InputError(f"{told!r}: a mistake is 1 or True, none is 0 or False")
+        self._counts[0] += 1
+        self._counts[1:] += np.array(told, dtype=np.int64)
+        due = self._counts[0] % EVERY == 0
+        self.drift_detected = bool(due and look(self._state, self._counts, self.threshold))
+
+    @property
+    def drift_(self) -> Drift:
+        """What is known so far."""
+        return report(self._state, int(self._counts[0]))

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hedgerow.core.errors import require
-from hedgerow.drift.detector import DriftDetector
-from hedgerow.drift.evidence import THRESHOLD, Drift
+from hedgerow.drift.evidence import THRESHOLD, Drift, DriftDetector
 
 Base: Any = require("river.base", extra="river").DriftAndWarningDetector  # it is a DriftDetector too
 if TYPE_CHECKING:

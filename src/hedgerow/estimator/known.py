@@ -12,7 +12,7 @@ from hedgerow.align import Info
 from hedgerow.core.arrays import Array
 from hedgerow.core.blas import one_blas_thread
 from hedgerow.core.constants import Constants
-from hedgerow.core.errors import InputError
+from hedgerow.core.errors import InputError, require
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.labels import Codes
 from hedgerow.drift import Drift
@@ -21,6 +21,29 @@ from hedgerow.tables.encoder import TableEncoder
 
 if TYPE_CHECKING:
     from hedgerow.estimator.show import Shown
+
+
+# `clf.plot()`: who is trusted and how far the sources are, with matplotlib.
+MOST = 12  # experts that are drawn
+
+
+def plot(clf: Known) -> Any:
+    """Two axes: weights of the experts, largest first, and the discrepancy of each source, if any."""
+    pyplot = require("matplotlib.pyplot", "plot")
+    figure, axes = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    pairs = sorted(zip(clf.expert_names_, clf.weights_.tolist(), strict=True), key=lambda pair: -pair[1])[:MOST]
+    _bars(axes[0], pairs, "weight")
+    apart = list(zip(clf.source_names_, clf.discrepancy_.tolist(), strict=True))
+    _bars(axes[1], apart, "discrepancy to the target")
+    share = f", {clf.mistakes_} mistakes in {clf.seen_} labels, bound {clf.bound_:.1f}" if clf.seen_ else ""
+    figure.suptitle(f"{getattr(clf, 'method', clf.learner_.kind)}{share}")
+    return axes
+
+
+def _bars(ax: Any, pairs: list[tuple[str, float]], label: str) -> None:
+    ax.barh([name for name, _ in pairs][::-1], [value for _, value in pairs][::-1])
+    ax.set_xlabel(label)
+    ax.spines[["top", "right"]].set_visible(False)
 
 
 class Known(BaseEstimator):  # type: ignore[misc]
@@ -71,7 +94,6 @@ class Known(BaseEstimator):  # type: ignore[misc]
 
     def plot(self) -> Any:
         """Weights of the experts and discrepancies of the sources, drawn with matplotlib: two axes."""
-        from hedgerow.estimator.plot import plot
 
         with self._fitted:
             return plot(self)

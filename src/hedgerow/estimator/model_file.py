@@ -16,7 +16,7 @@ import numpy as np
 from hedgerow.core.arrays import Array
 from hedgerow.core.constants import Constants, array_digest
 from hedgerow.core.errors import InputError
-from hedgerow.core.label_json import labels_from_json, labels_to_json
+from hedgerow.core.labels import labels_from_json, labels_to_json
 from hedgerow.learners.base import LEARNERS, OnlineLearner
 
 SCHEMA = 5
@@ -80,16 +80,6 @@ def from_bytes(data: bytes, where: str, constants: Constants | None = None) -> F
     """What `to_bytes` made: learner, classes, and the header. `where` names the file in errors."""
     header, arrays = read(data, where)
     try:
-        if header["schema"] < 3:
-            from hedgerow.estimator import schema_2
-
-            header, arrays = schema_2.upgraded(header, arrays)
-        if header["schema"] < 4:
-            from hedgerow.estimator import schema_3
-
-            header, arrays = schema_3.upgraded(header, arrays)
-        if header["schema"] < SCHEMA:
-            header = {**header, "schema": SCHEMA, "table": None}  # before schema 5 all rows were numbers
         return _learner(header, arrays, constants)
     except _Unusable as error:
         raise InputError(f"{where}: {error}") from error
@@ -119,12 +109,10 @@ def read(data: bytes, where: str) -> tuple[dict[str, Any], dict[str, Array]]:
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise InputError(f"{where} is a safetensors file, but not one that hedgerow wrote")
     schema = header.get("schema")
-    if not isinstance(schema, int) or schema < 1:
-        raise InputError(f"{where} is damaged: schema {schema!r}")
-
-    if schema > SCHEMA:
-        raise InputError(f"{where} has schema {schema}, this hedgerow reads up to {SCHEMA}: upgrade")
-    if schema >= 3 and not _digest_is_right(data, str(metadata.get("digest"))):
+    if schema != SCHEMA:
+        remedy = "upgrade" if isinstance(schema, int) and schema > SCHEMA else "fit the model again"
+        raise InputError(f"{where} has schema {schema!r}, this hedgerow reads {SCHEMA}: {remedy}")
+    if not _digest_is_right(data, str(metadata.get("digest"))):
         raise InputError(f"{where} is damaged: its content is not what was written; use a copy that is whole")
     return header, arrays
 

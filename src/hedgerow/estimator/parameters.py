@@ -8,11 +8,9 @@ from typing import Any
 
 from hedgerow.align import ALIGNERS
 from hedgerow.core.errors import InputError
-from hedgerow.core.json_values import of_json
-from hedgerow.core.label_json import labels_from_json, labels_to_json
-from hedgerow.core.labels import as_labels
+from hedgerow.core.labels import as_labels, labels_from_json, labels_to_json
 from hedgerow.core.preprocess import parse
-from hedgerow.core.registry import Parts
+from hedgerow.core.registry import Parts, of_json
 from hedgerow.estimator.composition import NUMBERS, check_number
 from hedgerow.estimator.inputs import given_dtype
 from hedgerow.heads import HEADS
@@ -42,7 +40,7 @@ def to_json(params: Mapping[str, Any]) -> dict[str, Any]:
 
 def from_json(data: Mapping[str, Any]) -> dict[str, Any]:
     """The inverse of `to_json`."""
-    out = {"table": None, **data}
+    out = dict(data)
     for name, parts in PARTS.items():
         if isinstance(out[name], dict):
             out[name] = parts.from_json(out[name])

@@ -14,27 +14,179 @@ import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError
 from hedgerow.core.files import write_whole
 from hedgerow.core.interrupts import uninterrupted
-from hedgerow.core.labels import MISSING
+from hedgerow.core.labels import MISSING, plain
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.fleet.base import Base
 from hedgerow.fleet.batch import Batch, checked
-from hedgerow.fleet.disk import BASE, Disk
 from hedgerow.fleet.holder import Holder
+from hedgerow.fleet.key_state import KeyState
 from hedgerow.fleet.keys import DeadLetter, Key, checked_key
-from hedgerow.fleet.store import FILE, Store
-from hedgerow.fleet.target import Target
+from hedgerow.fleet.store import FILE, FORMAT, Store
 from hedgerow.fleet.work import Said, Work, in_parts
 from hedgerow.live.errors import Closed, JournalError
 from hedgerow.live.owner import Owner
+
+if TYPE_CHECKING:
+    from hedgerow.fleet.keys import Key
+
+
+# One key of a fleet as an estimator: what it learns is the key's, whoever holds it.
+class Target(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """`fleet[key]`: the verbs of an `OnlineTransferClassifier`, without `fit`."""
+
+    def __init__(self, fleet: Fleet, key: Key) -> None:
+        self.fleet, self.key = fleet, key
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_clone__(self) -> Target:
+        return self  # a key is one, however often it is asked for
+
+    def predict(self, X: Any) -> Array:
+        """The most likely class of each row."""
+        return self.fleet.predict([self.key] * len(X), X)
+
+    def predict_proba(self, X: Any) -> Array:
+        """A probability a class of `classes_`."""
+        found = list(self.fleet.said([self.key] * len(X), X))
+        out = np.empty((len(X), found[0][1].P.shape[1] if found else len(self.classes_)))
+        for places, said in found:
+            out[places] = said.P
+        return out
+
+    def predict_one(self, x: Any) -> Any:
+        """The most likely class of one instance."""
+        return plain(self.predict(self._row(x))[0])
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Target:
+        """Learn labelled rows in order; `classes` is there for scikit-learn, the fleet knows its own."""
+        self.fleet.learn([self.key] * len(X), X, y, sample_weight)
+        return self
+
+    def learn_one(self, x: Any, y: Any, weight: float = 1.0) -> Target:
+        """Learn one instance."""
+        self.fleet.learn([self.key], self._row(x), [y], None if weight == 1 else [weight])
+        return self
+
+    def predict_then_learn(self, X: Any, y: Any, sample_weight: Any = None) -> Array:
+        """The prediction made for each row before its label was learned."""
+        return self.fleet.predict_then_learn([self.key] * len(X), X, y, sample_weight)
+
+    def model(self) -> OnlineTransferClassifier:
+        """A model of one's own that knows what the key knows, to look at or to save."""
+        return self.fleet.model(self.key)
+
+    @property
+    def classes_(self) -> Array:
+        """The classes of the sources, then those that this key has met."""
+        return self.model().classes_
+
+    @property
+    def seen_(self) -> int:
+        """Labels learned so far."""
+        return self.model().seen_
+
+    @property
+    def mistakes_(self) -> int:
+        """Mistakes so far."""
+        return self.model().mistakes_
+
+    @property
+    def weights_(self) -> Array:
+        """Who is trusted."""
+        return self.model().weights_
+
+    def _row(self, x: Any) -> Array:
+        row = self.fleet.base.clf.as_row(x)
+        return np.asarray(row)[None] if row.ndim == 1 else np.asarray(row.toarray())
+
+
+# What a fleet does with its file: batches into the journal, rows of keys into their states, memory made free.
+#
+# A batch of labelled rows is in the journal before it is learned. Rows that a key has learned go to its state when it
+# leaves memory, or when the journal has grown long.
+BASE = "base.safetensors"  # the file of the model that all keys start from
+JOURNAL = 64 * 2**20  # bytes of the journal beyond which states are written, so that it becomes shorter
+
+
+class Disk:
+    """The file of a fleet, and the keys in memory whose rows are not all in it yet."""
+
+    def __init__(self, store: Store, holder: Holder) -> None:
+        self.store, self.holder = store, holder
+
+    def begin(self, sync: str | None) -> None:
+        """A new file says what it is (`sync` given); one that was there has to be whole, and of this base."""
+        store, digest = self.store, self.holder.base.digest.hex()
+        with store.errors():
+            if sync is not None:
+                with store.transaction():
+                    store.set_meta("about", {"format": FORMAT, "base": digest, "sync": sync})
+            about = store.meta("about")
+            folder = store.path.parent
+            if not isinstance(about, dict) or about.get("format") != FORMAT:
+                raise JournalError(f"{folder}: not a fleet that this hedgerow can read: upgrade")
+            if about["base"] != digest:
+                raise JournalError(f"{folder}: its {BASE} is not the one that its keys belong to; restore it")
+            store.set_sync(about["sync"])
+            store.verify()
+
+    def note(self, batch: Batch, mark: Any) -> int:
+        """The batch is in the journal; keys with the oldest rows there are written where it has grown long."""
+        store, holder, data = self.store, self.holder, batch.to_bytes()
+        written: list[Key] = []
+        with store.transaction():
+            if store.journal_bytes + len(data) > JOURNAL and holder.dirty:
+                written = holder.write(list(holder.dirty)[: 2 * len(batch) + 1])
+                gone = set(written)
+                left = next((first for key, first in holder.dirty.items() if key not in gone), None)
+                store.trim(store.totals["last"] + 1 if left is None else left)
+            if mark is not None:
+                store.set_meta("mark", mark)
+            number = store.note(data)
+        holder.written(written)
+        return number
+
+    def make_place(self) -> None:
+        """Keys that were not asked for lately leave, if memory is short."""
+        keys = self.holder.too_many()
+        if keys:
+            self.write(keys)
+            self.holder.leave(keys)
+
+    def write(self, keys: Sequence[Key]) -> None:
+        """What these keys have learned goes to their states."""
+        dirty = [key for key in keys if key in self.holder.dirty]
+        if dirty:
+            with uninterrupted():
+                with self.store.transaction():
+                    written = self.holder.write(dirty)
+                self.holder.written(written)
+
+    def flush(self) -> None:
+        """The same of all keys; the journal is empty then."""
+        with uninterrupted():
+            self.write(list(self.holder.dirty))
+            with self.store.transaction():
+                self.store.trim(self.store.totals["last"] + 1)
+
+    def state(self, key: Key) -> KeyState:
+        """All that a key has learned, as the file has it now."""
+        if key in self.holder.held:
+            self.write([key])
+        return self.holder.stored_state(key)[1]
+
 
 MEMORY = 2**30
 WIDE = 2048  # bytes of a row that is long

@@ -18,8 +18,7 @@ import numpy as np
 
 from hedgerow.core.arrays import Array, dense
 from hedgerow.core.beside import Beside
-from hedgerow.core.gaps import Means
-from hedgerow.core.preprocess import INSTANCE_STEPS, Preprocess, Statistics
+from hedgerow.core.preprocess import INSTANCE_STEPS, Means, Preprocess, Statistics
 from hedgerow.core.running import Running
 from hedgerow.fleet.records import Arena
 

@@ -29,7 +29,7 @@ import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError
-from hedgerow.core.label_json import labels_from_json, labels_to_json
+from hedgerow.core.labels import labels_from_json, labels_to_json
 
 MAGIC, SCHEMA = b"hrk", b"1"
 HEAD = struct.Struct("<4s16sBBBIIII")

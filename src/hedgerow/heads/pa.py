@@ -26,7 +26,7 @@ from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.core.rule_numbers import PA, PA1_PRINTED, PA2, PERCEPTRON, RULES
 from hedgerow.heads.base import Head
-from hedgerow.kernels.common import EVEN
+from hedgerow.kernels import EVEN
 
 
 @dataclass(frozen=True)

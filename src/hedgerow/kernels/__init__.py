@@ -6,7 +6,7 @@ numbers. No loop starts a thread.
 
 A loop that may take its sums in any order must not also write to an array: the compiler then makes two forms of it,
 and chooses by how far apart the arrays are in memory, so that the last digit depends on where they happen to be. Write
-first and sum in a second loop, and sum into a variable, not into an array (`tests/test_kernel_memory.py`).
+first and sum in a second loop, and sum into a variable, not into an array (`tests/unit/test_kernel_memory.py`).
 
 Plain loops only, no whole-array assignment, sum or product: each of those compiles part of numba's own library, an
 assignment alone three seconds of it (the error message that it could give). And one kind of array for each argument:
@@ -14,3 +14,9 @@ every other memory layout, and every constant passed as an argument, is compiled
 """
 
 from __future__ import annotations
+
+import numpy as np
+
+SUMS = {"reassoc", "contract", "nsz"}  # what vector sums need of fast-math; NaN and infinity keep their meaning
+EVEN = np.empty(0)  # no weights: every label counts one
+SCALE = 2.0**11  # of a unit vector in whole numbers (`kernels/near.py`); here, so that reading it compiles nothing

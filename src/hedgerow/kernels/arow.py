@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hedgerow.core.arrays import Array
-from hedgerow.kernels.common import EVEN, SUMS
+from hedgerow.kernels import EVEN, SUMS
 from hedgerow.kernels.compiled import compiled
 from hedgerow.kernels.heads import _rival, copy
 from hedgerow.kernels.rows import product_row

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from hedgerow.core.arrays import Array
-from hedgerow.kernels.common import SUMS
+from hedgerow.kernels import SUMS
 from hedgerow.kernels.compiled import compiled
 from hedgerow.kernels.near import row_products, shares
 from hedgerow.kernels.ridge import mix_rows

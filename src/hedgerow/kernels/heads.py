@@ -6,7 +6,7 @@ import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.rule_numbers import PA1, PA1_PRINTED, PA2, PERCEPTRON
-from hedgerow.kernels.common import EVEN, SUMS
+from hedgerow.kernels import EVEN, SUMS
 from hedgerow.kernels.compiled import compiled
 from hedgerow.kernels.rows import product_row
 

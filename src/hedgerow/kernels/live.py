@@ -1,7 +1,7 @@
 """One row through projections, heads and mixer, for the live path.
 
-Their twins are `ExpertsLearner.scores` and `ExpertsLearner.run` on a block of one row; `tests/test_instance.py` holds
-the two together.
+Their twins are `ExpertsLearner.scores` and `ExpertsLearner.run` on a block of one row; `tests/unit/test_instance.py`
+holds the two together.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from hedgerow.core.arrays import Array
-from hedgerow.kernels.common import SCALE
+from hedgerow.kernels import SCALE
 from hedgerow.kernels.compiled import compiled
 
 MANY = 24  # rows of a block for which the BLAS is faster, the copies that it needs included

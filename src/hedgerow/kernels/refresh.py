@@ -10,7 +10,7 @@ import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.rule_numbers import SHRINK, ZERO
-from hedgerow.kernels.common import SUMS
+from hedgerow.kernels import SUMS
 from hedgerow.kernels.compiled import compiled
 from hedgerow.kernels.heads import copy
 

@@ -1,4 +1,4 @@
-"""The compiled loops: the mixture, and one row of a regression; `tests/test_ridge_kernels.py` has their NumPy twins.
+"""The compiled loops: the mixture, and one row of a regression; tests/unit/test_ridge_kernels.py has their NumPy twins.
 
 Imported only when a stream of our own learner begins; compiled once, cached on disk.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from hedgerow.core.arrays import Array
-from hedgerow.kernels.common import SUMS
+from hedgerow.kernels import SUMS
 from hedgerow.kernels.compiled import compiled
 from hedgerow.kernels.rows import symmetric_row
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from hedgerow.core.arrays import Array
-from hedgerow.kernels.common import SUMS
+from hedgerow.kernels import SUMS
 from hedgerow.kernels.compiled import compiled
 
 

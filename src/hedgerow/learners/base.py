@@ -95,7 +95,7 @@ class OnlineLearner(ABC):
         self.plan, self.constants, self.state = plan, constants, state
         self.pre = Preprocess.of_arrays(plan.steps, {**constants, **state})
         self.target = Moments.of_arrays(state, "target")
-        if not all(name in state for name in evidence.NAMES):  # a new one, or one from a file of an earlier version
+        if evidence.MARKS not in state:  # a new one
             state.update(evidence.initial(self._counts))
 
     # -- what a kind of learner says ----------------------------------------------------------------------------

@@ -119,13 +119,11 @@ def common(steps: tuple[str, ...], experts: int) -> tuple[dict[str, Spec], dict[
         "target.class_totals": Spec(("K", "m"), low=-SUM, high=SUM),
         "expert_mistakes": Spec((experts,), WHOLE, 0, MOST),
         **COUNTERS,
-        **{
-            evidence.MARKS: Spec((evidence.ROOM, 2 + experts), WHOLE, 0, MOST, needed=False),
-            evidence.START: Spec((2 + experts,), WHOLE, 0, MOST, needed=False),
-            evidence.FOUND: Spec((3,), WHOLE, 0, MOST, needed=False),
-            evidence.LEVEL: Spec((1,), DOUBLE, 0, needed=False),
-            evidence.CHANGE: Spec((4,), WHOLE, 0, MOST, needed=False),
-        },
+        evidence.MARKS: Spec((evidence.ROOM, 2 + experts), WHOLE, 0, MOST),
+        evidence.START: Spec((2 + experts,), WHOLE, 0, MOST),
+        evidence.FOUND: Spec((3,), WHOLE, 0, MOST),
+        evidence.LEVEL: Spec((1,), DOUBLE, 0),
+        evidence.CHANGE: Spec((4,), WHOLE, 0, MOST),
     }
     m: int | str = "s" if own_width(steps) else "m"  # the columns that are transferred
     for i, step in enumerate(steps):

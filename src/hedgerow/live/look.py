@@ -15,15 +15,13 @@ import numpy as np
 
 from hedgerow.core.arrays import Array, Matrix
 from hedgerow.core.errors import InputError
-from hedgerow.core.label_json import labels_from_json
-from hedgerow.core.labels import plain
+from hedgerow.core.labels import labels_from_json, plain
 from hedgerow.live.errors import JournalError
 from hedgerow.live.head import acknowledged
-from hedgerow.live.journal import FILE, FORMAT, checksum, explained
+from hedgerow.live.journal import FILE, FORMAT, ROWS, checksum, damaged, explained, verify_table
 from hedgerow.live.rows import label_of_json, row_of_bytes
 from hedgerow.live.snapshots import Snapshots
 from hedgerow.live.tallies import Tallies
-from hedgerow.live.verify import ROWS, damaged, verify_table
 
 EVENTS = (
     "SELECT event.number, id, event.time, code, shares, x, answer.label, correct, answer.time, answer.step "

@@ -7,36 +7,298 @@ from what is on disk, and every request of that group is told so.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from hedgerow.core.errors import HedgerowError, InputError
 from hedgerow.core.interrupts import uninterrupted
-from hedgerow.core.label_json import labels_to_json
+from hedgerow.core.labels import labels_to_json
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.live import report, retention
-from hedgerow.live.aio import AsyncLiveModel
+from hedgerow.live import report
 from hedgerow.live.answers import Answer, Labelled
-from hedgerow.live.background import Background
-from hedgerow.live.errors import Closed, JournalError
+from hedgerow.live.errors import Busy, Closed, JournalError
 from hedgerow.live.export import export
-from hedgerow.live.history import History
-from hedgerow.live.journal import FILE, FORMAT, Journal
+from hedgerow.live.journal import FILE, FORMAT, Journal, verify
 from hedgerow.live.owner import Owner
-from hedgerow.live.requests import Queue, Request
+from hedgerow.live.report import Timing
 from hedgerow.live.settings import Settings
 from hedgerow.live.snapshots import Snapshots
-from hedgerow.live.steps import Steps
+from hedgerow.live.steps import SNAPSHOT, Steps
 from hedgerow.live.tallies import Tallies
-from hedgerow.live.timing import Timing
-from hedgerow.live.verify import verify
-from hedgerow.live.writer import Writer
+from hedgerow.live.writer import History, Writer
 
+# The asyncio face: what many tasks ask for at the same time is taken in order and committed together.
+MOST_WAITING = 1024  # requests
 T = TypeVar("T")
+
+
+class AsyncLiveModel:
+    """The verbs of a `LiveModel`, to be awaited. One thread works; `Busy` is raised when too much is waiting.
+
+    A request that was cancelled while it waited is done all the same: it may be in the journal.
+    """
+
+    def __init__(self, live: LiveModel, most_waiting: int = MOST_WAITING) -> None:
+        self._live, self.most_waiting = live, most_waiting
+        self._pool: ThreadPoolExecutor | None = None
+        self._lock, self._working, self._worker = threading.Lock(), False, 0
+        self._done: list[asyncio.Future[None]] = []
+
+    async def predict(self, x: Any, id: str | None = None) -> Answer:
+        """See `LiveModel.predict`."""
+        return await self._do("predict", lambda: self._live._writer.predict(x, id))
+
+    async def predict_many(self, X: Any, ids: Sequence[str] | None = None) -> list[Answer]:
+        """See `LiveModel.predict_many`."""
+        return await self._do("predict", lambda: self._live._writer.predict_many(X, ids))
+
+    async def label(self, id: str, y: Any) -> Labelled:
+        """See `LiveModel.label`."""
+        return await self._do("label", lambda: self._live._writer.label(id, y))
+
+    async def label_many(self, labels: Sequence[tuple[str, Any]]) -> list[Labelled]:
+        """See `LiveModel.label_many`."""
+        return await self._do("label", lambda: self._live._writer.label_many(labels))
+
+    async def predict_then_learn(self, X: Any, y: Any, ids: Sequence[str] | None = None) -> list[Answer]:
+        """See `LiveModel.predict_then_learn`."""
+        return await self._do("predict_then_learn", lambda: self._live._writer.predict_then_learn(X, y, ids))
+
+    async def look(self, read: Callable[[LiveModel], T]) -> T:
+        """What `read` says of the live model (its stats, say), without keeping the event loop waiting."""
+        return await asyncio.get_running_loop().run_in_executor(None, read, self._live)
+
+    async def snapshot(self) -> dict[str, Any]:
+        """See `LiveModel.snapshot`."""
+        return await self.look(lambda live: live.snapshot())
+
+    async def _do(self, kind: str, work: Callable[[], T]) -> T:
+        live, loop = self._live, asyncio.get_running_loop()
+        if live.waiting >= self.most_waiting:
+            raise Busy(f"{live.waiting} requests are waiting for this model; try again in a moment")
+        future: asyncio.Future[None] = loop.create_future()
+        began = time.perf_counter()
+
+        def told() -> None:
+            if threading.get_ident() == self._worker:
+                self._done.append(future)  # a group is told together
+            else:  # a thread of the caller's was there first
+                _tell([future])
+
+        request: Request[T] = Request(kind, work, told)
+        live._queue.put(request)
+        self._start()
+        await future
+        live._timing.took(kind, time.perf_counter() - began)
+        return request.outcome()
+
+    # -- the thread that works ----------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._working:
+                return
+            self._working = True
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(1, thread_name_prefix="hedgerow-live")
+            self._pool.submit(self._work)
+
+    def _work(self) -> None:
+        live, self._worker = self._live, threading.get_ident()
+        while True:
+            with suppress(BaseException):  # every request of the group has it as its own error
+                live._queue.work()
+            done, self._done = self._done, []
+            _tell(done)
+            with self._lock:
+                if not live.waiting:
+                    self._working = False
+                    return
+
+
+def _tell(futures: list[asyncio.Future[None]]) -> None:
+    """Say that these are done, each to the event loop of its own; one that was closed has nobody who waits."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+    for future in futures:
+        by_loop.setdefault(future.get_loop(), []).append(future)
+    for loop, its_own in by_loop.items():
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(_set, its_own)
+
+
+def _set(futures: list[asyncio.Future[None]]) -> None:
+    for future in futures:
+        if not future.done():
+            future.set_result(None)
+
+
+# Requests that wait for the one writer of a live model: many threads and tasks, one order, one commit for several.
+TOGETHER = 256  # requests that share a commit
+
+
+class Request(Generic[T]):
+    """Something to do within a transaction, and what came of it. `told` is called when it is done.
+
+    `alone`: nothing else shares its transaction, of which nothing is kept if it fails.
+    """
+
+    __slots__ = ("alone", "done", "error", "kind", "result", "settled", "told", "work")
+
+    def __init__(
+        self, kind: str, work: Callable[[], T], told: Callable[[], None] | None = None, alone: bool = False
+    ) -> None:
+        self.kind, self.work, self.told, self.alone = kind, work, told, alone
+        self.result: T | None = None
+        self.error: BaseException | None = None
+        self.settled = self.done = False  # settled: what came of it is on disk
+
+    def run(self) -> None:
+        """Do it; what the caller did wrong is the request's own error, anything else everybody's."""
+        try:
+            self.result = self.work()
+        except HedgerowError as error:
+            if isinstance(error, ValueError):
+                self.error = error
+            else:
+                raise
+
+    def finish(self) -> None:
+        """Say that it is done."""
+        self.done = True
+        if self.told is not None:
+            self.told()
+
+    def outcome(self) -> T:
+        """The result, or the error raised."""
+        if self.error is not None:
+            raise self.error
+        return self.result  # type: ignore[return-value]
+
+
+class Queue:
+    """Requests in the order in which they came. Whoever gets the lock does what is waiting, for all."""
+
+    def __init__(self, take: Callable[[list[Request[Any]]], None]) -> None:
+        self._take = take
+        self._waiting: deque[Request[Any]] = deque()
+        self.lock = threading.RLock()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def do(self, request: Request[T]) -> T:
+        """Wait until a request is done."""
+        self._waiting.append(request)
+        while not request.done:
+            self.work()
+        return request.outcome()
+
+    def put(self, request: Request[Any]) -> None:
+        """Leave a request to whoever works next."""
+        self._waiting.append(request)
+
+    def work(self) -> None:
+        """Do some of what is waiting."""
+        with self.lock:
+            batch: list[Request[Any]] = []
+            try:
+                while self._waiting and len(batch) < TOGETHER:
+                    if batch and (batch[0].alone or self._waiting[0].alone):
+                        break
+                    batch.append(self._waiting.popleft())
+                if batch:
+                    self._take(batch)
+            except BaseException as error:
+                for request in batch:
+                    if not request.settled:
+                        request.error = request.error or error
+                raise
+            finally:
+                for request in batch:
+                    request.finish()
+
+
+# What leaves the journal: answered events that recovery no longer needs, beyond what the settings keep.
+# "+step": by number, not by the index of steps, which would look at every answer
+AT_ONCE = 2000  # events that go in one transaction: nobody waits long for it
+LOOK_EVERY = 32  # commits between two looks at age and size
+
+
+def apply(writer: Writer, snapshots: Snapshots) -> None:
+    """Delete some of what may go, within the transaction that is open. Recovery needs all steps after `floor`."""
+    journal, settings = writer.journal, writer.settings
+    if not journal.open_transaction:
+        return
+    floor = snapshots.oldest
+    excess = journal.totals["answer"][0] - settings.keep_events
+    if excess > min(AT_ONCE // 2, settings.keep_events // 10):
+        _delete(writer, floor, min(excess, AT_ONCE), None)
+    if journal.commits % LOOK_EVERY:
+        return
+    if settings.keep_seconds is not None:
+        _delete(writer, floor, AT_ONCE, writer.now() - settings.keep_seconds)
+    if settings.max_bytes is not None and journal.used_bytes > settings.max_bytes:
+        gone = _delete(writer, floor, AT_ONCE, None)
+        if not gone and writer.steps.since:
+            writer.snapshot()  # so that the floor rises
+
+
+def _delete(writer: Writer, floor: int, most: int, before: float | None) -> int:
+    journal = writer.journal
+    age = "" if before is None else "AND time < ?"
+    values = (floor, *(() if before is None else (before,)), most)
+    found = journal.rows(f"SELECT number FROM answer WHERE +step <= ? {age} ORDER BY number LIMIT ?", values)
+    if not found:
+        return 0
+    last = found[-1][0]
+    which = f"number IN (SELECT number FROM answer WHERE +step <= ? AND number <= ? {age})"
+    given = (floor, last, *(() if before is None else (before,)))
+    for table in ("features", "event"):
+        journal.delete(table, which, given)
+    steps = f"SELECT step FROM answer WHERE +step <= ? AND number <= ? {age}"
+    done = f"number IN ({steps}) AND last <= ?"  # a block of which some events stay is still needed to tell them apart
+    journal.delete("step", done, (*given, last))
+    journal.delete(
+        "step", f"number < (SELECT max(step) FROM ({steps})) AND kind = ? AND number < ?", (*given, SNAPSHOT, floor)
+    )
+    journal.delete("answer", f"+step <= ? AND number <= ? {age}", given)
+    return len(found)
+
+
+# One thing at a time in a thread of its own: snapshots are written while the model goes on.
+class Background:
+    """A thread that is started when it is first needed."""
+
+    def __init__(self) -> None:
+        self._pool: ThreadPoolExecutor | None = None
+        self._last: Future[None] | None = None
+        self._lock = threading.Lock()
+
+    def do(self, work: Callable[[], None]) -> None:
+        """Work after what was given before."""
+        with self._lock:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(1, thread_name_prefix="hedgerow-snapshot")
+            self._last = self._pool.submit(work)
+
+    def wait(self) -> None:
+        """Until everything given so far is done."""
+        if self._last is not None:
+            self._last.result()
+
+    def close(self) -> None:
+        """Finish, and end the thread."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=True)
 
 
 class LiveModel:
@@ -309,7 +571,7 @@ class LiveModel:
                     writer.snapshot_if_due()
                 writer.give_up_old()
                 writer.snapshot_if_due()
-                retention.apply(writer, self._snapshots)
+                apply(writer, self._snapshots)
                 taken = writer.commit()
         except BaseException:
             self._undo()

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from hedgerow.core.errors import InputError, unknown
-from hedgerow.core.json_values import of_json
+from hedgerow.core.registry import of_json
 
 SYNC = ("full", "normal")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from hedgerow.core.arrays import Array, Matrix
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.estimator.explanations import Explanations
+from hedgerow.estimator.classifier import Explanations
 from hedgerow.live.errors import JournalError
 from hedgerow.live.journal import Journal, Row
 from hedgerow.live.rows import label_of_json, labels_together, row_of_bytes, rows_together

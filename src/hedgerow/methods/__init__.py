@@ -5,7 +5,7 @@ from __future__ import annotations
 from hedgerow.learners.experts.recipe import ORIGINAL, Recipe
 from hedgerow.learners.method import Method, Options
 from hedgerow.learners.readings import Reading, reading_of
-from hedgerow.methods.recipes import METHODS, OWN_STEPS, RECIPES, register_method
+from hedgerow.methods.build import METHODS, OWN_STEPS, RECIPES, register_method
 
 __all__ = [
     "METHODS",

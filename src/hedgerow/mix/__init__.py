@@ -24,10 +24,9 @@ from __future__ import annotations
 
 from hedgerow.core.errors import InputError
 from hedgerow.core.registry import Parts
-from hedgerow.mix.adaptive import AdaHedge, Squint
+from hedgerow.mix.adaptive import AdaHedge, FixedShare, FixedShareLogLoss, Squint
 from hedgerow.mix.base import Exponential, Mixed, Mixer, Stepwise, simplex_projection, softmax, votes
 from hedgerow.mix.hedge import Hedge, Single, horizon_beta
-from hedgerow.mix.share import FixedShare, FixedShareLogLoss
 from hedgerow.mix.simplex import LogLoss, LossBased
 
 MIXERS = Parts("mixer")

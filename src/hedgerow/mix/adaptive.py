@@ -20,12 +20,15 @@ The rates are 1/2, 1/4, ..., 2^-16, good for V up to 10^9, with pi_i proportiona
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.mix.base import Mistakes, State, Stepwise, softmax
+from hedgerow.mix.simplex import Likelihood
 
 _PLACES = np.arange(1, 17)
 RATES = 2.0**-_PLACES
@@ -136,3 +139,137 @@ def _softmin(loss: Array, eta: float) -> float:
     """-ln(mean e^{-eta l})/eta, and its limit for an infinite rate."""
     least = float(loss.min())
     return least if math.isinf(eta) else least - math.log(np.exp(-eta * (loss - least)).mean()) / eta
+
+
+# Fixed share (Herbster, Warmuth 1998): mixers that follow the best expert when it changes. No parameter.
+#
+# After each step, a share alpha of the weight is dealt out evenly, as if the best expert changed with that
+# probability. Which alpha is right is not known, so all of a grid are kept, none at all among them, and the stream
+# chooses. With v_{e,i,j} for expert e, rate eta_i and share alpha_j (sum 1 at the start, by the priors):
+#
+#     p_e proportional to sum_{i,j} eta_i v_{e,i,j}
+#     v_{e,i,j} <- v_{e,i,j} g_{e,i},     then     v_{e,i,j} <- (1 - alpha_j) v_{e,i,j} + alpha_j mean_e v_{e,i,j}
+#
+# - On mistakes, g = 1 + eta_i r_e with r_e = p . l - l_e, and the rates of Squint.
+# - On the log-loss, g = q_e(y)/qbar(y), and the only rate is 1.
+#
+# Either way the sum of v stays 1, and v is the sum over all sequences of experts of (prior of the sequence under
+# alpha_j) x (product of g along it). Because ln(1 + x) >= x - x^2 for x >= -1/2, it follows for every sequence, rate
+# and share, with V the sum of r^2 along the sequence (for the log-loss without it), that
+#
+#     loss of the mixer <= loss of the sequence + eta_i V + ln(1/prior)/eta_i,
+#     ln(1/prior) = ln(N/(pi_i rho_j)) + S ln(N/alpha_j) + (T - S) ln(1/(1 - alpha_j + alpha_j/N)) for S changes.
+#
+# A step is a label about which the experts differ. The least right-hand side is found as the stream goes, by the same
+# recursion with minima in place of sums (the best path): it is the bound.
+SHARES = np.concatenate([[0.0], 4.0 ** -np.arange(1, 13)])  # a factor 2 off costs at most 0.31 a change
+SHARE_PRIOR = np.concatenate([[0.5], np.full(12, 0.5 / 12)])
+LEAST_WEIGHT = 1e-250  # a weight of 0 could never grow again; this one changes the sum by less than rounding does
+
+
+class Sharing(Stepwise):
+    """The recursion over experts x rates x shares; subclasses say what a step multiplies by and what it costs."""
+
+    rates: Array
+    rate_prior: Array
+
+    @abstractmethod
+    def gains(self, p: Array, loss: Array) -> tuple[Array, Array]:
+        """g of one step (N x rates), and what the step adds to the cost of a path, expert 0's loss taken off."""
+
+    def start(self, n: int) -> State:
+        """The priors, and what they cost a path."""
+        prior = np.broadcast_to(self.rate_prior[:, None] * SHARE_PRIOR / n, (n, len(self.rates), len(SHARES)))
+        return super().start(n) | {"mixer.v": prior.copy(), "mixer.path": -np.log(prior) / self.rates[:, None]}
+
+    def weights(self, state: State, seen: int) -> Array:
+        """sum_{i,j} eta_i v_{e,i,j}, as shares."""
+        w = state["mixer.v"].sum(axis=2) @ self.rates
+        return np.asarray(w / w.sum())
+
+    def learn(self, state: State, p: Array, loss: Array) -> None:
+        """Gains, then sharing; and the cheapest path to each expert."""
+        v, path = state["mixer.v"], state["mixer.path"]
+        gain, cost = self.gains(p, loss)
+        v *= gain[:, :, None]
+        mean = v.mean(axis=0)
+        v *= 1 - SHARES
+        v += SHARES * mean
+        np.maximum(v, LEAST_WEIGHT, out=v)
+        stay, change = _transitions(len(loss))
+        path += cost[:, :, None]
+        best = path.min(axis=0) + change / self.rates[:, None]
+        path += stay / self.rates[:, None]
+        np.minimum(path, best, out=path)
+
+    def best_path(self, state: State) -> float:
+        """The least of loss of a sequence + eta V + ln(1/prior)/eta."""
+        return float(state["expert_loss"][0] + state["mixer.path"].min())
+
+
+@dataclass(frozen=True)
+class FixedShare(Mistakes, Sharing):
+    """Fixed share on mistakes, over rates and shares.
+
+    >>> mixer, F = FixedShare(), np.array([[[1.0, 0.0], [0.0, 1.0]]] * 60)
+    >>> mixer.run(mixer.start(2), 0, F, np.repeat([0, 1], 30)).weights[[0, 30, 45, 59], 0].round(2)
+    array([0.5 , 0.99, 0.4 , 0.05])
+    """
+
+    combination: str = "scores"
+    rates = RATES
+    rate_prior = RATE_PRIOR
+
+    def __post_init__(self) -> None:
+        self._check_combination()
+
+    def gains(self, p: Array, loss: Array) -> tuple[Array, Array]:
+        """1 + eta r, and l - l_0 + eta r^2."""
+        r = (p @ loss - loss)[:, None]
+        return 1 + RATES * r, (loss - loss[0])[:, None] + RATES * r * r
+
+    def bound(self, state: State, seen: int) -> float:
+        """The best path, for votes twice that."""
+        return self._on_mistakes(self.best_path(state))
+
+    @property
+    def guarantee(self) -> str:
+        """Against the best sequence of experts."""
+        if self.combination == "vote":
+            return "mistakes of the vote (the best sequence of experts, its changes paid for)"
+        return "the weighted loss (the best sequence of experts, its changes paid for), not the mistakes"
+
+
+@dataclass(frozen=True)
+class FixedShareLogLoss(Likelihood, Sharing):
+    """Fixed share on the log-loss: the Bayes mixture over sequences of experts. A mistake costs at least ln 2.
+
+    >>> mixer, F = FixedShareLogLoss(), np.array([[[1.0, 0.0], [0.0, 1.0]]] * 60)
+    >>> mixer.run(mixer.start(2), 0, F, np.repeat([0, 1], 30)).weights[[0, 30, 45, 59], 0].round(2)
+    array([0.5 , 1.  , 0.04, 0.03])
+    """
+
+    temperature: float = 1.0
+    rates = np.ones(1)
+    rate_prior = np.ones(1)
+
+    def gains(self, p: Array, loss: Array) -> tuple[Array, Array]:
+        """q_e(y)/qbar(y), and l - l_0."""
+        q = np.exp(loss.min() - loss)
+        return (q / (p @ q))[:, None], (loss - loss[0])[:, None]
+
+    def bound(self, state: State, seen: int) -> float:
+        """The best path, over ln 2."""
+        return self.best_path(state) / math.log(2)
+
+    @property
+    def guarantee(self) -> str:
+        """Against the best sequence of experts."""
+        return "mistakes (the best sequence of experts, its changes paid for)"
+
+
+@lru_cache
+def _transitions(n: int) -> tuple[Array, Array]:
+    """-ln of the probability to stay with an expert, and to come to it from any other."""
+    with np.errstate(divide="ignore"):
+        return -np.log1p(SHARES / n - SHARES), -np.log(SHARES / n)

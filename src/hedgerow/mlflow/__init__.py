@@ -13,7 +13,6 @@ with warnings.catch_warnings():  # about type hints of its own
     warnings.simplefilter("ignore")
     require("mlflow.pyfunc", extra="mlflow")
 
-from hedgerow.mlflow.autologging import autolog, log_progress
-from hedgerow.mlflow.flavour import _load_pyfunc, load_model, log_model, save_model
+from hedgerow.mlflow.flavour import _load_pyfunc, autolog, load_model, log_model, log_progress, save_model
 
 __all__ = ["_load_pyfunc", "autolog", "load_model", "log_model", "log_progress", "save_model"]

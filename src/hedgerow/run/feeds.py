@@ -2,18 +2,110 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
-from collections.abc import Iterator
+import queue
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Any, Protocol, TypeVar
 
 from hedgerow.core.errors import InputError
-from hedgerow.data.row_blocks import RowBlock, RowSource, Wanted, open_rows
+from hedgerow.data.row_blocks import Bad, RowBlock, RowSource, Wanted, open_rows
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.run.interrupts import Interrupts
 from hedgerow.run.job import Job, called
-from hedgerow.run.read_ahead import read_ahead
+
+# Messages of a broker as blocks of rows: each is a JSON object, or named fields, and has a place of its own.
+PLACE = "message id"  # the id of a row that has none of its own; no column of a user's is called so by accident
+AT_ONCE = 256  # messages that are taken, committed and acknowledged together
+
+
+class Messages:
+    """Makes blocks of messages. Without an id column a message's own id names its row.
+
+    A message that has an id and a label and no feature is the label of an earlier one.
+    """
+
+    def __init__(self, clf: OnlineTransferClassifier, job: Job, called: str) -> None:
+        self._wanted: Wanted = wanted_of(clf, job, None if job.id else PLACE)
+        self._own_ids, self._called, self._count = job.id is None, called, 0
+        self.ignored: tuple[str, ...] = ()
+
+    def blocks(self, messages: Sequence[tuple[str, bytes | Mapping[str, str]]]) -> Iterator[RowBlock]:
+        """Of messages in order: (id, JSON text or fields)."""
+        text = b"".join(self._line(id, content) for id, content in messages)
+        with open_rows("-", self._wanted, format="jsonl", size=len(messages), descriptor=io.BytesIO(text)) as rows:
+            for block in rows:
+                self.ignored = tuple(name for name in rows.ignored if name != PLACE)
+                numbers = block.rows + self._count
+                bad = [Bad(b.line, f"message {messages[b.line - 1][0]}: {b.reason}", b.text) for b in block.bad]
+                yield replace(block, rows=numbers, bad=bad, file=self._called)
+            self._count += len(messages)
+
+    def _line(self, id: str, content: bytes | Mapping[str, str]) -> bytes:
+        fields: Any = content
+        if isinstance(content, bytes):
+            if not self._own_ids:
+                return content.replace(b"\n", b" ").replace(b"\r", b" ") + b"\n"
+            try:
+                fields = json.loads(content)
+            except (ValueError, RecursionError):
+                return b"{not JSON: " + content[:1000].replace(b"\n", b" ") + b"\n"
+        if isinstance(fields, Mapping) and self._own_ids:
+            fields = {**fields, PLACE: id}
+        return json.dumps(fields).encode() + b"\n"
+
+
+# The next blocks of a file, read while the last one is worked on.
+T = TypeVar("T")
+DEPTH = 2  # blocks that wait
+LOOK = 0.1  # seconds between two looks at whether anybody still wants them
+
+
+def read_ahead(items: Iterable[T]) -> Iterator[T]:
+    """The items in order, made in a thread of its own, whose errors are raised here.
+
+    >>> list(read_ahead(iter("abc")))
+    ['a', 'b', 'c']
+    """
+    made: queue.Queue[tuple[str, T | BaseException | None]] = queue.Queue(DEPTH)
+    over = threading.Event()
+
+    def put(kind: str, item: T | BaseException | None) -> bool:
+        while not over.is_set():
+            try:
+                made.put((kind, item), timeout=LOOK)
+                return True
+            except queue.Full:
+                continue
+        return False
+
+    def work() -> None:
+        try:
+            for item in items:
+                if not put("item", item):
+                    return
+            put("end", None)
+        except BaseException as error:
+            put("error", error)
+
+    thread = threading.Thread(target=work, name="hedgerow-read-ahead", daemon=True)
+    thread.start()
+    try:
+        while True:
+            kind, item = made.get()
+            if kind == "end":
+                return
+            if kind == "error":
+                raise item  # type: ignore[misc]
+            yield item  # type: ignore[misc]
+    finally:
+        over.set()
+        thread.join()
+
 
 SIZE = 2048  # rows that are predicted, learned and committed together
 
@@ -38,6 +130,21 @@ class Feed(Protocol):
 
     def acknowledge(self, block: RowBlock) -> None:
         """The block is on disk."""
+
+
+class BrokerFeed:
+    """Blocks of messages that never end; `_last`: the last block of those that were taken together."""
+
+    late = True
+    left = None
+
+    def __init__(self, clf: OnlineTransferClassifier, job: Job, called: str, interrupts: Interrupts) -> None:
+        self._messages, self._interrupts, self._last = Messages(clf, job, called), interrupts, False
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """Fields that the model does not know."""
+        return self._messages.ignored
 
 
 def wanted_of(clf: OnlineTransferClassifier, job: Job, id: str | None = None) -> Wanted:

@@ -8,25 +8,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
 from hedgerow.core.errors import HedgerowError, InputError, require
 from hedgerow.data.row_blocks import RowBlock
 from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.run.feeds import AT_ONCE, BrokerFeed
 from hedgerow.run.interrupts import Interrupts
 from hedgerow.run.job import Job
-from hedgerow.run.messages import AT_ONCE, Messages
 
 WAIT = 0.5  # seconds for new messages, between two looks at signals
 REACH = 10.0  # seconds in which a broker must answer at the start
 
 
-class KafkaFeed:
+class KafkaFeed(BrokerFeed):
     """Blocks of a topic."""
-
-    late = True
 
     def __init__(self, job: Job, clf: OnlineTransferClassifier, interrupts: Interrupts, kept: bytes | None) -> None:
         self._kafka = require("confluent_kafka", extra="kafka")
@@ -34,15 +31,14 @@ class KafkaFeed:
         topic = parts.path.strip("/")
         if not parts.netloc or not topic or "/" in topic:
             raise InputError(f"{job.input}: write kafka://HOST[:PORT]/TOPIC, for instance kafka://localhost:9092/rows")
-        self._topic, self._interrupts = topic, interrupts
+        self._topic = topic
         self._consumer = self._kafka.Consumer(
             {"bootstrap.servers": parts.netloc, "group.id": job.group, "enable.auto.commit": False,
              "auto.offset.reset": "earliest", "enable.partition.eof": False}
         )  # fmt: skip
-        self._messages = Messages(clf, job, topic)
+        super().__init__(clf, job, topic, interrupts)
         self._offsets: dict[int, int] = {}
         self._batch: dict[int, int] = {}
-        self._last = False
         try:
             self._begin(job.input, {} if kept is None else json.loads(kept)["kafka"])
         except BaseException:
@@ -65,16 +61,6 @@ class KafkaFeed:
             place.offset = kept.get(str(place.partition), known if known >= 0 else kafka.OFFSET_BEGINNING)
         self._offsets = {int(partition): offset for partition, offset in kept.items()}
         self._consumer.assign(places)
-
-    @property
-    def ignored(self) -> tuple[str, ...]:
-        """Fields that the model does not know."""
-        return self._messages.ignored
-
-    @property
-    def left(self) -> float | None:
-        """A topic has no end."""
-        return None
 
     def __iter__(self) -> Iterator[RowBlock]:
         while not self._interrupts.signal:
@@ -110,15 +96,3 @@ class KafkaFeed:
     def close(self) -> None:
         """Leave."""
         self._consumer.close()
-
-
-@contextmanager
-def kafka_feed(
-    job: Job, clf: OnlineTransferClassifier, interrupts: Interrupts, kept: bytes | None
-) -> Iterator[KafkaFeed]:
-    """A feed that is closed at the end."""
-    feed = KafkaFeed(job, clf, interrupts, kept)
-    try:
-        yield feed
-    finally:
-        feed.close()

@@ -6,10 +6,11 @@ and what was learned is saved. Only while waiting for input does it act at once.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -30,12 +31,28 @@ from hedgerow.run.engine import Engine, InMemory, Journalled, Marks, Said, live_
 from hedgerow.run.feeds import SIZE, Feed, files, wanted_of
 from hedgerow.run.interrupts import Interrupted, Interrupts
 from hedgerow.run.job import Job, called, check
-from hedgerow.run.label_file import LabelFile
-from hedgerow.run.late_labels import LateLabels
-from hedgerow.run.model_mark import check_model, mark_of
-from hedgerow.run.outputs import dead_letters, output
-from hedgerow.run.sinks import Sink
+from hedgerow.run.label_file import LabelFile, LateLabels
+from hedgerow.run.sinks import Sink, dead_letters, output
 from hedgerow.run.tally import Tally, count
+
+
+# Which model a journal was begun with: the same command must not go on with another one unnoticed.
+def mark_of(data: bytes) -> Marks:
+    """The mark for the content of a model file."""
+    return {"model": hashlib.sha256(data).hexdigest().encode()}
+
+
+def check_model(job: Job, engine: Engine) -> None:
+    """Refuse a model that is not the journal's; take note of it in a new journal."""
+    known, given = engine.mark("model"), mark_of(job.model.read_bytes())
+    if known is None:
+        engine.together(lambda: (None, given))
+    elif given["model"] not in known.split():
+        raise InputError(
+            f"the journal {job.journal} was begun with another model than {job.model} is now; give that model, or "
+            "begin another journal"
+        )
+
 
 SHOWN = 20  # bad rows, and new classes, that are named one by one; the rest are counted
 
@@ -91,14 +108,14 @@ def _feed(job: Job, engine: Engine, interrupts: Interrupts, size: int = SIZE) ->
     if job.on_error == "stop" and job.journal is not None:
         size = 1  # so that the journal knows of the rows before the bad one, and of none after it
     if job.input.startswith("redis://"):
-        from hedgerow.run.redis_streams import redis_feed
+        from hedgerow.run.redis_streams import RedisFeed
 
-        with redis_feed(job, engine.clf, interrupts) as feed:
+        with closing(RedisFeed(job, engine.clf, interrupts)) as feed:
             yield feed
     elif job.input.startswith("kafka://"):
-        from hedgerow.run.kafka import kafka_feed
+        from hedgerow.run.kafka import KafkaFeed
 
-        with kafka_feed(job, engine.clf, interrupts, kept) as feed:
+        with closing(KafkaFeed(job, engine.clf, interrupts, kept)) as feed:
             yield feed
     else:
         with files(job, wanted_of(engine.clf, job), interrupts, kept, size) as feed:

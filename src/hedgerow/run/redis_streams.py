@@ -11,7 +11,6 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -20,9 +19,9 @@ from hedgerow.core.errors import InputError, require
 from hedgerow.data.row_blocks import RowBlock
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.run.engine import Engine, Marks
+from hedgerow.run.feeds import AT_ONCE, BrokerFeed
 from hedgerow.run.interrupts import Interrupted, Interrupts
 from hedgerow.run.job import Job
-from hedgerow.run.messages import AT_ONCE, Messages
 from hedgerow.run.sinks import begun
 
 WAIT = 500  # milliseconds for new entries, between two looks at signals
@@ -66,30 +65,17 @@ class Server:
                 pause = min(pause * 2, 1.0)
 
 
-class RedisFeed:
+class RedisFeed(BrokerFeed):
     """Blocks of a stream."""
 
-    late = True
-
     def __init__(self, job: Job, clf: OnlineTransferClassifier, interrupts: Interrupts) -> None:
-        self._server, self._interrupts = Server(job.input, interrupts), interrupts
+        self._server = Server(job.input, interrupts)
         self._server.first()
+        super().__init__(clf, job, self._server.stream, interrupts)
         self._group = job.group
         folder = str(job.journal.resolve()) if job.journal is not None else ""
         self._consumer = "journal-" + hashlib.sha256(folder.encode()).hexdigest()[:12]  # the same after a restart
-        self._messages = Messages(clf, job, self._server.stream)
         self._unacknowledged: list[bytes] = []
-        self._last = False
-
-    @property
-    def ignored(self) -> tuple[str, ...]:
-        """Fields that the model does not know."""
-        return self._messages.ignored
-
-    @property
-    def left(self) -> float | None:
-        """A stream has no end."""
-        return None
 
     def __iter__(self) -> Iterator[RowBlock]:
         self._server.do(self._join)
@@ -168,22 +154,16 @@ class RedisFeed:
         ids = self._unacknowledged
         self._server.do(lambda: self._server.db.xack(self._server.stream, self._group, *ids))
 
+    def close(self) -> None:
+        """Close the connection."""
+        self._server.db.close()
+
 
 def _text(fields: dict[bytes, bytes]) -> bytes | dict[str, str]:
     """The JSON of an entry whose only field is "json", or its fields."""
     if len(fields) == 1 and b"json" in fields:
         return fields[b"json"]
     return {name.decode(errors="replace"): value.decode(errors="surrogateescape") for name, value in fields.items()}
-
-
-@contextmanager
-def redis_feed(job: Job, clf: OnlineTransferClassifier, interrupts: Interrupts) -> Iterator[RedisFeed]:
-    """A feed whose connection is closed at the end."""
-    feed = RedisFeed(job, clf, interrupts)
-    try:
-        yield feed
-    finally:
-        feed._server.db.close()
 
 
 class RedisSink:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import NamedTuple
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.responses import PlainTextResponse
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Route
 
 import hedgerow
-from hedgerow.service import api, documents, fits, health, hot, oip
+from hedgerow.service import api, fits, hot, metrics, oip, schemas
 from hedgerow.service.demo import Demo
 from hedgerow.service.door import Door
 from hedgerow.service.jobs import Jobs
@@ -22,8 +27,7 @@ from hedgerow.service.logs import Log
 from hedgerow.service.metrics import Requests
 from hedgerow.service.models import Models
 from hedgerow.service.problems import FieldError, Problem, document
-from hedgerow.service.settings import ServiceSettings
-from hedgerow.service.state import Stop
+from hedgerow.service.settings import ServiceSettings, Stop
 from hedgerow.service.tokens import Tokens
 
 ABOUT = "Live models: instances come in, predictions go out, labels follow. Errors are RFC 9457 problem documents."
@@ -61,19 +65,19 @@ def create_app(models: Path, settings: ServiceSettings | None = None, *, demo: b
     )  # fmt: skip
     app.state.stop, app.state.models, app.state.log = stop, held, log
     events, shortcuts = hot.router(held)
-    calls = [health.router(held, requests), events, api.router(held, stop), fits.router(held, jobs), oip.router(held)]
+    calls = [metrics.router(held, requests), events, api.router(held, stop), fits.router(held, jobs), oip.router(held)]
     _include(app, calls)
     app.add_middleware(Door, tokens=tokens, host=settings.host, log=log, requests=requests, stop=stop, hot=shortcuts)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(RequestValidationError, _validation)
-    documents.install(app, settings)
+    schemas.install(app, settings)
     return app
 
 
 def _include(app: FastAPI, routers: list[APIRouter]) -> None:
     """All calls, and the pages where they are installed; the routes are kept by which a refused method is explained."""
-    if importlib.util.find_spec("hedgerow.service.pages") is not None:
-        routers = [*routers, importlib.import_module("hedgerow.service.pages").router]
+    if importlib.util.find_spec("hedgerow.service.app") is not None:
+        routers = [*routers, importlib.import_module("hedgerow.service.app").router]
     for router in routers:
         app.include_router(router)
     app.state.routes = [route for router in routers for route in router.routes]
@@ -107,3 +111,80 @@ def _methods(request: Request) -> set[str]:
     return {
         method for route in routes if route.path_regex.match(request.scope["path"]) for method in route.methods or ()
     }
+
+
+# -- pages ----------------------------------------------------------------------------------------------------
+
+# The pages people look at: a list of models, and one model live. Files only; all numbers come from the API.
+#
+# The pages hold no data, so they are served without a token; what they read from the API needs one where the
+# service has tokens, and the page asks for it. Everything is read once, at import: a name that is not in the table
+# does not exist, so no path can leave the folder, and a page goes on working while the package is being replaced.
+
+
+POLICY = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-cache",  # kept, but asked for again with its digest: a new version is seen at once
+}
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".LICENSE": "text/plain; charset=utf-8",
+}
+
+
+class Page(NamedTuple):
+    """A file of the page: its bytes, its media type and a digest that changes with them."""
+
+    content: bytes
+    media: str
+    tag: str
+
+
+def _pages(folder: Traversable, prefix: str = "") -> dict[str, Page]:
+    found: dict[str, Page] = {}
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            found.update(_pages(entry, f"{prefix}{entry.name}/"))
+        elif (media := TYPES.get(entry.name[entry.name.rfind(".") :])) is not None:
+            content = entry.read_bytes()
+            found[prefix + entry.name] = Page(content, media, f'"{hashlib.sha256(content).hexdigest()[:32]}"')
+    return found
+
+
+PAGES = _pages(files("hedgerow.service") / "static")
+READ = ["GET", "HEAD"]
+router = APIRouter(include_in_schema=False)
+
+
+def _answer(name: str, request: Request) -> Response:
+    page = PAGES.get(name)
+    if page is None:
+        return PlainTextResponse(f"there is no page {name!r}\n", status_code=404, headers=HEADERS)
+    headers = {**HEADERS, "ETag": page.tag}
+    if request.headers.get("if-none-match") == page.tag:
+        return Response(status_code=304, headers=headers)
+    return Response(page.content, media_type=page.media, headers=headers)
+
+
+@router.api_route("/", methods=READ)
+def models(request: Request) -> Response:
+    """The list of models."""
+    return _answer("index.html", request)
+
+
+@router.api_route("/models/{name}", methods=READ)
+def model(name: str, request: Request) -> Response:
+    """One model, live; the page itself says so if there is none of that name."""
+    return _answer("model.html", request)
+
+
+@router.api_route("/static/{name:path}", methods=READ)
+def static(name: str, request: Request) -> Response:
+    """Scripts, styles and the drawing library, with its licence."""
+    return _answer(name, request)

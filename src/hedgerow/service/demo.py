@@ -25,7 +25,7 @@ from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.live import Settings
 from hedgerow.service.models import Entry, Models
 from hedgerow.service.problems import Problem
-from hedgerow.service.state import Stop
+from hedgerow.service.settings import Stop
 
 NAME = "digits"
 TARGET, DRIFT = "shifted", "thin"  # where the stream comes from, and where it drifts to; the other domains are sources

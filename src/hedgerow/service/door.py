@@ -14,12 +14,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from hedgerow.service.documents import OPEN
 from hedgerow.service.logs import Log
 from hedgerow.service.metrics import Requests
 from hedgerow.service.problems import Problem, document
-from hedgerow.service.settings import LOOPBACK_NAMES
-from hedgerow.service.state import Stop
+from hedgerow.service.schemas import OPEN
+from hedgerow.service.settings import LOOPBACK_NAMES, Stop
 from hedgerow.service.tokens import EVERYBODY, NOBODY, Caller, Tokens
 
 Handler = Callable[[Request], Awaitable[Response]]

@@ -22,11 +22,10 @@ from hedgerow.methods import METHODS
 from hedgerow.service import schemas
 from hedgerow.service.api import Name, allow
 from hedgerow.service.bodies import chunks, kind_of
-from hedgerow.service.documents import problems
 from hedgerow.service.jobs import Jobs
-from hedgerow.service.json_text import as_json
 from hedgerow.service.models import Models
 from hedgerow.service.problems import Problem, invalid
+from hedgerow.service.schemas import as_json, problems
 from hedgerow.service.worker import JOB
 
 OTHERS = (".npz", ".svmlight", ".libsvm", ".svm", ".mat")  # beside tables

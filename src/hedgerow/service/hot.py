@@ -12,11 +12,11 @@ from starlette.responses import Response
 from hedgerow.live import Answer, LiveModel
 from hedgerow.service import schemas
 from hedgerow.service.bodies import a_flag, a_label, a_list, an_id, check_keys, read_json, the_ids
-from hedgerow.service.documents import named
 from hedgerow.service.door import Handler
 from hedgerow.service.models import Entry, Models
 from hedgerow.service.problems import Problem, invalid
 from hedgerow.service.rows import matrix, of_table
+from hedgerow.service.schemas import named
 from hedgerow.service.tokens import Caller
 
 PREDICT = frozenset({"instances", "ids", "explain"})

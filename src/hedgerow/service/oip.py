@@ -11,19 +11,18 @@ from uuid import uuid4
 
 import numpy as np
 from fastapi import APIRouter, Request
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 import hedgerow
 from hedgerow.core.arrays import Array
 from hedgerow.live import Answer
-from hedgerow.service import binary, tensors
 from hedgerow.service.api import Name
 from hedgerow.service.bodies import Body, an_id, kind_of, parsed, read_bytes, read_json
-from hedgerow.service.documents import named, problems
-from hedgerow.service.json_text import as_json
 from hedgerow.service.models import Entry, Models
 from hedgerow.service.problems import Problem, invalid
 from hedgerow.service.rows import matrix
+from hedgerow.service.schemas import as_json, named, problems
 from hedgerow.service.settings import ServiceSettings
 from hedgerow.service.tokens import Caller
 
@@ -41,17 +40,17 @@ def router(models: Models) -> APIRouter:
 def _add_server(routes: APIRouter, models: Models) -> None:
     """What answers here, and whether it does."""
 
-    @routes.get("", response_model=tensors.Server)
+    @routes.get("", response_model=Server)
     async def server() -> Response:
         """What answers here."""
         return as_json({"name": "hedgerow", "version": hedgerow.__version__, "extensions": []})
 
-    @routes.get("/health/live", response_model=tensors.Alive)
+    @routes.get("/health/live", response_model=Alive)
     async def alive() -> Response:
         """Whether the process answers at all."""
         return as_json({"live": True})
 
-    @routes.get("/health/ready", response_model=tensors.Ready, response_model_exclude_none=True)
+    @routes.get("/health/ready", response_model=Ready, response_model_exclude_none=True)
     async def ready() -> Response:
         """Whether every model is open and warm, or known to be unusable."""
         if not models.opened:
@@ -63,19 +62,19 @@ def _add_models(routes: APIRouter, models: Models) -> None:
     """What a model takes and gives, and its predictions."""
     limits = models.settings
 
-    @routes.get("/models/{name}", response_model=tensors.Metadata, responses=problems(404, 422))
+    @routes.get("/models/{name}", response_model=Metadata, responses=problems(404, 422))
     async def metadata(name: Name, request: Request) -> Response:
         """Inputs and outputs of a model."""
         return as_json(_metadata(_checked(request, models)))
 
-    @routes.get("/models/{name}/ready", response_model=tensors.Ready, responses=problems(404, 422))
+    @routes.get("/models/{name}/ready", response_model=Ready, responses=problems(404, 422))
     async def model_ready(name: Name, request: Request) -> Response:
         """Whether a model can be asked."""
         entry = _checked(request, models)
         entry.model  # noqa: B018  # a problem if not
         return as_json({"name": entry.name, "ready": True})
 
-    @routes.post("/models/{name}/infer", **named(tensors.InferRequest, tensors.InferAnswer))
+    @routes.post("/models/{name}/infer", **named(InferRequest, InferAnswer))
     async def infer(request: Request) -> Response:
         """Predict; each row is an event that can be labelled by its id."""
         entry = _checked(request, models)
@@ -93,12 +92,12 @@ def _add_models(routes: APIRouter, models: Models) -> None:
 
 async def _body(request: Request, limits: ServiceSettings) -> Body:
     """JSON, perhaps with bytes after it."""
-    length = request.headers.get(binary.HEADER)
+    length = request.headers.get(HEADER)
     if length is None:
         return await read_json(request, limits.body_bytes, limits.body_seconds)
-    text, rest = binary.parted(await read_bytes(request, limits.body_bytes, limits.body_seconds), length)
+    text, rest = parted(await read_bytes(request, limits.body_bytes, limits.body_seconds), length)
     body = parsed(text)
-    binary.filled(body, rest)
+    filled(body, rest)
     return body
 
 
@@ -170,13 +169,13 @@ def _tensor(tensor: dict[str, Any], field: str, most: int) -> list[list[Any]]:
     parameters = tensor.get("parameters") or {}
     if type(parameters) is not dict:
         raise invalid(f"{field}.parameters", f"must be an object, not {kind_of(parameters)}")
-    if binary.SIZE in parameters:
-        raise Problem("malformed", f"{field} has {binary.SIZE}, but there is no header Inference-Header-Content-Length")
+    if SIZE in parameters:
+        raise Problem("malformed", f"{field} has {SIZE}, but there is no header Inference-Header-Content-Length")
     for key, kind in (("name", str), ("shape", list), ("datatype", str), ("data", list)):
         if type(tensor.get(key)) is not kind:
             raise invalid(f"{field}.{key}", f"missing, or not {kind_of(kind())}")
-    if tensor["datatype"] not in binary.DTYPES:
-        raise invalid(f"{field}.datatype", f"features are numbers: {', '.join(binary.DTYPES)}")
+    if tensor["datatype"] not in DTYPES:
+        raise invalid(f"{field}.datatype", f"features are numbers: {', '.join(DTYPES)}")
     shape, data = tensor["shape"], tensor["data"]
     if len(shape) not in (1, 2) or any(type(n) is not int or not 0 < n < 2**31 for n in shape):
         raise invalid(f"{field}.shape", "must be [n] or [n, features], whole numbers above 0")
@@ -210,3 +209,132 @@ def _output(name: str, answers: list[Answer]) -> dict[str, Any]:
     kind = _label_type(list(answers[0].probabilities))
     data = [str(label) for label in labels] if kind == "BYTES" else labels
     return {"name": name, "datatype": kind, "shape": [n], "data": data}
+
+
+# -- tensors --------------------------------------------------------------------------------------------------
+
+# What the OpenAPI document says about the bodies and answers of the Open Inference Protocol.
+
+
+class Tensor(BaseModel):
+    """Numbers with their shape; `data` nested or flat, row after row."""
+
+    name: str = Field(min_length=1)
+    shape: list[int] = Field(min_length=1, max_length=2)
+    datatype: str = Field(examples=["FP64"])
+    parameters: dict[str, Any] | None = None
+    data: list[Any]
+
+
+class InferRequest(BaseModel):
+    """Instances as tensors."""
+
+    class Wanted(BaseModel):
+        """An output that is asked for."""
+
+        name: str
+        parameters: dict[str, Any] | None = None
+
+    id: str | None = Field(default=None, min_length=1, max_length=180)
+    parameters: dict[str, Any] | None = None
+    inputs: list[Tensor] = Field(min_length=1)
+    outputs: list[Wanted] | None = None
+
+
+class InferAnswer(BaseModel):
+    """Predictions as tensors."""
+
+    model_config = ConfigDict(protected_namespaces=())
+    model_name: str
+    id: str
+    outputs: list[Tensor]
+
+
+class Server(BaseModel):
+    """What answers here."""
+
+    name: str
+    version: str
+    extensions: list[str]
+
+
+class Alive(BaseModel):
+    """Whether the service lives."""
+
+    live: bool
+
+
+class Ready(BaseModel):
+    """Whether it can be asked."""
+
+    name: str | None = None
+    ready: bool
+
+
+class Metadata(BaseModel):
+    """What goes in and what comes out."""
+
+    class About(BaseModel):
+        """A tensor without its data."""
+
+        name: str
+        datatype: str
+        shape: list[int]
+
+    name: str
+    versions: list[str]
+    platform: str
+    inputs: list[About]
+    outputs: list[About]
+
+
+# -- binary ---------------------------------------------------------------------------------------------------
+
+# Tensors as bytes behind the JSON of a request: how KServe's client sends arrays unless it is told otherwise.
+#
+# The header Inference-Header-Content-Length says where the JSON ends; `binary_data_size` of a tensor, how many of the
+# bytes that follow are its own. They become `data` like any other, and are checked like any other. Answers are JSON.
+
+
+HEADER = "inference-header-content-length"
+SIZE = "binary_data_size"
+DTYPES = {
+    "FP64": "<f8", "FP32": "<f4", "FP16": "<f2", "INT64": "<i8", "INT32": "<i4", "INT16": "<i2", "INT8": "<i1",
+    "UINT64": "<u8", "UINT32": "<u4", "UINT16": "<u2", "UINT8": "<u1",
+}  # fmt: skip
+
+
+def parted(data: bytes, length: str) -> tuple[bytes, bytes]:
+    """The JSON of a body, and the bytes after it."""
+    if not (length.isascii() and length.isdigit()) or len(length) > 18 or int(length) > len(data):
+        raise Problem("malformed", "Inference-Header-Content-Length is not the length of JSON at the start of the body")
+    return data[: int(length)], data[int(length) :]
+
+
+def filled(body: Body, rest: bytes) -> None:
+    """Give every tensor that has bytes its data; all bytes must be somebody's."""
+    inputs, at = body.get("inputs"), 0
+    for i, tensor in enumerate(inputs if type(inputs) is list else []):
+        parameters = tensor.get("parameters") if isinstance(tensor, dict) else None
+        if not isinstance(parameters, dict) or SIZE not in parameters:
+            continue
+        size = parameters.pop(SIZE)
+        if type(size) is not int or not 0 <= size <= len(rest) - at:
+            raise invalid(f"inputs[{i}].parameters.{SIZE}", f"is not one of the {len(rest) - at} bytes that are left")
+        tensor["data"] = _numbers(tensor, rest[at : at + size], f"inputs[{i}]")
+        at += size
+    if at != len(rest):
+        raise Problem("malformed", f"{len(rest) - at} bytes after the JSON belong to no tensor")
+
+
+def _numbers(tensor: dict[str, Any], data: bytes, field: str) -> list[Any]:
+    kind = tensor.get("datatype")
+    if not isinstance(kind, str) or kind not in DTYPES:
+        raise invalid(f"{field}.datatype", f"features are numbers: {', '.join(DTYPES)}")
+    if "data" in tensor:
+        raise invalid(f"{field}.data", "stands there as JSON and as bytes; send one of them")
+    dtype = np.dtype(DTYPES[kind])
+    if len(data) % dtype.itemsize:
+        raise invalid(f"{field}.parameters.{SIZE}", f"{len(data)} bytes are no whole number of {kind}")
+    found: list[Any] = np.frombuffer(data, dtype).tolist()
+    return found

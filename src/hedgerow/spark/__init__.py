@@ -10,37 +10,33 @@ from hedgerow.spark.sessions import quiet_about_pandas
 
 if TYPE_CHECKING:
     from hedgerow.spark.columns import Columns
-    from hedgerow.spark.history import learned_states, replay
-    from hedgerow.spark.redis_streams import RedisStreams
     from hedgerow.spark.results import dead_letters, metrics, outcomes, predictions
     from hedgerow.spark.sessions import session
     from hedgerow.spark.settings import Settings
-    from hedgerow.spark.stream import learn_stream, states_of
+    from hedgerow.spark.stream import learn_stream, learned_states, replay, states_of
 
 for _package in ("pyspark", "pandas", "pyarrow", "google.protobuf"):
     require(_package, extra="spark")
 with quiet_about_pandas():
     require("pyspark.sql.streaming", extra="spark")
 
-# Names are loaded when first used: a worker that only reads from Redis starts without the learners.
+# Names are loaded when first used, so that what is missing was told before.
 _HOMES = {
     "Columns": "columns",
-    "RedisStreams": "redis_streams",
     "Settings": "settings",
     "dead_letters": "results",
     "learn_stream": "stream",
-    "learned_states": "history",
+    "learned_states": "stream",
     "metrics": "results",
     "outcomes": "results",
     "predictions": "results",
-    "replay": "history",
+    "replay": "stream",
     "session": "sessions",
     "states_of": "stream",
 }
 
 __all__ = [
     "Columns",
-    "RedisStreams",
     "Settings",
     "dead_letters",
     "learn_stream",

@@ -21,7 +21,7 @@ from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError
 from hedgerow.core.mixed import Mixed
 from hedgerow.tables.cells import LARGE
-from hedgerow.tables.kinds import BadCell, Boolean, Column, Number, column_of_json
+from hedgerow.tables.kinds import BadCell, Column, Number, column_of_json
 
 MOST = 20  # problems that one error lists
 
@@ -253,8 +253,3 @@ def together(problems: Sequence[str]) -> str:
         return problems[0]
     more = [f"and {len(problems) - MOST} more"] if len(problems) > MOST else []
     return "\n".join([f"{len(problems)} problems:", *(f"  {text}" for text in problems[:MOST]), *more])
-
-
-def is_plain(columns: Sequence[Column]) -> bool:
-    """Whether the columns are numbers, or yes and no, without gaps."""
-    return all(isinstance(column, Number | Boolean) and not column.gaps for column in columns)

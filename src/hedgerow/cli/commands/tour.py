@@ -21,15 +21,13 @@ def demo(
 ) -> None:
     """All methods side by side on embedded digits: a table, three figures and a report."""
     from hedgerow.cli import terminal
-    from hedgerow.cli.demo import demo as run_demo
-    from hedgerow.cli.demo import table
+    from hedgerow.lab.demo import demo as run_demo
 
     with terminal.progress() as progress:
         result = run_demo(out, orders, target, jobs, progress)
-    found = table(result)
     console = terminal.console(sys.stdout)
-    terminal.print_table(found.header, found.texts, numbers=True, best=found.best)
-    console.print(found.note, style="dim")
+    terminal.print_table(result.table.header, result.table.texts, numbers=True, best=result.table.best)
+    console.print(result.table.note, style="dim")
     console.print("Report:", style="bold")
     print(result.report)
 

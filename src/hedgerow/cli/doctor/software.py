@@ -20,6 +20,7 @@ LEAST_PYTHON = (3, 11)
 # what an extra is for, as its remedy says; extras of developers are not looked at
 EXTRAS = {
     "cli": "the command line", "data": "Parquet, Arrow, MATLAB files and downloads", "plot": "figures",
+    "lab": "hedgerow paper, study, compare and demo",
     "live": "hedgerow serve and its client", "redis": "Redis streams", "kafka": "Kafka topics",
     "dask": "--engine dask", "spark": "hedgerow.spark", "river": "detectors and models of river",
     "skada": "pipelines and scorers of skada", "pipeline": "online pipelines of scikit-learn, saved without pickle",
@@ -75,7 +76,7 @@ def programs() -> Iterator[Finding]:
 def compiled_loops() -> Iterator[Finding]:
     """Whether what is compiled can be kept, and where."""
     from hedgerow.cli.warm import REMEDY
-    from hedgerow.kernels.cache_folders import usable
+    from hedgerow.kernels.compiled import usable
 
     folder, reasons = usable()
     for path, reason in reasons.items():
@@ -83,9 +84,9 @@ def compiled_loops() -> Iterator[Finding]:
     if folder is None:
         yield Finding("compiled loops", "kept in", "nowhere", PROBLEM, REMEDY.removeprefix("error: "))
         return
-    kept = len(list(folder.path.glob("*.nbc")))
+    kept = len(list(folder.glob("*.nbc")))
     remedy = "" if kept else "the first use compiles for some seconds; in advance: hedgerow warm"
-    yield Finding("compiled loops", "kept in", f"{folder.path} ({kept} there)", OK if kept else NOTE, remedy)
+    yield Finding("compiled loops", "kept in", f"{folder} ({kept} there)", OK if kept else NOTE, remedy)
 
 
 def data_sets() -> Iterator[Finding]:

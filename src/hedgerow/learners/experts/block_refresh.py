@@ -28,7 +28,7 @@ import numpy as np
 from hedgerow.core.arrays import Array, Matrix, Order, is_sparse, on_large_pages
 from hedgerow.core.moments import Moments
 from hedgerow.core.rule_numbers import UNSEEN
-from hedgerow.kernels.common import EVEN
+from hedgerow.kernels import EVEN
 from hedgerow.learners.experts.plan import Refresh
 
 Features = Array | slice

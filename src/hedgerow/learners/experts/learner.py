@@ -6,7 +6,28 @@ F   = sum_e p_e advice(f_e)        the mixer weighs them (Eq. 6); predict argmax
 after the label: losses -> weights (Eq. 8, 9), labels -> heads (Eq. 4), x -> moments (Eq. 10, 11),
 every T_w labels: A_i <- refreshed A_i (Eq. 13)
 
-Blocks go through `_run_block`; one row goes through `live_row.py`, where its head and mixer are ours.
+Blocks go through `_run_block`; one row goes through `LiveRow`, where its head and mixer are ours.
+
+The arrays of a learner of experts.
+
+| constants       | shape          | what it is                                                                    |
+|-----------------|----------------|-------------------------------------------------------------------------------|
+| `source.*`      | n x ..         | moments of each source, in the input space of its alignment                   |
+| `frozen`        | F x K0 x d     | the source classifiers that do not learn                                      |
+| `A`             | m x spaces x d | projections that do not move; over landmarks, as many rows as the most of them |
+| `landmarks.i`   | L_i x m        | the landmarks of kernel space i                                               |
+| `pre.i.*`       | m              | statistics of the step `scale`                                                |
+
+| state           | shape          | what it is                                                                    |
+|-----------------|----------------|-------------------------------------------------------------------------------|
+| `W`             | O x K x d      | the weights of the online heads                                               |
+| `memory`        | O x ..         | what the head keeps beside W                                                  |
+| `A`             | m x spaces x d | projections that follow the labels                                            |
+| `expert_loss`   | N              | each expert's loss so far                                                     |
+| `mixer.*`       | ..             | what the mixer keeps beside the losses                                        |
+| `target.*`      | ..             | moments of the target so far                                                  |
+| `pre.i.*`       | m              | running statistics of the preprocessing                                       |
+| counters        | 1 or N         | `seen`, `mistakes`, `expert_mistakes`, `mixture_loss`                         |
 """
 
 from __future__ import annotations
@@ -22,17 +43,135 @@ from hedgerow.core.constants import Constants
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.moments import Moments
 from hedgerow.core.preprocess import unit
+from hedgerow.core.rule_numbers import RULES
 from hedgerow.drift import evidence
 from hedgerow.heads import AROW, PassiveAggressive
 from hedgerow.learners.base import BLOCK, OnlineLearner, Prediction, State, Trace, pad_axis, register_learner
-from hedgerow.learners.experts.layout import layout
-from hedgerow.learners.experts.live_row import LiveRow
+from hedgerow.learners.experts.live_refresh import LiveRefresh
 from hedgerow.learners.experts.plan import Plan
 from hedgerow.learners.experts.spaces import FixedSpaces, MovingSpaces, PrintedSpaces, Spaces, on_pages, pooled
+from hedgerow.learners.layout import DOUBLE, FLOAT, WHOLE, Layout, Spec, common, not_more_known_before
 from hedgerow.mix import AdaHedge, FixedShare, FixedShareLogLoss, Hedge, LogLoss, LossBased, Single, Squint
 
 if TYPE_CHECKING:
     from hedgerow.learners.layout import Layout
+
+
+# The live path of the paper's learner: one dense row in two compiled calls, with one pass over the projections.
+#
+# It gives what a block of one row gives (a law in `tests/unit/test_instance.py`). What was computed to predict a row
+# is kept, and used if the next label is that row's.
+class LiveRow:
+    """One row at a time through fixed or moving spaces, heads of the passive-aggressive family, and Hedge."""
+
+    def __init__(
+        self,
+        state: dict[str, Array],
+        target: Moments,
+        mixer: Hedge,
+        head: PassiveAggressive,
+        W: Array,
+        space: Array,
+        which: Array,
+        to_unit: bool,
+        H: Array | None,
+        refresh: LiveRefresh | None,
+    ) -> None:
+        from hedgerow.kernels import live
+
+        self._kernels, self._predict, self._learn = live, live.predict, live.learn
+        self._projects, self._refresh = H is not None, refresh
+        self._H = np.empty((0, 0), W.dtype) if H is None else H
+        width = self._H.shape[1] or W.shape[2]
+        last, self._raw, z = (np.empty(size, dtype=W.dtype) for size in (len(target.total), width, width))
+        # of one row each, as a trace has them
+        self._scores, self._weights = (
+            np.empty((1, W.shape[1])),
+            mixer.weights(state, int(state["seen"][0]))[None].copy(),
+        )
+        self._votes = np.empty((1, len(W)), dtype=np.int64)
+        F, f, p = np.empty(W.shape[:2], dtype=W.dtype), self._scores[0], self._weights[0]
+        counters = [state[name] for name in ("seen", "mistakes", "mixture_loss", "expert_loss", "expert_mistakes")]
+        self._last, self._fresh = last, False
+        self._F, self._f, self._p = F, f, p
+        self._scoring = (last, self._raw, z, W, space, p, to_unit, mixer.combination == "vote", F, f)
+        beta = mixer.beta or 0.0
+        rule = RULES[head.rule], float(head.C)
+        self._learning: tuple[Any, ...] = (z, W, which, space, *rule, F, f, p, beta, *counters, self._votes[0])
+        self._moments = (target.count, target.total, target.class_counts, target.class_totals)
+
+    def predict(self, x: Array) -> Prediction:
+        """A preprocessed row, predicted by what was learned so far."""
+        return Prediction(self._score(x), self._f.copy(), self._p.copy(), self._F.copy())
+
+    def _score(self, x: Array) -> int:
+        self._fresh, project = False, self._projects
+        if self._refresh is not None and not self._refresh.plain:
+            project = False
+            self._refresh.project(x, self._raw)
+        elif not project:
+            self._raw[:] = x
+        best: int = self._predict(x, self._H, project, *self._scoring)
+        self._fresh = True
+        return best
+
+    def learn(self, x: Array, label: int, weight: float) -> Trace:
+        """Learn the label of a preprocessed row; the row is predicted first, unless it was the last one predicted."""
+        if not (self._fresh and self._kernels.same(x, self._last)):
+            self._score(x)
+        self._fresh = False  # the label changes the weights, so the kept scores are out of date
+        scores, weights = self._scores.copy(), self._weights.copy()
+        self._learn(label, weight, *self._learning)
+        if self._refresh is not None:
+            self._kernels.keep(self._last, self._raw, label, weight, self._refresh.waiting, *self._refresh.buffers)
+            self._refresh.learned(weight)
+        else:
+            self._kernels.count(self._last, label, weight, *self._moments)
+        return Trace(scores, weights, self._votes.copy())
+
+    @property
+    def refreshing(self) -> bool:
+        """Whether a refresh is not finished yet."""
+        return self._refresh is not None and self._refresh.under_way
+
+
+def layout(plan: Plan) -> Layout:
+    """By the plan, as the tables above; sizes that it does not know are letters."""
+    N, F = len(plan.experts), plan.frozen
+    constants, state = common(plan.steps, N)
+    d = "d" if plan.spaces else "m"
+    if F:
+        constants["frozen"] = Spec((F, "K0", d), FLOAT)
+    state["W"] = Spec((N - F, "K", d), FLOAT)
+    if plan.spaces:
+        side = constants if plan.refresh is None else state
+        side["A"] = Spec(("L" if plan.gammas else "m", plan.spaces, d), FLOAT)
+    for i in range(len(plan.gammas)):
+        constants[f"landmarks.{i}"] = Spec((f"L{i}", "m"), FLOAT)
+    for name, array in plan.mixer.start(N).items():
+        low = 0.0 if name == "expert_loss" else -float("inf")
+        state[name] = Spec(array.shape, WHOLE if array.dtype.kind == "i" else DOUBLE, low)
+    memory = plan.head.memory(1)
+    if memory is not None:
+        state["memory"] = Spec((N - F, *(f"memory{i}" for i in range(memory.ndim))), FLOAT)
+
+    def consistent(arrays: Mapping[str, Array], sizes: Mapping[str, int]) -> str | None:
+        most = max((sizes[f"L{i}"] for i in range(len(plan.gammas))), default=sizes.get("L", 0))
+        if most != sizes.get("L", 0):
+            return f"projections of {sizes.get('L')} landmarks, of which there are {most}"
+        if plan.refresh is not None and not 1 <= plan.spaces in (1, sizes["n"]):
+            return f"{plan.spaces} spaces for {sizes['n']} sources"
+        if "memory" in arrays and arrays["memory"].shape[1:] != _shape(plan, arrays["W"]):
+            return f"'memory' has the shape {arrays['memory'].shape}"
+        return None
+
+    return Layout(constants, state, (not_more_known_before, consistent))
+
+
+def _shape(plan: Plan, W: Array) -> tuple[int, ...]:
+    memory = plan.head.memory(W.shape[2], W.dtype)
+    return () if memory is None else memory.shape
+
 
 LEARNED = np.ones(1, dtype=bool)
 OWN_HEADS = (PassiveAggressive, AROW)
@@ -87,7 +226,7 @@ class ExpertsLearner(OnlineLearner):
 
     @classmethod
     def layout(cls, plan: Plan) -> Layout:
-        """See `experts/layout.py`."""
+        """See `layout` above."""
         return layout(plan)
 
     @property

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from hedgerow.core.errors import InputError
-from hedgerow.core.json_values import of_json
 from hedgerow.core.moments import KAPPA
 from hedgerow.core.preprocess import parse
+from hedgerow.core.registry import of_json
 from hedgerow.core.rule_numbers import UNSEEN
 from hedgerow.heads import HEADS, Head, make_head
 from hedgerow.learners.readings import CHOICES

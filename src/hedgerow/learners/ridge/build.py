@@ -12,24 +12,241 @@ where they are not in memory (with `rank` there is one more at the beginning):
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
+from typing import NamedTuple
 
 import numpy as np
 
 from hedgerow.core.arrays import Array, dense
 from hedgerow.core.beside import Shared, own_width
 from hedgerow.core.constants import Constants
+from hedgerow.core.linalg import upper_of
 from hedgerow.core.moments import Moments
 from hedgerow.core.source_rows import ClassMoments, Gram, Part, SourceRows, summed
 from hedgerow.learners.base import State, bookkeeping
 from hedgerow.learners.method import Built, Ingredients
 from hedgerow.learners.ridge import mixture
 from hedgerow.learners.ridge.learner import RidgeLearner
-from hedgerow.learners.ridge.maps import Map, Times, landmarks, leading, leading_axes, single, whitened_pca, whitening
-from hedgerow.learners.ridge.plan import NEAR, SPACES
+from hedgerow.learners.ridge.maps import (
+    Map,
+    Times,
+    halved,
+    landmarks,
+    leading,
+    leading_axes,
+    single,
+    whitened_pca,
+    whitening,
+)
+from hedgerow.learners.ridge.near import Near, NearSettings, whole
+from hedgerow.learners.ridge.plan import INPUT, NEAR, SPACES, RidgePlan
 from hedgerow.learners.ridge.size import Size, size_of
-from hedgerow.learners.ridge.spaces_made import Made, Wanted
+from hedgerow.learners.ridge.space import InSpace, Settings, Space, Sums, with_own
+
+# Which rows of the sources the local heads keep: as many of each class of each source, those that stand for most.
+#
+# In each class of each source the rows nearest to the centres of k-means come first, each with the weight of its
+# cluster, then the others in any order. Equal shares keep a small source whole, which is often the one most like the
+# target. Rows taken at random, farthest first, or without shares lost more (docs/own-learner.md).
+STEPS = 8  # of k-means; started farthest first, it moves little
+CROWD = 20  # rows a centre: of a larger group only a part is looked at
+
+
+class Chosen(NamedTuple):
+    """Numbers of rows among those of all sources together, and how much each counts."""
+
+    rows: Array
+    weight: Array
+
+
+def chosen(
+    sources: Sequence[Array],
+    codes: Sequence[Array],
+    weights: Sequence[Array | None],
+    cap: int,
+    rng: np.random.Generator,
+) -> Chosen:
+    """At most `cap` rows of the sources. `weights` say how much each row counts; None is one for all.
+
+    >>> rows = [np.array([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0]])]
+    >>> found = chosen(rows, [np.array([0, 0, 1])], [None], 2, np.random.default_rng(0))
+    >>> sorted(zip(found.rows.tolist(), found.weight.tolist()))
+    [(0, 2.0), (2, 1.0)]
+    """
+    Z, group = np.concatenate(sources), _groups(codes)
+    w = np.concatenate([np.ones(len(z)) if u is None else u for z, u in zip(sources, weights, strict=True)])
+    real = np.flatnonzero(w > 0)
+    if len(real) <= cap:
+        return Chosen(real, w[real])
+    share = share_of(cap, len(np.unique(group[real])))
+    rank, weight = np.full(len(Z), np.inf), w.copy()
+    for each in np.unique(group[real]):
+        members = real[group[real] == each]
+        if len(members) > CROWD * share:
+            part = rng.choice(members, CROWD * share, replace=False)
+            weight[part] *= w[members].sum() / w[part].sum()
+            members = part
+        order, counts = medoids(Z[members], weight[members], share)
+        rank[members[order]] = np.arange(len(order))
+        rest = np.setdiff1d(np.arange(len(members)), order)
+        rank[members[rest]] = len(order) + rng.permutation(len(rest))
+        weight[members[order]] = counts
+    best = np.lexsort((rng.random(len(Z)), rank))[:cap]
+    return Chosen(best, weight[best])
+
+
+def share_of(cap: int, groups: int) -> int:
+    """How many rows each class of each source may keep."""
+    return max(1, cap // max(groups, 1))
+
+
+def _groups(codes: Sequence[Array]) -> Array:
+    """A number for each class of each source."""
+    K = max(int(y.max(initial=0)) for y in codes) + 1
+    return np.concatenate([i * K + y for i, y in enumerate(codes)])
+
+
+def medoids(Z: Array, weight: Array, k: int) -> tuple[Array, Array]:
+    """Numbers of k rows near the centres of k-means, largest cluster first, and the weights of the clusters."""
+    if k >= len(Z):
+        return np.arange(len(Z)), weight
+    centres = Z[_farthest_first(Z, k)]
+    for _ in range(STEPS):
+        near = (Z @ centres.T - 0.5 * (centres * centres).sum(axis=1)).argmax(axis=1)
+        for j in range(k):
+            members = near == j
+            if members.any():
+                centres[j] = np.average(Z[members], axis=0, weights=weight[members])
+    size = np.bincount(near, weights=weight, minlength=k)
+    away = (Z * Z).sum(axis=1)[:, None] + (centres * centres).sum(axis=1) - 2 * Z @ centres.T
+    order, counts = [], []
+    for j in np.argsort(-size, kind="stable"):
+        nearest = int(away[:, j].argmin())
+        away[nearest] = np.inf  # a row stands for one cluster only
+        order.append(nearest)
+        counts.append(size[j])
+    return np.array(order), np.maximum(counts, weight[order])
+
+
+def _farthest_first(Z: Array, k: int) -> list[int]:
+    """The row nearest to the mean, then always the one that is farthest from all before."""
+    mean = Z.mean(axis=0)
+    found = [int(((Z - mean) ** 2).sum(axis=1).argmin())]
+    away = ((Z - Z[found[0]]) ** 2).sum(axis=1)
+    for _ in range(k - 1):
+        away[found[-1]] = -1.0
+        found.append(int(away.argmax()))
+        away = np.minimum(away, ((Z - Z[found[-1]]) ** 2).sum(axis=1))
+    return found
+
+
+# The spaces and local heads of a model as they are made: settings, arrays, the names of their heads.
+MAPS = ("A", "landmarks", "axes")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A space that is to be made: its name, its map, and the numbers of the sources that it learns from."""
+
+    name: str
+    map: Map
+    of: tuple[int, ...]
+
+
+class Made:
+    """The spaces as they are added."""
+
+    def __init__(
+        self, names: Sequence[str], rows: Sequence[SourceRows], pool: Array, K: int, size: Size, own: int = 0
+    ) -> None:
+        """`own`: columns that stand beside the spaces."""
+        self.names, self.rows, self.pool, self.K, self.size, self.own = names, rows, pool, K, size, own
+        self.settings: list[Settings] = []
+        self.maps: list[Map] = []
+        self.rooms: list[int] = []
+        self.heads_of: list[int] = []
+        self.heads: list[str] = []
+        self.near: list[NearSettings] = []
+        self.constants: State = {}
+        self.state: State = {}
+
+    def add(self, wanted: Sequence[Wanted], pooled: bool) -> None:
+        """These spaces, whose sums are taken together: one pass over each source."""
+        if self.size.half:
+            wanted = [replace(each, map=each.map.rounded()) for each in wanted]
+        found: dict[tuple[int, int], Sums] = {}
+        for i, source in enumerate(self.rows):
+            asked = [number for number, each in enumerate(wanted) if i in each.of]
+            sums = source.totals(*(InSpace(wanted[number].map, self.K) for number in asked))
+            found |= {(number, i): each for number, each in zip(asked, sums, strict=True)}
+        for number, each in enumerate(wanted):
+            self._add(each, [found[number, i] for i in each.of], pooled)
+
+    def _add(self, wanted: Wanted, sums: Sequence[Sums], pooled: bool) -> None:
+        settings, prefix = SPACES[wanted.name], f"space.{len(self.settings)}."
+        room = self.size.pool if pooled and settings.pool else 0
+        constants, state = Space.start(settings, wanted.map, sums, self.pool, self.K, room)
+        if self.own and not room:
+            constants |= with_own(constants["prior.P"], constants["prior.M"], self.own)
+        heads = len(constants["widths"])
+        own = self._names([self.names[i] for i in wanted.of])
+        own += ["target only"] if heads > len(own) else []
+        self.settings.append(settings)
+        self.maps.append(Map(*(constants.get(key) for key in MAPS)))
+        self.rooms.append(room)
+        self.heads_of.append(heads)
+        self.heads.extend(f"{wanted.name}: {head}" for head in own)
+        constants["prior.P"] = upper_of(constants["prior.P"])
+        if self.size.half:
+            constants |= {key: halved(A) for key, A in constants.items() if key in MAPS and A.dtype == np.float32}
+        self.constants |= {prefix + key: array for key, array in constants.items()}
+        self.state |= {prefix + key: array for key, array in state.items()}
+
+    @staticmethod
+    def _names(own: Sequence[str]) -> list[str]:
+        return ["all sources", *own] if len(own) > 1 else list(own)
+
+    def add_near(self, names: Sequence[str], seed: int, moments: Sequence[Moments]) -> None:
+        """Local heads, which keep the same rows in every space."""
+        cap, rng = self.size.source_rows_for(self.pool.shape[1]), np.random.default_rng(seed)
+        share = share_of(cap, sum(int((each.class_counts > 0).sum()) for each in moments))
+        crowds = [source.crowd(CROWD * share, rng) for source in self.rows]
+        codes = [np.asarray(crowd.codes) for crowd in crowds]
+        found = chosen([crowd.X for crowd in crowds], codes, [crowd.weight for crowd in crowds], cap, rng)
+        rows = np.concatenate([crowd.X for crowd in crowds])[found.rows]
+        domains = np.repeat(np.arange(len(crowds)), [len(crowd.X) for crowd in crowds])
+        known = [settings.name for settings in self.settings]
+        dims = []
+        for i, name in enumerate(names):
+            space, sharpness = NEAR[name]
+            wide = space == "input" and rows.shape[1] > self.size.near and "free" in known
+            of = known.index("free") if wide else known.index(space) if space in known else INPUT
+            mapping = self.maps[of] if of != INPUT else Map()
+            self.near.append(NearSettings(name, of, sharpness))
+            self.constants[f"near.{i}.rows"] = whole(mapping(rows))
+            dims.append(self.constants[f"near.{i}.rows"].shape[1])
+            self.heads.extend(f"{name}: {head}" for head in self._names(self.names))
+        self.constants["near.y"] = np.concatenate(codes)[found.rows]
+        self.constants["near.domain"] = domains[found.rows]
+        self.constants["near.weight"] = found.weight
+        self.state |= {f"near.{key}": array for key, array in Near.empty(dims).items()}
+
+    def plan(self, steps: tuple[str, ...], axes: bool) -> RidgePlan:
+        """What was added, as a plan."""
+        maps = ["+".join(key for key in ("landmarks", "A", "axes") if key in each.arrays()) for each in self.maps]
+        return RidgePlan(
+            steps,
+            tuple(self.settings),
+            tuple(maps),
+            tuple(self.rooms),
+            tuple(self.heads_of),
+            tuple(self.heads),
+            tuple(self.near),
+            self.size.target_rows,
+            axes,
+        )
 
 
 def build(spaces: Sequence[str], given: Ingredients) -> Built:

@@ -1,7 +1,7 @@
 """Local heads: the labels of close rows vote, exp(g (cos - 1)) each; rows of the sources count TRUST of a target's row.
 
 One head hears all sources, and one each source alone; the target's rows are heard by all. The rows are kept, so there
-are bounds: of the sources, rows chosen once (`ridge/kept_rows.py`), shared by all models; of the target the newest,
+are bounds: of the sources, rows chosen once (`ridge/build.py`), shared by all models; of the target the newest,
 so that old ones are forgotten. A kept row is a unit vector in whole numbers (11 bits, in 16).
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.preprocess import unit
-from hedgerow.kernels.common import SCALE
+from hedgerow.kernels import SCALE
 
 TRUST = 0.3
 FIRST_ROOM = 16  # places for the target's rows at first; they double
@@ -39,7 +39,7 @@ def whole(Z: Array) -> Array:
 
 
 class Near:
-    """The kept rows in all spaces that have local heads. Names of arrays are those of `ridge/layout.py`."""
+    """The kept rows in all spaces that have local heads. Names of arrays are those of `ridge/learner.py`."""
 
     def __init__(
         self,

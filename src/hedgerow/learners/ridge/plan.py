@@ -8,8 +8,8 @@ from typing import Any
 
 from hedgerow.core.beside import own_width
 from hedgerow.core.errors import InputError
-from hedgerow.core.json_values import is_of, of_json
 from hedgerow.core.preprocess import parse
+from hedgerow.core.registry import is_of, of_json
 from hedgerow.learners.ridge.near import NearSettings
 from hedgerow.learners.ridge.space import Settings
 

@@ -1,0 +1,303 @@
+"""The book of results: rows of `hedgerow paper` and `hedgerow study` in the repository, and the pages made of them.
+
+python -m bench.book                 the pages of docs/book, the measured tables of docs/which.md and docs/streams.md
+python -m bench.book keep OUT NAME   keep the results in the folder OUT as book/rows/NAME.jsonl.xz and NAME.json
+
+NAME.json has the commands that filled the folder, the commit that ran them, and the versions that the rows name. Making
+the pages again gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import lzma
+import re
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from bench.record import ROOT, commit, latest, rows
+from hedgerow.lab import paper_report, study
+from hedgerow.lab import rows as results
+from hedgerow.lab.paper import TASKS, family_of
+from hedgerow.lab.rows import KEY, Runs
+from hedgerow.lab.runner import COMMANDS
+
+ROWS = ROOT / "book" / "rows"
+BLOCK = re.compile(r"(<!-- measured: ([\w-]+) -->\n).*?(<!-- end -->)", flags=re.S)
+INDEX = """# The book of results
+
+Rows that were run once and are kept in the repository (`book/rows`), and the pages that `make book` makes of them.
+Each page ends with what was run; the commit is the one that ran it. Nothing on these pages was typed by hand.
+
+{table}
+
+In the paper's table every method, ours too, has the inputs that the paper prescribes; with its own, our learner makes
+fewer mistakes. Studies have five orders of one split.
+
+Beside them: [our own learner against the paper's methods and against other packages, speed, fleets, Spark and
+Dask](../../bench/RESULTS.md), from rows of their own.
+
+To add or to replace rows: run `hedgerow paper --what all --out DIR` or `hedgerow study all --out DIR`, then
+
+```text
+python -m bench.book keep DIR NAME
+make book
+```
+
+```{{toctree}}
+:hidden:
+
+{names}
+```
+"""
+
+
+# -- rows -------------------------------------------------------------------------------------------------------
+
+
+def keep(out: Path, name: str, ran: str, folder: Path = ROWS) -> Path:
+    """The rows of a folder of results that commit `ran` made; the same rows give the same bytes."""
+    found, _ = results.read(out)
+    if not found:
+        raise SystemExit(f"{out / results.FILE} has no results; run `hedgerow paper --out {out}` or a study first")
+    found.sort(key=lambda row: [str(row[key]).zfill(6) for key in KEY])  # whoever was finished first
+    lines = [json.dumps(row, separators=(",", ":")) + "\n" for row in found]
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.jsonl.xz").write_bytes(lzma.compress("".join(lines).encode(), preset=9))
+    log = out / COMMANDS
+    given = log.read_text(encoding="utf-8").splitlines() if log.is_file() else []
+    versions = {", ".join(f"{k} {v}" for k, v in row["versions"].items()) for row in found}
+    about = {
+        "commands": [as_kept(line, name) for line in given], "commit": ran, "rows": len(lines),
+        "versions": sorted(versions),
+    }  # fmt: skip
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    return path
+
+
+def as_kept(command: str, name: str) -> str:
+    """A command without the folders of the machine that ran it.
+
+    >>> as_kept("hedgerow paper --trials 2 --out /somewhere/else --data-dir=/here", "paper")
+    'hedgerow paper --trials 2 --out paper'
+    """
+    plain = re.sub(r" --data-dir[= ]\S+", "", command)
+    words = shlex.split(re.sub(r"--out=", "--out ", plain))
+    return shlex.join([name if before == "--out" else word for before, word in zip(["", *words], words, strict=False)])
+
+
+def unpack(name: str, folder: Path, rows_folder: Path = ROWS) -> dict[str, Any]:
+    """Into a folder of results, as a report reads it; what is known about the rows."""
+    about: dict[str, Any] = json.loads((rows_folder / f"{name}.json").read_text(encoding="utf-8"))
+    folder.mkdir(parents=True)
+    (folder / results.FILE).write_bytes(lzma.decompress((rows_folder / f"{name}.jsonl.xz").read_bytes()))
+    (folder / COMMANDS).write_text("".join(f"{line}\n" for line in about["commands"]), encoding="utf-8")
+    return about
+
+
+@cache
+def runs_of(name: str) -> Runs:
+    """The rows of one page."""
+    with tempfile.TemporaryDirectory() as temporary:
+        unpack(name, Path(temporary) / name)
+        return Runs.read(Path(temporary) / name)
+
+
+# -- pages ------------------------------------------------------------------------------------------------------
+
+
+def write(docs: Path, rows_folder: Path = ROWS) -> list[Path]:
+    """All pages; what was written."""
+    book = docs / "book"
+    shutil.rmtree(book, ignore_errors=True)
+    book.mkdir(parents=True)
+    lines, names = ["| page | rows | commit | run with |", "|---|---|---|---|"], []
+    for path in sorted(rows_folder.glob("*.json")):
+        title, about = _page(path.stem, book, rows_folder)
+        versions = "; ".join(about["versions"])
+        lines.append(f"| [{title}]({path.stem}.md) | {about['rows']:,} | `{about['commit']}` | {versions} |")
+        names.append(path.stem)
+    index = book / "index.md"
+    index.write_text(INDEX.format(table="\n".join(lines), names="\n".join(names)), encoding="utf-8")
+    return [index, *(book / f"{name}.md" for name in names)]
+
+
+def _page(name: str, book: Path, rows_folder: Path) -> tuple[str, dict[str, Any]]:
+    """The page of one set of rows, its figures beside it; its title, and what is known about the rows."""
+    with tempfile.TemporaryDirectory() as temporary, contextlib.chdir(temporary):  # so that no path is in the page
+        about = unpack(name, Path(name), rows_folder)
+        (study if name.startswith("study") else paper_report).report(name)
+        text = (Path(name) / "report.md").read_text(encoding="utf-8").replace("](figures/", f"]({name}/")
+        (book / name).mkdir()
+        for figure in sorted((Path(name) / "figures").glob("*.svg")):
+            shutil.copy(figure, book / name)
+    head, _, rest = text.partition("\n")
+    title = f"{head.removeprefix('# ')} ({name})"
+    versions = "; ".join(about["versions"])
+    made = f"*{about['rows']:,} runs, by commit `{about['commit']}` with {versions}. What was run stands at the end.*"
+    (book / f"{name}.md").write_text(f"# {title}\n\n{made}\n{rest}", encoding="utf-8")
+    return title, about
+
+
+def fill(page: Path, out: Path) -> Path:
+    """A page with its measured blocks, `<!-- measured: NAME -->` to `<!-- end -->`, made anew."""
+    text = page.read_text(encoding="utf-8")
+    out.write_text(BLOCK.sub(lambda block: block[1] + BLOCKS[block[2]]() + "\n" + block[3], text), encoding="utf-8")
+    return out
+
+
+# -- measured tables of other pages -----------------------------------------------------------------------------
+
+OFFICE, FACES = ([t for t in TASKS if family_of(t) == family] for family in ("office-caltech", "pie"))
+FAMILIES = ("study-office-caltech", "study-pie", "study-amazon-reviews", "study-digits")
+WEBCAM = "office-caltech/webcam"
+SHOWN = ("hedgerow", "hedgerow-linear", "oddm")
+METHODS = ("hedgerow", "hedgerow, small", "hedgerow-linear", "oddm-fixed", "oddm", "paio", "homotl-2", "homotlms", "pa")
+COSTS = {  # what the row of a table is called: the point of a study
+    "every label at once": ("delay", "0"),
+    "labels 50 rows late": ("delay", "50"),
+    "9 of 10 labels missing": ("missing", "90 %"),
+    "99 of 100 labels missing": ("missing", "99 %"),
+    "labels in batches of 50": ("batches", "50"),
+    "half of the classes only in the target": ("late-classes", "only in the target: 50 %"),
+    "the target changes abruptly": ("drift", "abrupt"),
+}
+LATE = "only in the target: {} %"
+TROUBLES: dict[str, tuple[str, Sequence[str]]] = {
+    "labels late by 0, 10, 50, 200": ("delay", ("0", "10", "50", "200")),
+    "labels missing: 0, 50, 90, 99 %": ("missing", ("0 %", "50 %", "90 %", "99 %")),
+    "batches of 1, 10, 50, 200": ("batches", ("1", "10", "50", "200")),
+    "classes only in the target: 0, 20, 50 %": ("late-classes", ("0 %", LATE.format(20), "", LATE.format(50))),
+    "classes missing from each source: 0, 20, 50, 80 %": ("missing-classes", ("0 %", "20 %", "50 %", "80 %")),
+    "a target that changes: steady, abrupt, recurring, renamed": (
+        "drift", ("steady", "abrupt", "recurring", "renamed"),
+    ),
+    "rare classes: 100, 30, 10, 3 %": ("imbalance", ("100 %", "30 %", "10 %", "3 %")),
+}  # fmt: skip
+USELESS = {
+    "no sources": "no sources", "every label shuffled": "labels shuffled: 100 %",
+    "classes exchanged": "classes exchanged: 100 %", "other classes": "other classes: 100 %",
+}  # fmt: skip
+
+
+def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """As Markdown."""
+    rule = ["---", *["---:"] * (len(head) - 1)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in (head, rule, *lines))
+
+
+def methods() -> str:
+    """Mistakes on three families, in the first 50 labels, calibration, and time beside our own learner's."""
+    lines = latest(rows("nine"))
+    frame = pd.DataFrame([line["setting"] | line["figures"] for line in lines])
+    reviews = sorted(task for task in set(frame["task"]) if "/" in task)
+    by_task = frame.groupby(["method", "task"]).mean(numeric_only=True)
+    nine = frame[~frame["task"].isin(reviews)]
+    time = nine.groupby("method")["ms a row"].median()
+
+    def mean(method: str, tasks: Sequence[str], figure: str = "mistakes %") -> str:
+        there = [by_task[figure].get((method, task)) for task in tasks]
+        return "–" if any(value is None for value in there) else f"{sum(there) / len(there):.1f}"
+
+    made = [
+        [
+            f"`{method}`" if "," not in method else '`hedgerow`, `size="small"`',
+            mean(method, OFFICE), mean(method, FACES), mean(method, reviews),
+            mean(method, (*OFFICE, *FACES), "first 50"),
+            f"{nine[nine['method'] == method]['calibration'].mean():.2f}", f"{time[method] / time['hedgerow']:.2f}",
+        ]
+        for method in METHODS
+    ]  # fmt: skip
+    head = ("method", "cameras, %", "faces, %", "reviews, %", "in the first 50", "calibration error", "time a row")
+    return table(head, made)
+
+
+def sizes() -> str:
+    """What a model takes in a file and a key of a fleet on disk and in memory."""
+    lines = [line for line in latest(rows("fleet")) if "file kB" in line["figures"]]
+    made = [
+        [f"`{line['setting']['method']}`, {line['setting']['features']} features"]
+        + [f"{line['figures'][k]:,.0f}" for k in ("file kB", "state kB", "held kB")]
+        for line in lines
+    ]
+    return table(("after 20 labels, kB", "a model of its own", "a key of a fleet, on disk", "in memory"), made)
+
+
+def warmup() -> str:
+    """What unlabelled rows in advance are worth to a key, in mistakes."""
+    made = [
+        [f"{line['setting']['task']}, `{line['setting']['method']}`"]
+        + [f"{line['figures'][name]:.1f}" for name in ("none", "warm", "own")]
+        for line in latest(rows("warmup"))
+    ]
+    return table(("mistakes, %", "key without warm-up", "key with it", "a model fitted with it"), made)
+
+
+def _share(page: str, task: str, method: str, point: tuple[str, str]) -> str:
+    """Mean over the orders; a dash where nothing was run."""
+    cell = runs_of(page).cell(point[0], task, method, point[1])
+    return f"{cell.mean:.1f}" if cell else "–"
+
+
+def _three(page: str, task: str, point: tuple[str, str]) -> str:
+    """Our learner and, in brackets, its linear form and the paper's method; empty where nothing was run."""
+    ours, *others = (_share(page, task, method, point) for method in SHOWN)
+    return "" if ours == "–" else f"{ours} ({', '.join(others)})"
+
+
+def webcam() -> str:
+    """Mistakes on Webcam when labels are late, missing, in batches, and when the target changes."""
+    made = [[words, *(_share(FAMILIES[0], WEBCAM, m, point) for m in SHOWN)] for words, point in COSTS.items()]
+    return table(("Webcam, mistakes in %", *(f"`{name}`" for name in SHOWN)), made)
+
+
+def troubles() -> str:
+    """Every trouble on Webcam at its strengths."""
+    made = [
+        [words, *(_three(FAMILIES[0], WEBCAM, (name, point)) for point in points)]
+        for words, (name, points) in TROUBLES.items()
+    ]
+    return table(("trouble", "none", "some", "more", "most"), made)
+
+
+def families() -> str:
+    """What some troubles cost on the target of each family."""
+    targets = [(page, task) for page in FAMILIES for task in runs_of(page).tasks("delay")]
+    made = [[words, *(_three(page, task, point) for page, task in targets)] for words, point in COSTS.items()]
+    return table(("mistakes, %", *(task for _, task in targets)), made)
+
+
+def useless() -> str:
+    """Our learner without sources, and with sources that are of no use."""
+    targets = [(page, task) for page in FAMILIES for task in runs_of(page).tasks("sources")]
+    made = [
+        [task, *(_share(page, task, SHOWN[0], ("sources", point)) for point in USELESS.values())]
+        for page, task in targets
+    ]
+    return table(("mistakes, %", *USELESS), made)
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    each.__name__: each for each in (methods, webcam, sizes, warmup, troubles, families, useless)
+}
+PAGES = ("which.md", "streams.md")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["keep"] and len(sys.argv) == 4:
+        print(keep(Path(sys.argv[2]), sys.argv[3], commit()))
+    elif len(sys.argv) == 1:
+        for path in [*write(ROOT / "docs"), *(fill(ROOT / "docs" / name, ROOT / "docs" / name) for name in PAGES)]:
+            print(path)
+    else:
+        raise SystemExit(__doc__)

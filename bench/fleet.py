@@ -1,0 +1,155 @@
+"""A fleet against as many models of their own: bytes a key, mixed batches, many keys in bounded memory, tables."""
+
+from __future__ import annotations
+
+import resource
+import tempfile
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from bench.measure import one_by_one, resident
+from bench.record import Row
+from hedgerow import Domain, OnlineTransferClassifier, load, split
+from hedgerow.fleet import Base, Fleet
+
+LABELS, BATCH, CLASSES, ROWS = 20, 1000, 10, 4000
+BOTH = "hedgerow,hedgerow-linear"
+
+
+def _numbers(features: int, rng: np.random.Generator) -> tuple[list[Domain], Domain]:
+    """Three sources of 500 rows and ten classes, and a stream of a shifted target."""
+    centres = rng.normal(size=(CLASSES, features)) * min(1.0, np.sqrt(60 / features))
+
+    def domain(name: str, n: int) -> Domain:
+        y = rng.integers(0, CLASSES, n)
+        return Domain(name, centres[y] + rng.normal(size=(n, features)) + 0.5 * rng.normal(size=features), y)
+
+    return [domain(f"source {i}", 500) for i in range(3)], domain("target", ROWS)
+
+
+def _tables(rng: np.random.Generator) -> tuple[list[Domain], Domain]:
+    """The same with six numbers (two with gaps), two categories and a date."""
+    import pandas as pd
+
+    def domain(name: str, rows: int, shift: float) -> Domain:
+        y = rng.integers(0, CLASSES, rows)
+        columns: dict[str, Any] = {
+            f"x{j}": (y * (j + 1) * 7 % 10) / 3 + shift + rng.normal(size=rows) for j in range(6)
+        }
+        for gaps in ("x0", "x1"):
+            columns[gaps] = np.where(rng.random(rows) < 0.1, np.nan, columns[gaps])
+        columns["city"] = rng.choice(["Oslo", "Bergen", "Bodø", "Tromsø"], rows)
+        columns["kind"] = np.array(list("abcdefghij"))[(y + rng.integers(0, 3, rows)) % 10]
+        columns["when"] = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 8000, rows), unit="h")
+        return Domain(name, pd.DataFrame(columns), y)
+
+    return [domain(f"source {i}", 500, 0.3 * i) for i in range(3)], domain("target", ROWS, 1.0)
+
+
+def fleet(
+    quick: bool, methods: str = BOTH, features: str = "20,800,tables", keys: int = 10_000, rounds: int = 7,
+    million: int = 1_000_000, memory: float = 8.0,
+) -> Iterator[Row]:  # fmt: skip
+    """Three sources, 10 classes, 20 labels for every key. Bytes of a key (its state on disk and what an engine moves,
+    what it takes while it is held) beside a model file of its own; microseconds of an event of mixed batches of 1,000
+    (`predict` and `learn`, then `predict_then_learn`) beside models of their own that share their constants, one row at
+    a time. Then a million keys under 2 GB: a key's first row, a row whose key is on disk, one whose key is held."""
+    if quick:
+        methods, features, keys, rounds, million = "hedgerow-linear", "20", 50, 2, 3000
+    for kind in features.split(","):
+        for method in methods.split(","):
+            rng = np.random.default_rng(0)
+            sources, target = _tables(rng) if kind == "tables" else _numbers(int(kind), rng)
+            own = OnlineTransferClassifier(method).fit_domains(sources)
+            X, y = own.as_matrix(target.X) if kind == "tables" else target.X, np.asarray(target.y)
+            many = min(keys, 2000) if kind == "800" else keys
+            yield Row({"features": kind, "method": method, "keys": many}, _mixed(own, X, y, many, rounds, memory))
+    yield Row({"features": "20", "method": "hedgerow-linear", "keys": million}, _many(million, 2e9))
+
+
+def _mixed(own: OnlineTransferClassifier, X: Any, y: Any, keys: int, rounds: int, memory: float) -> dict[str, float]:
+    rng, base = np.random.default_rng(0), Base(own)
+    bare, constants, times = own.to_bytes(constants=False), own.constants_, ([], [], [])
+    with Fleet(base, memory=int(memory * 2**30), sync="normal") as made:
+        for start in range(0, keys, BATCH):
+            some = np.repeat(np.arange(start, min(start + BATCH, keys)), 4)
+            for _ in range(LABELS // 4):
+                at = rng.integers(0, ROWS, len(some))
+                made.learn(some, X[at], y[at])
+        held, state = made.stats()["bytes"] / keys, len(made.to_bytes(0))
+        models: list[OnlineTransferClassifier] = []
+        before = resident()
+        while len(models) < min(keys, 1000) and resident() - before < 1.5e9:  # as many as fit
+            at = rng.integers(0, ROWS, LABELS)
+            models.append(OnlineTransferClassifier.from_bytes(bare, constants=constants).partial_fit(X[at], y[at]))
+        for _ in range(rounds):
+            some, again, at = rng.integers(0, keys, BATCH), rng.integers(0, keys, BATCH), rng.integers(0, ROWS, BATCH)
+            few = min(BATCH, 4 * len(models))
+
+            def twice(some: Any = some, at: Any = at) -> None:
+                made.predict(some, X[at])
+                made.learn(some, X[at], y[at])
+
+            def alone(some: Any = some[:few], at: Any = at[:few]) -> None:
+                for key, i in zip(some, at, strict=True):
+                    one_by_one(models[key % len(models)], X[i : i + 1], y[i : i + 1])
+
+            works = (twice, lambda again=again, at=at: made.predict_then_learn(again, X[at], y[at]), alone)
+            for work, rows, each in zip(works, (BATCH, BATCH, few), times, strict=True):
+                began = time.perf_counter()
+                work()
+                each.append(1e6 * (time.perf_counter() - began) / rows)
+    apart, once, single = (float(np.median(each)) for each in times)
+    return {
+        "us, predict and learn": apart, "us, at once": once, "us, models of their own": single,
+        "x their own": single / apart, "state kB": state / 1e3, "held kB": held / 1e3,
+        "file kB": len(own.to_bytes()) / 1e3,
+    }  # fmt: skip
+
+
+def _many(keys: int, memory: float) -> dict[str, float]:
+    """Every key once, a tenth of them again, the last of these once more; nothing is lost."""
+    rng, size = np.random.default_rng(0), min(2000, keys // 10)
+    sources, target = _numbers(20, rng)
+    X, y, us = target.X, np.asarray(target.y), {}
+    again = rng.permutation(keys)[: keys // 10]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Fleet(sources, "hedgerow-linear", path=folder, memory=int(memory), sync="normal") as made,
+    ):
+        for what, some in (("first", np.arange(keys)), ("miss", again), ("hit", again[-size:])):
+            began = time.perf_counter()
+            for start in range(0, len(some), size):
+                at = rng.integers(0, ROWS, len(some[start : start + size]))
+                made.learn(some[start : start + size], X[at], y[at])
+            us[f"us, {what}"] = 1e6 * (time.perf_counter() - began) / len(some)
+        made.flush()
+        stats = made.stats()
+    assert stats["rows_stored"] == keys + len(again) + size, stats
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    return us | {"peak GB": peak, "file GB": stats["file_bytes"] / 1e9, "rows stored": stats["rows_stored"]}
+
+
+def warmup(quick: bool, data: str = "office-caltech", methods: str = BOTH, orders: int = 2) -> Iterator[Row]:
+    """Mistakes in % of a key's stream without warm-up rows, with them, and of a model of its own that was fitted with
+    them (its maps look at them too). Differences of about a point mean nothing here."""
+    for target in ("shifted",) if quick else load(data):
+        for method in methods.split(",")[1 if quick else 0 :]:
+            domains = load("digits" if quick else data)
+            sources = [domain for key, domain in domains.items() if key != target]
+            rows, stream = split(domains[target], warmup=0.3, seed=0)
+            own = OnlineTransferClassifier(method).fit_domains(sources, rows)
+            bare, wrong = own.to_bytes(constants=False), []
+            with Fleet(sources, method) as made:
+                for order in range(orders):
+                    at = np.random.default_rng(order).permutation(len(stream))
+                    X, y = stream.X[at], stream.y[at]
+                    made.warm_up(f"warm {order}", rows.X)
+                    model = OnlineTransferClassifier.from_bytes(bare, constants=own.constants_)
+                    everyone = (made[f"none {order}"], made[f"warm {order}"], model)
+                    wrong.append([100 * np.mean(each.predict_then_learn(X, y) != y) for each in everyone])
+            figures = dict(zip(("none", "warm", "own"), np.mean(wrong, axis=0), strict=True))
+            yield Row({"task": target, "method": method}, figures)

@@ -1,0 +1,272 @@
+"""What runs, measured: `hedgerow run` on files beside the library, and `hedgerow serve` under load."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.measure import SMALL, domains, seconds_of
+from bench.record import Row
+from hedgerow import METHODS, Domain, OnlineTransferClassifier
+from hedgerow import load as load_set
+
+NAMES = [f"f{i}" for i in range(20)]
+CLIENTS, BATCH = 64, 256
+SLOWER = {"hedgerow": 10, "hedgerow-linear": 4}  # these get a part of the rows
+
+
+def run(quick: bool, rows: int = 200_000, methods: str = ",".join(METHODS), rounds: int = 3) -> Iterator[Row]:
+    """Rows a second of `hedgerow run` (reading, predicting, learning, writing JSON lines) over those of
+    `predict_then_learn` on the same rows in memory, in the same process, the best of some turns; 20 features. A run
+    reads in a thread of its own, so it needs a second free core."""
+    if quick:
+        rows, methods, rounds = 2000, "pa,hedgerow-linear", 1
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(5, 20)) * 1.2
+
+    def domain(name: str, size: int, shift: float) -> Domain:
+        y = rng.integers(0, 5, size)
+        return Domain(name, (centres[y] + rng.normal(size=(size, 20)) + shift).round(5), y, feature_names=NAMES)
+
+    sources, warmup = [domain("a", 400, 0.0), domain("b", 400, 0.3)], domain("u", 200, 0.6).unlabelled()
+    stream = domain("s", rows, 0.6)
+    for method in methods.split(","):
+        with tempfile.TemporaryDirectory() as folder:
+            part = stream.rows(np.arange(rows // SLOWER.get(method, 1)))
+            figures = _run(Path(folder), OnlineTransferClassifier(method).fit_domains(sources, warmup), part, rounds)
+            yield Row({"method": method, "rows": len(part)}, figures, {"csv": ">= 0.5", "csv, journal": ">= 0.1"})
+
+
+def _run(folder: Path, clf: OnlineTransferClassifier, stream: Domain, rounds: int) -> dict[str, float]:
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    from hedgerow.run.job import Job
+    from hedgerow.run.loop import run as run_job
+
+    table = pa.table({**{name: stream.X[:, i] for i, name in enumerate(NAMES)}, "y": stream.y})
+    csv.write_csv(table, folder / "s.csv", csv.WriteOptions(quoting_style="none"))
+    parquet.write_table(table, folder / "s.parquet")
+    clf.save(folder / "model")
+    copy.deepcopy(clf).predict_then_learn(stream.X[:500], stream.y[:500])  # compiled by then
+    jobs = {"csv": ("s.csv", None), "parquet": ("s.parquet", None), "csv, journal": ("s.csv", folder / "journal")}
+    times: dict[str, list[float]] = {name: [] for name in ("library", *jobs)}
+    for _ in range(rounds):
+        own = copy.deepcopy(clf)
+        times["library"].append(seconds_of(lambda own=own: own.predict_then_learn(stream.X, stream.y)))
+        for name, (file, journal) in jobs.items():
+            shutil.rmtree(folder / "journal", ignore_errors=True)
+            (folder / "p.jsonl").unlink(missing_ok=True)
+            job = Job(folder / "model", str(folder / file), str(folder / "p.jsonl"), "y", journal=journal)
+            times[name].append(seconds_of(lambda job=job: run_job(job, lambda _: None, lambda _: None)))
+            assert json.loads((folder / "p.jsonl").read_bytes().splitlines()[-1])["row"] == len(stream)
+    best = {name: min(each) for name, each in times.items()}
+    return {"library rows/s": len(stream) / best["library"], **{name: best["library"] / best[name] for name in jobs}}
+
+
+ECHO = """
+import sys, uvicorn
+from fastapi import FastAPI
+from pydantic import BaseModel
+
+class Body(BaseModel):
+    instances: list[list[float]]
+
+app = FastAPI()
+
+@app.post("/echo")
+async def echo(body: Body) -> Body:
+    return body
+
+uvicorn.run(app, port=int(sys.argv[1]), access_log=False, log_level="warning")
+"""
+
+
+def load(quick: bool, seconds: float = 10.0, batches: int = 40) -> Iterator[Row]:
+    """Default method, Office+Caltech (800 features as JSON), 64 clients on loopback as one process of raw sockets, one
+    server process, journal on. Each client sends its next request when the last was answered: one instance (its label
+    follows), beside a bare FastAPI echo of the same payload; batches of 256 rows with labels, beside the library; and
+    ten times the clients, whose every request must be answered."""
+    from hedgerow.live import LiveModel
+
+    seconds, batches = (1.0, 2) if quick else (seconds, batches)
+    clf, X, y = _small_task() if quick else _office()
+    bodies = [json.dumps({"instances": [row]}).encode() for row in X.tolist()]
+
+    def events(name: str, clients: int) -> dict[str, Any]:
+        end = time.perf_counter() + seconds
+        return asyncio.run(_clients(port, [_events(name, bodies, y.tolist(), end, i) for i in range(clients)]))
+
+    port = _free_port()
+    with _server([sys.executable, "-c", ECHO, str(port)], port, "/openapi.json"):
+        end = time.perf_counter() + seconds
+        echo = asyncio.run(_clients(port, [_echoes(bodies, end, i) for i in range(CLIENTS)]))
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("one", "many", "over"):
+            LiveModel.create(Path(folder) / name, clf).close()
+        port = _free_port()
+        command = [sys.executable, "-m", "hedgerow", "serve", "--models", folder, "--port", str(port)]
+        with _server(command, port, "/readyz"):
+            one = events("one", CLIENTS)
+            parts = [np.arange(i * BATCH, (i + 1) * BATCH) % len(X) for i in range(batches)]
+            many = asyncio.run(_clients(port, [_batches("many", X, y, parts)]))
+            over = events("over", 10 * CLIENTS)
+    model = copy.deepcopy(clf)
+    copy.deepcopy(clf).predict_then_learn(X[parts[0]], y[parts[0]])  # compiled by then
+    library = batches / seconds_of(lambda: [model.predict_then_learn(X[part], y[part]) for part in parts])
+    goals = {"share": ">= 0.4", "lost": "== 0"}
+    yield Row({"what": "echo"}, echo)
+    yield Row({"what": "one by one, over the echo"}, one | {"share": one["requests/s"] / echo["requests/s"]}, goals)
+    yield Row(
+        {"what": "batches of 256, over the library"},
+        many | {"share": many["requests/s"] / library},
+        goals | {"share": ">= 0.5"},
+    )
+    yield Row({"what": "ten times the clients"}, over, {"lost": "== 0"})
+
+
+def _office() -> tuple[OnlineTransferClassifier, Any, Any]:
+    """The model of amazon's stream: the other three domains of Office+Caltech, and some of its rows unlabelled."""
+    sets = load_set("office-caltech")
+    target = sets.pop("amazon")
+    X, y = np.asarray(target.X), np.asarray(target.y)
+    clf = OnlineTransferClassifier().fit_domains(list(sets.values()), Domain("amazon", X[:100]))
+    return clf, X[100:], y[100:]
+
+
+def _small_task() -> tuple[OnlineTransferClassifier, Any, Any]:
+    sources, warmup, stream = domains(SMALL, rows=40, warmup=20)
+    return OnlineTransferClassifier("pa").fit_domains(sources, warmup), stream.X, np.asarray(stream.y)
+
+
+class _Connection(asyncio.Protocol):
+    """A client: sends what its script yields, tells it each answer, and notes how long each took."""
+
+    def __init__(self, script: Any, times: list[tuple[int, float]]) -> None:
+        self.script, self.times, self.received, self.lost = script, times, b"", 0
+        self.over = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+        self.send(None)
+
+    def send(self, answer: Any) -> None:
+        try:
+            words = self.script.send(answer)
+        except StopIteration:
+            self.finish()
+            return
+        self.began = time.perf_counter()
+        self.transport.write(words)
+
+    def data_received(self, data: bytes) -> None:
+        self.received += data
+        head = self.received.find(b"\r\n\r\n")
+        if head < 0:
+            return
+        length = re.search(rb"content-length: (\d+)", self.received[:head], flags=re.I)
+        end = head + 4 + int(length[1] if length else 0)
+        if len(self.received) < end:
+            return
+        status, body = int(self.received[9:12]), self.received[head + 4 : end]
+        self.received = b""
+        self.times.append((status, time.perf_counter() - self.began))
+        self.send((status, body))
+
+    def connection_lost(self, _: Exception | None) -> None:
+        self.lost = int(not self.over.done())
+        self.finish()
+
+    def finish(self) -> None:
+        if not self.over.done():
+            self.over.set_result(None)
+            self.transport.close()
+
+
+def _request(path: str, body: bytes) -> bytes:
+    lines = ("POST " + path + " HTTP/1.1", "Host: 127.0.0.1", "Content-Type: application/json")
+    return "\r\n".join([*lines, f"Content-Length: {len(body)}", "", ""]).encode() + body
+
+
+def _echoes(bodies: list[bytes], end: float, at: int) -> Iterator[bytes]:
+    while time.perf_counter() < end:
+        yield _request("/echo", bodies[at % len(bodies)])
+        at += 1
+
+
+def _events(name: str, bodies: list[bytes], labels: list[Any], end: float, at: int) -> Iterator[bytes]:
+    """A prediction, then its label; what was refused for now is not labelled."""
+    while time.perf_counter() < end:
+        status, body = yield _request(f"/v1/models/{name}/predict", bodies[at % len(bodies)])
+        if status == 200:
+            label = {"id": json.loads(body)["predictions"][0]["id"], "label": labels[at % len(labels)]}
+            yield _request(f"/v1/models/{name}/label", json.dumps({"labels": [label]}).encode())
+        at += CLIENTS
+
+
+def _batches(name: str, X: Any, y: Any, parts: list[Any]) -> Iterator[bytes]:
+    for part in parts:
+        body = {"instances": X[part].tolist(), "labels": y[part].tolist()}
+        yield _request(f"/v1/models/{name}/predict-then-learn", json.dumps(body).encode())
+
+
+async def _clients(port: int, scripts: list[Any]) -> dict[str, Any]:
+    """All clients to their end: requests a second, latencies in ms, answers by status, requests without an answer."""
+    loop, times = asyncio.get_running_loop(), []
+    began, clients = time.perf_counter(), []
+    for script in scripts:
+        _, client = await loop.create_connection(lambda s=script: _Connection(s, times), "127.0.0.1", port)
+        clients.append(client)
+    await asyncio.gather(*(client.over for client in clients))
+    ms = np.array([1e3 * seconds for _, seconds in times])
+    quantiles = dict(zip(("p50 ms", "p99 ms", "longest ms"), np.quantile(ms, [0.5, 0.99, 1.0]), strict=True))
+    statuses = Counter(status for status, _ in times)
+    return {
+        "requests/s": len(times) / (time.perf_counter() - began), **quantiles,
+        "answers": ", ".join(f"{count} x {status}" for status, count in sorted(statuses.items())),
+        "lost": sum(client.lost for client in clients),
+    }  # fmt: skip
+
+
+@contextmanager
+def _server(command: list[str], port: int, path: str) -> Iterator[None]:
+    import httpx
+
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        until = time.monotonic() + 60
+        while True:
+            try:
+                if httpx.get(f"http://127.0.0.1:{port}{path}").status_code < 500:
+                    break
+            except httpx.TransportError:
+                pass
+            if time.monotonic() > until:
+                raise TimeoutError(f"no answer from {command}")
+            time.sleep(0.1)
+        yield
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])

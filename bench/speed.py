@@ -1,0 +1,325 @@
+"""Speed, side by side: with the naive forms, with peers, with another commit, and with the machine's limits."""
+
+from __future__ import annotations
+
+import copy
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from bench import naive
+from bench.measure import OFFICE, PIE, SMALL, Size, domains, one_by_one, seconds_of, side_by_side
+from bench.record import ROOT, Row
+from bench.sides import HERE, Side, Stream, Timed, checkout, in_turns
+from bench.tasks import TITLES, classifier, of_paper, order_of
+from hedgerow import OnlineTransferClassifier
+
+THREE = "digits/shifted,office-caltech/amazon,pie/PIE5"  # 64, 800 and 1024 features
+
+
+def start(size: Size) -> tuple[Any, Any, Any]:
+    """ODDM after its offline stage, as the authors run it; the rows and labels of the stream."""
+    sources, warmup, stream = domains(size, rows=max(400, 8 * size.K), warmup=200)
+    clf = classifier(
+        "oddm", "authors", preprocess=(), dim=size.d, rounds=1, refresh_every=size.every, horizon=size.stream,
+        classes=np.arange(size.K),
+    )  # fmt: skip
+    return clf.fit_domains(sources, warmup), np.ascontiguousarray(stream.X), np.asarray(stream.y)
+
+
+def replay(quick: bool, repeats: int = 5) -> Iterator[Row]:
+    """ODDM over a whole stream in one call against the authors' operations (`naive.oddm`), microseconds an instance;
+    predictions of the first 200 instances that differ."""
+    for size in (SMALL,) if quick else (PIE, OFFICE):
+        clf, X, y = start(size)
+        few = size.every * (2 if size is PIE else 5)
+        models = [copy.deepcopy(clf) for _ in range(repeats + 1)]
+        times = side_by_side(
+            {
+                "naive": lambda clf=clf, X=X, y=y, few=few: naive.replay(clf.learner_, X[:few], y[:few]),
+                "ours": lambda models=models, X=X, y=y: models.pop().predict_then_learn(X, y),
+            },
+            repeats,
+        )
+        ours, theirs = 1e6 * times["ours"] / len(X), 1e6 * times["naive"] / few
+        different = (naive.replay(clf.learner_, X[:200], y[:200]) != clf.predict_then_learn(X[:200], y[:200])).sum()
+        figures = {"x naive": theirs / ours, "us": ours, "naive us": theirs, "different": different}
+        yield Row(
+            {"size": size.name}, figures, {"x naive": f">= {400 if size is OFFICE else 200}", "different": "== 0"}
+        )
+
+
+def live(quick: bool, rounds: int = 7) -> Iterator[Row]:
+    """ODDM's `predict_one` and `learn_one` between refreshes against one projection of the row into all spaces (one
+    product with the BLAS); the longest step by its place in the window, and predictions unlike those of the replay."""
+    for size in (SMALL,) if quick else (PIE, OFFICE):
+        clf, X, y = start(size)
+        H, z = np.random.default_rng(0).normal(size=(size.m, size.n * size.d)), np.empty(size.n * size.d)
+        steps, products, clock = [], [], time.perf_counter
+        for _ in range(rounds):
+            model, times, predictions = copy.deepcopy(clf), [], []
+            for x, label in zip(list(X), y.tolist(), strict=True):
+                began = clock()
+                predictions.append(model.predict_one(x))
+                model.learn_one(x, label)
+                times.append(clock() - began)
+            products += [seconds_of(lambda x=x, H=H, z=z: np.dot(x, H, out=z)) for x in X]
+            steps.append(times[2 * size.every : len(times) // size.every * size.every])
+        by_place = np.median(np.reshape(steps, (-1, size.every)), axis=0)
+        step, product = 1e6 * float(np.median(by_place)), 1e6 * median(products)
+        figures = {"x one projection": step / product, "us": step, "longest us": 1e6 * by_place.max()}
+        figures["different"] = (np.array(predictions) != copy.deepcopy(clf).predict_then_learn(X, y)).sum()
+        yield Row({"size": size.name}, figures, {"x one projection": "<= 3", "different": "== 0"})
+
+
+def against(
+    quick: bool,
+    other: str = "HEAD",
+    methods: str = "hedgerow,oddm",
+    tasks: str = THREE,
+    rounds: int = 5,
+    threads: int = 1,
+) -> Iterator[Row]:
+    """This checkout over another commit (or src folder), each in a process of its own, in turns: time of a row in one
+    call and live (the best of the rounds), bytes of the model, and predictions of a stream that the sides do not share.
+    Below one: this checkout is faster. `threads=0` leaves the BLAS its default threads."""
+    if quick:
+        other, methods, tasks, rounds = str(HERE), "hedgerow-linear", "digits/shifted", 2
+    for task in tasks.split(","):
+        stream = Stream.of(task, 60 if quick else None)
+        with ExitStack() as stack:
+            sources = (HERE, stack.enter_context(checkout(other)))
+            sides = [stack.enter_context(Side(source, stream, threads or None)) for source in sources]
+            for method in methods.split(","):
+                replays: tuple[list[Timed], ...] = ([], [])
+                lives: tuple[list[Timed], ...] = ([], [])
+                for side in sides:
+                    side.fit(method)
+                for i, side in in_turns(sides, rounds):
+                    replays[i].append(side.replay())
+                    lives[i].append(side.live())
+                blocks = [min(run.us for run in runs) for runs in replays]
+                steps = [min(float(np.median(run.us.sum(axis=1))) for run in runs) for runs in lives]
+                file, before = (side.file() for side in sides)
+                predictions = [[run[0].predictions for run in runs] for runs in (replays, lives)]
+                setting = {"task": task, "features": stream.X.shape[1], "method": method}
+                yield Row(
+                    setting | {"other": "itself" if quick else other},
+                    {
+                        "replay": blocks[0] / blocks[1], "live": steps[0] / steps[1], "replay us": blocks[0],
+                        "live us": steps[0], "file": file / before, "MB": file / 1e6,
+                        "other predictions": (predictions[0][0] != predictions[0][1]).sum(),
+                        "live unlike replay": (predictions[0][0] != predictions[1][0]).sum(),
+                        "mistakes": (predictions[0][0] != stream.y).sum(),
+                    },
+                    {"replay": "<= 1.05", "live": "<= 1.05"},
+                )  # fmt: skip
+
+
+def stops(quick: bool, labels: int = 5000, runs: int = 3) -> Iterator[Row]:
+    """The longest `predict_one` or `learn_one` of the default method over 5,000 labels, beside the median step. Other
+    processes stop a run too, each time elsewhere; the learner's own stops come at the same labels in every run, so a
+    call counts with the shortest of its three times. The stream comes again in other orders, moved by noise."""
+    for task in ("digits/shifted" if quick else THREE,):
+        for name in task.split(","):
+            stream = Stream.of(name).lengthened(80 if quick else labels)
+            with Side(HERE, stream) as side:
+                side.fit()
+                times = np.stack([side.live().us for _ in range(runs)])
+            own, step = times.min(axis=0), float(np.median(times.min(axis=0).sum(axis=1)))
+            figures = {"x median": own.max() / step, "longest us": own.max(), "median us": step}
+            figures |= {"longest of all runs us": times.max(), "at label": int(own.max(axis=1).argmax()) + 1}
+            yield Row({"task": name, "features": stream.X.shape[1]}, figures, {"x median": "<= 3"})
+
+
+def plain(quick: bool, rounds: int = 5, steps: int = 100) -> Iterator[Row]:
+    """The default method in one call against its one-instance form in plain NumPy (`naive.NaiveOwn`), microseconds an
+    instance; predictions that differ."""
+    for task in ("dslr",) if quick else ("amazon", "PIE5"):
+        prepared, _ = of_paper(task, "general")
+        clf = OnlineTransferClassifier().fit_domains(prepared.sources, prepared.unlabelled, together=prepared.together)
+        order = order_of(0, len(prepared.stream))
+        X, y = prepared.stream.X[order], np.searchsorted(clf.classes_, np.asarray(prepared.stream.y)[order])
+        models, predictions = [copy.deepcopy(clf) for _ in range(rounds + 1)], []
+
+        def plainly(
+            learner: Any = clf.learner_, X: Any = X[:steps], y: Any = y[:steps], into: Any = predictions
+        ) -> None:
+            twin = naive.NaiveOwn(learner)
+            into.append([twin.step(x, label) for x, label in zip(X, y, strict=True)])
+
+        labels = clf.classes_[y]
+        works = {"ours": lambda m=models, X=X, y=labels: m.pop().predict_then_learn(X, y), "plain": plainly}
+        times = side_by_side(works, rounds)
+        ours, theirs = 1e6 * times["ours"] / len(y), 1e6 * times["plain"] / min(steps, len(y))
+        blocks = clf.predict_then_learn(X[:steps], labels[:steps])
+        different = (blocks != clf.classes_[predictions[0]]).sum()
+        figures = {"x plain": theirs / ours, "us": ours, "plain us": theirs, "different": different}
+        yield Row({"task": TITLES[task]}, figures, {"x plain": ">= 15", "different": "== 0"})
+
+
+def pa(quick: bool, repeats: int = 5) -> Iterator[Row]:
+    """Multiclass PA one by one, predict then learn, 10,000 rows of 100 features and 10 classes, against river and
+    scikit-learn, which learn one class against the rest; microseconds a row."""
+    from river import linear_model, multiclass
+    from sklearn.linear_model import SGDClassifier
+
+    N, few, K = (300, 100, 10) if quick else (10_000, 500, 10)
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, K, N)
+    X = rng.normal(size=(K, 100))[y] + 3 * rng.normal(size=(N, 100))  # something to learn in every row
+    clf = OnlineTransferClassifier("pa", C=1.0, preprocess=(), classes=np.arange(K)).partial_fit(X[:K], np.arange(K))
+    named = [dict(enumerate(x.tolist())) for x in X[:few]]
+
+    def river() -> None:
+        one_by_one(multiclass.OneVsRestClassifier(linear_model.PAClassifier(C=1.0, mode=1)), named, y[:few].tolist())
+
+    def scikit_learn() -> None:
+        peer = SGDClassifier(loss="hinge", penalty=None, learning_rate="pa1", eta0=1.0)
+        peer.partial_fit(X[:1], y[:1], classes=np.arange(K))
+        for i in range(few // 5):
+            peer.predict(X[i : i + 1])
+            peer.partial_fit(X[i : i + 1], y[i : i + 1])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        works = {"ours": lambda: one_by_one(copy.deepcopy(clf), list(X), y.tolist()), "river": river}
+        times = side_by_side(works | {"scikit-learn": scikit_learn}, repeats)
+    ours = 1e6 * times["ours"] / N
+    for name, rows, least in (("river", few, 25), ("scikit-learn", few // 5, 300)):
+        figures = {"x": 1e6 * times[name] / rows / ours, "us": ours, "their us": 1e6 * times[name] / rows}
+        yield Row({"against": name}, figures, {"x": f">= {least}"})
+
+
+def jda(quick: bool, task: str = "amazon") -> Iterator[Row]:
+    """JDA with ten rounds for all sources of a task against the textbook solver (`scipy.linalg.eig` on the m x m
+    pencil), and at m = 4096 against one symmetric eigendecomposition of the smaller Gram matrix; seconds."""
+    from scipy.linalg import subspace_angles
+
+    from hedgerow.align import JDA
+    from hedgerow.core.preprocess import row_minmax
+
+    dim, rounds = (8, 2) if quick else (100, 10)
+    prepared, given = of_paper("dslr" if quick else task, "table")
+    target, seconds, angle, different = row_minmax(prepared.warmup.X), {"ours": 0.0, "textbook": 0.0}, 0.0, 0
+    for source in prepared.sources[: 1 if quick else None]:
+        X, codes, lam, made = row_minmax(source.X), np.unique(source.y, return_inverse=True)[1], given["lam"], {}
+        if quick:
+            X, codes, target = X[:60, :100], codes[:60], target[:, :100]
+        works = {
+            "ours": lambda: made.update(ours=JDA(dim=dim, lam=lam, rounds=rounds).fit(X, codes, target)),  # noqa: B023
+            "textbook": lambda: made.update(textbook=naive.jda(X, codes, target, dim, lam, rounds)),  # noqa: B023
+        }
+        for name, work in works.items():
+            seconds[name] += seconds_of(work)
+        ours, textbook = made["ours"], made["textbook"]
+        angle = max(angle, float(np.sin(subspace_angles(ours.projection.A, textbook.A)).max()))
+        different += int((ours.info.pseudo_labels != textbook.pseudo_labels[-1]).sum())
+    figures = {"x": seconds["textbook"] / seconds["ours"], "s": seconds["ours"], "their s": seconds["textbook"]}
+    figures |= {"angle": angle, "other labels": different}
+    yield Row({"against": "textbook"}, figures, {"x": ">= 20", "angle": "<= 1e-6", "other labels": "== 0"})
+    m, n, K = (128, 90, 10) if quick else (4096, 2500, 10)
+    rng = np.random.default_rng(0)
+    codes = np.arange(n) % K
+    X = (0.15 * rng.normal(size=(K, m))[codes] + rng.normal(size=(n, m))) / np.sqrt(np.arange(1, m + 1))
+    S, T, gram = X[: 3 * n // 5], X[3 * n // 5 :] + 0.3 * X.std(), naive.unit_rows(X) @ naive.unit_rows(X).T
+    works = {
+        "ours": lambda: JDA(dim=dim, lam=0.1, rounds=rounds).fit(S, codes[: len(S)], T),
+        "one eigendecomposition": lambda: np.linalg.eigh(gram),
+    }
+    times = list(side_by_side(works, 3).values())
+    yield Row(
+        {"against": f"one eigendecomposition, m = {m}"}, {"x": times[1] / times[0], "s": times[0]}, {"x": ">= 0.5"}
+    )
+
+
+def roofline(quick: bool, tasks: str = THREE) -> Iterator[Row]:
+    """The machine's limits on one thread, and the share of them that the default method reaches. A row has to meet
+    every number of the model once (a multiplication and an addition, the bytes of the model file): a live step moves
+    them all for one row, a replay once a block of 128 rows. At least: the longer of flops and bytes at full rate."""
+    n, large = (256, 2**20) if quick else (1536, 2**25)
+    A, a, near = np.random.default_rng(0).normal(size=(n, n)), np.ones(large), np.ones(2**19)
+    b, out = np.empty_like(a), np.empty_like(A)
+    works = {"flops": lambda: np.matmul(A, A, out=out), "memory": lambda: np.copyto(b, a)}
+    works["cache"] = lambda: [np.dot(near, near) for _ in range(20)]
+    best = {name: min(seconds_of(work) for _ in range(6)) for name, work in works.items()}
+    rate, memory, cache = 2 * n**3 / best["flops"], 2 * a.nbytes / best["memory"], 20 * near.nbytes / best["cache"]
+    limits = {"Gflop/s": rate / 1e9, "GB/s, memory": memory / 1e9, "GB/s, cache": cache / 1e9}
+    yield Row({"what": "the machine"}, limits)
+    for task in ("digits/shifted",) if quick else tasks.split(","):
+        stream = Stream.of(task)
+        with Side(HERE, stream, threads=1) as side:
+            block, step = side.fit().replay().us, float(np.median(side.live().us.sum(axis=1)))
+            moved = side.file()
+        speed = cache if moved <= 2**23 else memory
+        for what, us, rows in (("replay", block, 128), ("live", step, 1)):
+            least = 1e6 * max(2 * moved / 8 / rate, moved / rows / speed)
+            figures = {
+                "Mflop": moved / 4e6,
+                "MB": moved / rows / 1e6,
+                "us": us,
+                "at least us": least,
+                "share": least / us,
+            }
+            yield Row({"what": what, "features": stream.X.shape[1]}, figures)
+
+
+FIRST_USE = """
+import sys, time
+import numpy as np
+import scipy.linalg, scipy.sparse, sklearn.utils.validation, numba
+from hedgerow import OnlineTransferClassifier
+rng = np.random.default_rng(0)
+X, y = rng.normal(size=(300, 20)), np.arange(300) % 3
+def once():
+    began = time.perf_counter()
+    clf = OnlineTransferClassifier(sys.argv[1]).fit(X, y, sample_domain=np.repeat([0, 1, -1], 100))
+    clf.predict_one(X[0])
+    clf.learn_one(X[0], y[0])
+    clf.predict_then_learn(X, y)
+    return time.perf_counter() - began
+print(once() - once())
+"""
+
+
+def startup(quick: bool, repeats: int = 15) -> Iterator[Row]:
+    """What a fresh process pays: the import, the command's help, and the first fit and stream beyond what the second
+    takes, with an empty cache of compiled loops and with a filled one; seconds, medians over processes."""
+
+    def python(*words: str, **environment: str) -> str:
+        command = [sys.executable, *words]
+        return subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ | environment).stdout
+
+    works = {
+        "python": lambda: python("-c", "pass"),
+        "numpy": lambda: python("-c", "import numpy"),
+        "import hedgerow": lambda: python("-c", "import hedgerow"),
+        "hedgerow --help": lambda: python("-m", "hedgerow", "--help"),
+    }
+    times = side_by_side(works, 1 if quick else repeats)
+    alone = times.pop("python")
+    for what, goal in (("import hedgerow", 1.6), ("hedgerow --help", 5.0)):
+        ratio = (times[what] - alone) / (times["numpy"] - alone)
+        yield Row({"what": what}, {"s": times[what], "x import numpy": ratio}, {"x import numpy": f"<= {goal}"})
+    for method in ("pa",) if quick else ("oddm", "hedgerow"):
+        cold, warm = [], []
+        for _ in range(1 if quick else 3):
+            with tempfile.TemporaryDirectory() as cache:  # a copy of the package without what was compiled beside it
+                source = ROOT / "src" / "hedgerow"
+                shutil.copytree(source, Path(cache) / "hedgerow", ignore=shutil.ignore_patterns("__pycache__"))
+                places = dict.fromkeys(("PYTHONPATH", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME"), cache)
+                cold.append(float(python("-c", FIRST_USE, method, **places)))
+                warm += [float(python("-c", FIRST_USE, method, **places)) for _ in range(2)]
+        figures = {"s": median(warm), "empty cache s": median(cold)}
+        yield Row({"what": f"first use of {method}"}, figures, {"s": "<= 1"})

@@ -1,1 +1,0 @@
-"""The book of results: rows that were run once, kept, and folded into pages."""

@@ -1,1 +1,0 @@
-"""Our learner against what people would use instead; `benchmarks/peers.py` is the door."""

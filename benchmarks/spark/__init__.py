@@ -1,1 +1,0 @@
-"""Streams of keys on Spark, measured: kills, throughput, skew."""

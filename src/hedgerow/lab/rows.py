@@ -1,0 +1,210 @@
+"""Rows of finished runs: JSON lines on disk, a pandas frame in memory, and the cells of tables made of them.
+
+results.jsonl has one row a finished run, appended whole, so that a killed run loses at most the row it was in.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+
+from hedgerow.core.errors import InputError, require
+from hedgerow.methods import METHODS, RECIPES
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Row = dict[str, Any]  # a finished run as plain values
+Say = Callable[[str], None]
+
+FILE = "results.jsonl"
+CELL = ("group", "task", "method", "variant")  # the runs of one cell of a table
+KEY = (*CELL, "split", "trial")
+NUMBERS = ("split", "trial", "mistakes", "n", "seconds_offline", "seconds_online")
+NEEDED = ("reading", "options", "expert_mistakes", "expert_loss", "hedge_loss", "beta", "bound", "guarantee")
+ENOUGH_ORDERS = 5  # of a split: the spread of fewer may be zero by chance
+
+
+def append(folder: str | Path, row: Mapping[str, Any]) -> None:
+    """Append one row by a single write, so that rows of several processes do not mix; on disk when this returns."""
+    line = json.dumps(row, separators=(",", ":"), default=lambda value: value.tolist()) + "\n"
+    handle = os.open(Path(folder) / FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        os.write(handle, line.encode())
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def read(folder: str | Path) -> tuple[list[Row], list[str]]:
+    """All rows, of two of the same run the later one; and what is wrong with lines that are no row."""
+    path = Path(folder) / FILE
+    rows: dict[tuple[Any, ...], Row] = {}
+    problems = []
+    if path.is_file():
+        with path.open(encoding="utf-8", errors="replace") as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    try:
+                        row = _checked(json.loads(line))
+                        rows[tuple(row[name] for name in KEY)] = row
+                    except (ValueError, KeyError, TypeError) as error:
+                        problems.append(f"{path}, line {number}: not a result ({error}); left out")
+    return list(rows.values()), problems
+
+
+def _checked(row: Any) -> Row:
+    """The row, if it has all that the tables need; else an error that says what is missing."""
+    if not isinstance(row, dict):
+        raise TypeError(f"{type(row).__name__}, not an object")
+    missing = [name for name in dict.fromkeys((*KEY, *NUMBERS, *NEEDED)) if name not in row]
+    if missing:
+        raise ValueError(f"no {', '.join(missing)}")
+    bad = [name for name in NUMBERS if isinstance(row[name], bool) or not isinstance(row[name], int | float)]
+    if bad or row["n"] < 1:
+        raise ValueError(f"{', '.join(bad) or 'n'} is no number that can stand there")
+    return row
+
+
+def end_last_line(folder: str | Path) -> None:
+    """End a line that a killed run left open, so that the next row starts on its own."""
+    path = Path(folder) / FILE
+    if path.is_file() and path.stat().st_size:
+        with path.open("rb+") as file:
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                file.write(b"\n")
+
+
+class Cell(NamedTuple):
+    """Mistake rates in per cent: the mean, its spread over orders within a split (`sd`) and over splits (`between`)."""
+
+    mean: float
+    sd: float
+    orders: int
+    splits: int = 1
+    between: float = 0.0
+
+    @property
+    def spread(self) -> float:
+        """Both spreads together."""
+        return float(np.hypot(self.sd, self.between))
+
+    @property
+    def brief(self) -> str:
+        """With one decimal, and the spread over the orders where there are several.
+
+        >>> Cell(45.3, 1.26, 20).brief, Cell(45.3, 0.0, 1).brief
+        ('45.3 ± 1.3', '45.3')
+        """
+        return f"{self.mean:.1f}" + (f" ± {self.sd:.1f}" if self.orders > 1 else "")
+
+    def __str__(self) -> str:
+        """As printed.
+
+        >>> str(Cell(45.3, 1.26, 20)), str(Cell(45.3, 1.26, 60, 3, 0.71))
+        ('45.30 ± 1.26', '45.30 ± 1.26 ± 0.71')
+        """
+        return f"{self.mean:.2f} ± {self.sd:.2f}" + (f" ± {self.between:.2f}" if self.splits > 1 else "")
+
+
+def summarise(part: pd.DataFrame) -> Cell:
+    """The rows of one cell: the mean over splits of their means, the spread within splits and between them."""
+    by_split = [rates.to_numpy() for _, rates in part.groupby("split").rate]
+    means = [float(np.mean(rates)) for rates in by_split]
+    within = [float(np.var(rates, ddof=1)) for rates in by_split if len(rates) > 1]
+    sd = float(np.sqrt(np.mean(within))) if within else 0.0
+    return Cell(float(np.mean(means)), sd, len(part), len(means), deviation(means))
+
+
+def deviation(rates: Sequence[float]) -> float:
+    """The standard deviation of a sample; zero for a single one.
+
+    >>> deviation([1.0, 3.0, 5.0]), deviation([1.0])
+    (2.0, 0.0)
+    """
+    return float(np.std(rates, ddof=1)) if len(rates) > 1 else 0.0
+
+
+class Runs:
+    """The rows of a folder as a pandas frame, sorted by split and order: workers finish in any order.
+
+    `frame` has a column for each field of the rows, and `rate`: mistakes in per cent of the stream, the paper's
+    Eq. 17.
+    """
+
+    def __init__(self, rows: Sequence[Row], problems: Sequence[str] = ()) -> None:
+        pandas = require("pandas", "lab")
+        self.problems = list(problems)
+        frame = pandas.DataFrame(list(rows), columns=None if rows else [*KEY, *NUMBERS])
+        frame["rate"] = 100.0 * frame["mistakes"] / frame["n"]
+        self.frame: pd.DataFrame = frame.sort_values(["split", "trial"], kind="stable", ignore_index=True)
+        self._parts = dict(iter(self.frame.groupby(list(CELL), sort=False)))
+        self._cells: dict[tuple[str, ...], Cell] = {}
+
+    @classmethod
+    def read(cls, folder: str | Path, say: Say = lambda _: None, missing: str = "") -> Self:
+        """The rows of a folder, after what is wrong with the file was said; without any rows, the error `missing`."""
+        rows, problems = read(folder)
+        for problem in problems:
+            say(problem)
+        if not rows:
+            raise InputError(f"{Path(folder) / FILE} has no results; {missing}")
+        return cls(rows, problems)
+
+    def part(self, group: str, task: str, method: str, variant: str = "") -> pd.DataFrame:
+        """The rows of one cell, by split and order; empty if there are none."""
+        part = self._parts.get((group, task, method, variant))
+        return self.frame.iloc[:0] if part is None else part
+
+    def rates(self, group: str, task: str, method: str, variant: str = "") -> pd.Series[float]:
+        """The mistake rates of a cell by (split, trial): what two methods are paired by."""
+        return self.part(group, task, method, variant).set_index(["split", "trial"])["rate"]
+
+    def cell(self, group: str, task: str, method: str, variant: str = "") -> Cell | None:
+        """The summary of a cell; None where nothing was run."""
+        key = (group, task, method, variant)
+        if key in self._parts and key not in self._cells:
+            self._cells[key] = summarise(self._parts[key])
+        return self._cells.get(key)
+
+    def cells(self, group: str) -> list[Cell]:
+        """The summaries of all cells of a group."""
+        return [cell for key in self._parts if key[0] == group and (cell := self.cell(*key)) is not None]
+
+    def has(self, group: str) -> bool:
+        """Whether any row of this group is there."""
+        return any(key[0] == group for key in self._parts)
+
+    def tasks(self, group: str) -> list[str]:
+        """Tasks with rows in a group, by name."""
+        return sorted({key[1] for key in self._parts if key[0] == group})
+
+    def methods(self, group: str) -> list[str]:
+        """Methods with rows in a group: our own in the order of their table, then the others by name."""
+        there = {key[2] for key in self._parts if key[0] == group}
+        return [name for name in self.styles if name in there]
+
+    def variants(self, group: str, method: str | None = None) -> list[str]:
+        """Variants in a group, by name."""
+        return sorted({key[3] for key in self._parts if key[0] == group and method in (None, key[2])})
+
+    @cached_property
+    def titles(self) -> dict[str, str]:
+        """Titles of the methods: from the rows, so that a plugin need not be loaded to read its results."""
+        known = {name: METHODS[name].title for name in METHODS}
+        named = self.frame.drop_duplicates("method").set_index("method").get("title", default={})
+        titles = {method: named.get(method) for method in self.frame["method"].unique()}
+        return {m: title if isinstance(title, str) and title else known.get(m, m) for m, title in titles.items()}
+
+    @cached_property
+    def styles(self) -> dict[str, int]:
+        """A number for each method, for its colour, line and marker: the same in every figure."""
+        others = sorted(set(self.frame["method"]) - set(RECIPES))
+        return {name: i for i, name in enumerate((*RECIPES, *others))}

@@ -1,0 +1,227 @@
+"""Are methods different, or only lucky? Paired tests within a task, rank tests over tasks.
+
+| question                         | blocks       | test                                                            |
+|----------------------------------|--------------|-----------------------------------------------------------------|
+| two methods on one task          | orders       | Wilcoxon's signed ranks (exact, also with ties), Holm's correction |
+| two methods on one stream        | instances    | McNemar's exact test on those that only one of them got wrong   |
+| all methods over several tasks   | tasks        | Friedman's ranks, Iman and Davenport's F                        |
+| which pairs differ over tasks    | tasks        | Nemenyi's critical difference, groups for a diagram             |
+
+Orders of one split share the unlabelled rows, the sources and the instances of the stream: a test over them says
+whether two methods differ *on this split*, whatever the order, and nothing about another split or another task. Only
+the tests over tasks speak about tasks not run, and a handful of related tasks gives them little power. The instances
+of a stream follow each other, and so do a learner's mistakes: McNemar's test takes them for independent, and its p is
+rather too small.
+
+References: Wilcoxon 1945; McNemar 1947; Holm 1979; Friedman 1937; Iman and Davenport 1980; Nemenyi 1963; Demsar,
+JMLR 7, 2006.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from hedgerow.core.arrays import Array
+from hedgerow.core.errors import InputError, unknown
+
+DIGITS = 12  # differences of rates that agree to this many digits are ties: 7/110 is one number, however it came about
+EXACT = 200  # pairs up to which the null distribution is counted out; beyond, the normal one is as good
+ALPHA = 0.05
+
+
+class Paired(NamedTuple):
+    """A paired test: the mean of first - second, how many pairs differ, the statistic, the two-sided p-value."""
+
+    difference: float
+    blocks: int
+    statistic: float
+    p: float
+
+
+class Pair(NamedTuple):
+    """Two methods on the same blocks: `difference` below zero if the first is better, `adjusted` is Holm's p."""
+
+    first: str
+    second: str
+    difference: float
+    blocks: int
+    statistic: float
+    p: float
+    adjusted: float
+
+
+def wilcoxon(first: Array, second: Array) -> Paired:
+    """R+ = sum of the ranks of |d| over d > 0, R- over d < 0; P(min(R+, R-) or less) under random signs.
+
+    Zero differences are left out (Wilcoxon's own rule), tied ones share their mean rank. The p-value is exact given the
+    ranks, ties included, up to 200 pairs; then it is the normal approximation. Where nothing differs it is 1.
+
+    >>> wilcoxon(np.array([1, 1, 1, 5.0]), np.array([2, 3, 4, 5.0]))
+    Paired(difference=-1.5, blocks=3, statistic=0.0, p=0.25)
+    """
+    from scipy.stats import rankdata
+
+    d = np.round(np.asarray(first) - np.asarray(second), DIGITS)
+    mean = float(d.mean()) if len(d) else 0.0
+    d = d[d != 0]
+    doubled = np.rint(2 * rankdata(np.abs(d))).astype(int)  # mean ranks are halves: twice them is whole
+    lesser = int(min(doubled[d > 0].sum(), doubled[d < 0].sum()))
+    return Paired(mean, len(d), lesser / 2, _signed_rank_p(doubled, lesser) if len(d) else 1.0)
+
+
+def _signed_rank_p(doubled: Array, lesser: int) -> float:
+    """2 P(R <= lesser), R the sum of the ranks that random signs make positive: counted, or by the normal law."""
+    if len(doubled) > EXACT:
+        from scipy.stats import norm
+
+        spread = math.sqrt(float((doubled.astype(float) ** 2).sum()) / 4)
+        return float(min(1.0, 2 * norm.cdf((lesser - doubled.sum() / 2) / spread)))
+    ways = np.zeros(int(doubled.sum()) + 1)  # as shares of all sign patterns, so that nothing overflows
+    ways[0] = 1.0
+    for rank in doubled:
+        shifted = np.zeros_like(ways)
+        shifted[rank:] = ways[: len(ways) - rank]
+        ways = (ways + shifted) / 2
+    return float(min(1.0, 2 * ways[: lesser + 1].sum()))
+
+
+def mcnemar(first: Array, second: Array) -> Paired:
+    """Which instances each got wrong: P(that many or more extreme of those that differ are one's), under a fair coin.
+
+    The difference is in points of the mistake rate, the statistic the lesser count.
+
+    >>> mcnemar(np.array([1, 0, 0, 0, 0, 0, 0]), np.ones(7)).p
+    0.03125
+    """
+    from scipy.stats import binomtest
+
+    a, b = np.asarray(first, dtype=bool), np.asarray(second, dtype=bool)
+    only_first, only_second = int((a & ~b).sum()), int((b & ~a).sum())
+    differing = only_first + only_second
+    p = float(binomtest(only_first, differing).pvalue) if differing else 1.0
+    return Paired(100 * (only_first - only_second) / max(len(a), 1), differing, float(min(only_first, only_second)), p)
+
+
+def against(
+    columns: Mapping[str, Array], reference: str, test: Callable[[Array, Array], Paired] = wilcoxon
+) -> list[Pair]:
+    """The reference against each other method, Holm-corrected over them; the reference stands first in each pair.
+
+    `columns` has the rates of each method (smaller is better) on the same blocks, or, for `mcnemar`, its mistakes.
+
+    >>> rates = {"a": np.array([10, 11, 12, 13, 10, 9]), "b": np.array([20, 22, 25, 21, 23, 24])}
+    >>> [(pair.second, pair.p, pair.adjusted) for pair in against(rates, "a")]
+    [('b', 0.03125, 0.03125)]
+    """
+    _matrix(columns)
+    if reference not in columns:
+        raise unknown("method", reference, columns)
+    others = [name for name in columns if name != reference]
+    tests = [test(columns[reference], columns[name]) for name in others]
+    adjusted = holm([each.p for each in tests])
+    return [Pair(reference, name, *each, q) for name, each, q in zip(others, tests, adjusted, strict=True)]
+
+
+def _matrix(columns: Mapping[str, Array]) -> Array:
+    """Blocks x methods, checked: every method has a number in every block."""
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise InputError(f"rates of different length: {lengths}; give each method the same blocks")
+    matrix = np.array([np.asarray(column, dtype=np.float64) for column in columns.values()]).T
+    if not np.isfinite(matrix).all():
+        row, column = (int(i[0]) for i in np.nonzero(~np.isfinite(matrix)))
+        raise InputError(f"{list(columns)[column]} has no number in block {row}; leave out the block or the method")
+    return matrix
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """Holm's step-down: the i-th smallest of m p-values times m - i + 1, never below a smaller one, at most 1.
+
+    >>> [round(q, 3) for q in holm([0.01, 0.04, 0.03, 0.005])]
+    [0.03, 0.06, 0.06, 0.02]
+    """
+    values = np.asarray(p, dtype=np.float64)
+    order = np.argsort(values, kind="stable")
+    out = np.empty_like(values)
+    out[order] = np.minimum(np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1)), 1.0)
+    return [float(q) for q in out]
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Methods ranked within each task (1 is best, ties share), and whether their mean ranks differ.
+
+    `chi_square` and `p` are Friedman's, `f` and `f_p` Iman and Davenport's, `critical_difference` Nemenyi's for
+    ALPHA. One task has no spread to test against: its p-values are NaN.
+    """
+
+    ordered: list[tuple[str, float]]  # methods with their mean ranks, the best first
+    tasks: int
+    chi_square: float
+    p: float
+    f: float
+    f_p: float
+    critical_difference: float
+
+    def cliques(self) -> list[tuple[str, ...]]:
+        """The largest groups of methods whose mean ranks lie within one critical difference: the bars of a diagram."""
+        ordered = self.ordered
+        ends: list[tuple[int, int]] = []
+        for i in range(len(ordered)):
+            last = max(j for j in range(i, len(ordered)) if ordered[j][1] - ordered[i][1] < self.critical_difference)
+            if last > i and (not ends or last > ends[-1][1]):
+                ends.append((i, last))
+        return [tuple(name for name, _ in ordered[i : j + 1]) for i, j in ends]
+
+
+def friedman(columns: Mapping[str, Array]) -> Ranking:
+    """Friedman's test over the blocks (tasks), corrected for ties, with the numbers of a critical-difference diagram.
+
+        chi = 12N/(k(k+1)) (sum_j R_j^2 - k(k+1)^2/4) / (1 - ties)      F = (N-1) chi/(N(k-1) - chi)
+
+    of the mean ranks R_j of k methods over N tasks; F has k-1 and (k-1)(N-1) degrees of freedom.
+
+    >>> ranking = friedman({"a": np.array([1, 1, 2, 1]), "b": np.array([2, 2, 1, 2]), "c": np.full(4, 3)})
+    >>> ranking.ordered, ranking.chi_square, round(ranking.p, 4), ranking.f
+    ([('a', 1.25), ('b', 1.75), ('c', 3.0)], 6.5, 0.0388, 13.0)
+    >>> round(ranking.critical_difference, 3), ranking.cliques()
+    (1.657, [('a', 'b'), ('b', 'c')])
+    """
+    from scipy.stats import chi2, rankdata
+    from scipy.stats import f as f_law
+
+    matrix = _matrix(columns)
+    N, k = matrix.shape if matrix.ndim == 2 else (0, len(columns))
+    if k < 2 or not N:
+        raise InputError(f"{k} methods on {N} tasks: ranks need at least two methods and one task")
+    ranks = rankdata(np.round(matrix, DIGITS), axis=1)
+    mean = ranks.mean(axis=0)
+    counts = [np.unique(row, return_counts=True)[1].astype(float) for row in ranks]
+    tied = sum(float((c**3 - c).sum()) for c in counts) / (N * (k**3 - k))
+    plain = 12 * N / (k * (k + 1)) * (float((mean**2).sum()) - k * (k + 1) ** 2 / 4)
+    chi = 0.0 if tied == 1 else plain / (1 - tied)
+    rest = N * (k - 1) - chi
+    F = math.nan if N == 1 else math.inf if rest <= 1e-9 else (N - 1) * chi / rest
+    p, f_p = (math.nan, math.nan) if N == 1 else (chi2.sf(chi, k - 1), f_law.sf(F, k - 1, (k - 1) * (N - 1)))
+    order = np.argsort(mean, kind="stable")
+    ordered = [(list(columns)[i], float(mean[i])) for i in order]
+    return Ranking(ordered, N, chi, float(p), F, float(f_p), critical_difference(k, N))
+
+
+def critical_difference(methods: int, tasks: int, alpha: float = ALPHA) -> float:
+    """Nemenyi: mean ranks of k methods over N tasks differ if they are q sqrt(k(k+1)/6N) apart.
+
+    q is the studentised range of k normals with infinitely many degrees of freedom, over sqrt 2.
+
+    >>> round(critical_difference(4, 14), 2)  # Demsar 2006, section 3.2.4
+    1.25
+    """
+    from scipy.stats import studentized_range
+
+    q = float(studentized_range.ppf(1 - alpha, methods, np.inf)) / math.sqrt(2)
+    return q * math.sqrt(methods * (methods + 1) / (6 * tasks))

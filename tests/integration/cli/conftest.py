@@ -1,0 +1,66 @@
+"""Real commands on real files: a small problem with two sources and a shifted target, and a model fitted on it."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.command import COMMAND, Run, environment
+
+NAMES = ["width", "height", "weight", "age", "price"]
+
+
+@pytest.fixture(scope="session")
+def hedgerow() -> Run:
+    def run(*arguments: object, stdin: str | None = None, **extra: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*COMMAND, *map(str, arguments)],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env=environment(**extra),
+        )
+
+    return run
+
+
+def write_csv(path: Path, header: list[str], rows: list[list[object]]) -> Path:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([header, *rows])
+    return path
+
+
+def instances(seed: int, n: int, shift: float) -> list[list[object]]:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, len(NAMES)))
+    y = np.where(X[:, 0] + X[:, 1] > 0, "mug", np.where(X[:, 2] > 0, "pan", "Töpfe"))
+    return [[*(round(float(v) + shift, 4) for v in x), label] for x, label in zip(X, y, strict=True)]
+
+
+@pytest.fixture(scope="session")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("files")
+    header = [*NAMES, "kind"]
+    write_csv(folder / "shop.csv", header, instances(0, 80, 0.0))
+    shuffled = [4, 0, 3, 1, 2, 5]  # another order of columns in the second file
+    write_csv(
+        folder / "web.csv", [header[i] for i in shuffled], [[row[i] for i in shuffled] for row in instances(1, 80, 0.5)]
+    )
+    write_csv(folder / "new.csv", NAMES, [row[:-1] for row in instances(2, 40, 1.0)])
+    write_csv(folder / "stream.csv", header, instances(3, 60, 1.0))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def model(files: Path, hedgerow: Run) -> Path:
+    path = files / "model.safetensors"
+    done = hedgerow(
+        "fit", "--source", files / "shop.csv", "--source", files / "web.csv", "--label", "kind",
+        "--unlabelled", files / "new.csv", "--option", "rank=4", "-o", path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return path

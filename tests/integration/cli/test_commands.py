@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.command import Run
+
+from hedgerow import OnlineTransferClassifier
+
+
+def test_help_names_the_commands(hedgerow: Run) -> None:
+    done = hedgerow("--help")
+    assert done.returncode == 0
+    for command in ("demo", "methods", "data", "fit", "run"):
+        assert command in done.stdout
+
+
+def test_the_command_line_imports_no_numbers() -> None:
+    import subprocess
+
+    code = (
+        "import sys, hedgerow.cli.app\n"
+        "print([m for m in ('numpy', 'scipy', 'sklearn', 'matplotlib') if m in sys.modules])"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+def test_without_typer_the_remedy_is_given() -> None:
+    import subprocess
+
+    code = "import sys; sys.modules['typer'] = None; from hedgerow.__main__ import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "pip install 'hedgerow[cli]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_version_methods_and_data(hedgerow: Run, tmp_path: Path) -> None:
+    assert hedgerow("--version").stdout.startswith("hedgerow ")
+    assert "oddm-fixed" in hedgerow("methods").stdout
+    assert "refresh_every" in hedgerow("methods", "--readings").stdout
+    listed = hedgerow("data", "--data-dir", tmp_path)
+    assert listed.returncode == 0
+    assert "embedded" in listed.stdout
+
+
+def test_fit_says_what_it_found_and_keeps_names(files: Path, hedgerow: Run, tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    done = hedgerow(
+        "fit", "--source", files / "shop.csv", "--source", files / "web.csv", "--label", "kind",
+        "--unlabelled", files / "new.csv", "--method", "homotlms", "-o", path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    for word in ("shop", "web", "unlabelled target", "discrepancy", "5 features", "3 classes", str(path)):
+        assert word in done.stdout
+    clf = OnlineTransferClassifier.load(path)
+    assert list(clf.feature_names_in_) == ["width", "height", "weight", "age", "price"]
+    assert clf.source_names_ == ["shop", "web"]
+
+
+@pytest.mark.parametrize(
+    ("options", "aligned", "where"),
+    [
+        (
+            ["--method", "oddm", "--option", "preprocess=zscore+unit"],
+            True,
+            "after the preprocessing of this method (zscore + unit)",
+        ),
+        (["--method", "oddm", "--option", "preprocess=()"], True, "as it is, without preprocessing"),
+        ([], False, "after the preprocessing of this method ("),
+    ],
+)
+def test_fit_shows_what_has_values_and_says_what_it_measures(
+    files: Path, hedgerow: Run, tmp_path: Path, options: list[str], aligned: bool, where: str
+) -> None:
+    fit = ("fit", "--source", files / "shop.csv", "--label", "kind", "-o", tmp_path / "m.safetensors", *options)
+    done = hedgerow(*fit, "--unlabelled", files / "new.csv")
+    assert done.returncode == 0, done.stderr
+    header, source, *_ = done.stdout.splitlines()
+    assert ("after alignment" in header) is aligned
+    assert "discrepancy" in header
+    assert "-" not in source.split()
+    assert f"measured on the input {where}" in done.stdout
+    alone = hedgerow(*fit).stdout
+    assert "discrepancy" not in alone
+    assert "no unlabelled target rows" in alone
+
+
+def test_columns_in_another_order_are_the_same_columns(files: Path, hedgerow: Run, tmp_path: Path) -> None:
+    from hedgerow.cli.fit_files import matched
+    from hedgerow.data import read
+
+    shop, web = matched([read(files / "shop.csv", label="kind"), read(files / "web.csv", label="kind")], None)[0]
+    assert list(web.feature_names or ()) == list(shop.feature_names or ())
+    assert abs(float(np.asarray(web.X)[:, 0].mean()) - 0.5) < 0.3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--method", "odm"], "did you mean 'oddm'"),
+        (["--option", "dime=3"], "did you mean 'dim'"),
+        (["--option", "dim"], "key=value"),
+        (["--label", "knd"], "did you mean 'kind'"),
+        (["--source", "absent.csv"], "no such file"),
+        (["-o", "nowhere/at/all.safetensors"], "does not exist"),
+    ],
+)
+def test_fit_refuses_in_one_line(files: Path, hedgerow: Run, tmp_path: Path, arguments: list[str], words: str) -> None:
+    done = hedgerow(
+        "fit", "--source", files / "shop.csv", "--label", "kind", "-o", tmp_path / "m.safetensors", *arguments
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "m.safetensors").exists()
+
+
+def test_fit_names_a_column_that_only_one_file_has(files: Path, hedgerow: Run, tmp_path: Path) -> None:
+    (tmp_path / "odd.csv").write_text("width,height,weight,age,depth,kind\n1,2,3,4,5,mug\n2,3,4,5,6,pan\n")
+    done = hedgerow(
+        "fit", "--source", files / "shop.csv", "--source", tmp_path / "odd.csv", "--label", "kind",
+        "-o", tmp_path / "m.safetensors",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "column 'price' is not in odd" in done.stdout
+    assert "column 'depth' is not in shop" in done.stdout
+
+
+def test_demo_in_a_pipe_is_plain_and_ends_with_the_report(hedgerow: Run, tmp_path: Path) -> None:
+    done = hedgerow("demo", "--out", tmp_path / "d", "--orders", 2, "--jobs", 1, "--target", "thin")
+    assert done.returncode == 0, done.stderr
+    report = Path(done.stdout.splitlines()[-1])
+    assert report == (tmp_path / "d" / "report.html").resolve()
+    assert "\x1b" not in done.stdout + done.stderr
+    assert "\r" not in done.stdout + done.stderr
+    page = report.read_text(encoding="utf-8")
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    assert "<script" not in page
+    assert page.count("data:image/svg+xml;base64,") == 6
+    for name in (
+        "figures/running-mistakes.png",
+        "figures/expert-weights.png",
+        "figures/discrepancy.png",
+        "results.jsonl",
+    ):
+        assert (tmp_path / "d" / name).stat().st_size > 1000
+    assert hedgerow("demo", "--target", "sideways").returncode == 2
+
+
+def test_progress_in_a_pipe_starts_at_nothing_done(monkeypatch, capsys):
+    from hedgerow.cli import terminal
+
+    monkeypatch.setattr(terminal, "PLAIN_EVERY", 0.0)
+    with terminal.progress() as tell:
+        tell(0, 10, "runs")
+        tell(5, 10, "runs")
+    assert capsys.readouterr().err.splitlines()[0] == "0/10 done"

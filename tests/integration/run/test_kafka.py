@@ -1,0 +1,73 @@
+"""Rows from Kafka, by the protocol: a mock cluster of librdkafka listens on real ports."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+
+import pytest
+from support.streams import NAMES, hedgerow, rows, start, state
+
+confluent_kafka = pytest.importorskip("confluent_kafka", reason="no confluent-kafka: pip install 'hedgerow[kafka]'")
+
+
+@pytest.fixture(scope="module")
+def producer():
+    made = confluent_kafka.Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "mock:1"})
+    made.list_topics(timeout=10)
+    yield made
+    made.flush(5)
+
+
+@pytest.fixture(scope="module")
+def address(producer):
+    broker = next(iter(producer.list_topics(timeout=10).brokers.values()))
+    return f"{broker.host}:{broker.port}"
+
+
+def send(producer, first, n):
+    X, y = rows(4, first + n, 0.8)
+    for i in range(first, first + n):
+        row = {"id": f"r{i}", "y": y[i], **dict(zip(NAMES, X[i].tolist(), strict=True))}
+        producer.produce("rows", json.dumps(row).encode())
+    producer.flush(10)
+
+
+def command(folder, address):
+    return [
+        "run", "-m", folder / "model.safetensors", "-i", f"kafka://{address}/rows", "-o", folder / "kafka.jsonl",
+        "--id", "id", "--label", "y", "--journal", folder / "kafka",
+    ]  # fmt: skip
+
+
+def until(folder, process, count):
+    path, end = folder / "kafka.jsonl", time.monotonic() + 60
+    while not path.exists() or len(path.read_text().splitlines()) < count:
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_offsets_are_the_journals(producer, address, folder):
+    send(producer, 0, 300)
+    process = start(*command(folder, address))
+    until(folder, process, 300)
+    os.kill(process.pid, signal.SIGKILL)  # whatever the group was told: the journal knows
+    process.communicate()
+    send(producer, 300, 200)
+    process = start(*command(folder, address))
+    until(folder, process, 500)
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    ids = [json.loads(line)["id"] for line in (folder / "kafka.jsonl").read_text().splitlines()]
+    assert sorted(ids) == sorted(f"r{i}" for i in range(500))
+    assert state(folder / "kafka")[1]["labels"] == 500
+
+
+def test_a_topic_that_cannot_be_is_refused(folder):
+    arguments = ["run", "-m", folder / "model.safetensors", "-i", "kafka://127.0.0.1", "-o", folder / "x.jsonl"]
+    done = hedgerow(*arguments, "--journal", folder / "kafka-none")
+    assert (done.returncode, "kafka://HOST" in done.stderr) == (2, True), done.stderr

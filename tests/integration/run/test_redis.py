@@ -1,0 +1,83 @@
+"""Rows from a real Redis, predictions into it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+
+import pytest
+from support.streams import (
+    NAMES,
+    answers,
+    assert_same,
+    command,
+    drained,
+    feed,
+    hedgerow,
+    rows,
+    start,
+    state,
+    until_drained,
+)
+
+from hedgerow.live import LiveModel
+
+
+def test_rows_labels_and_late_labels_come_out_once(redis, folder):
+    feed(redis, 400)
+    total = redis.db.xlen("rows")
+    until_drained(folder, "one", redis, total)
+    assert answers(redis, "one") == [f"r{i}" for i in range(400)]
+    _, counts = state(folder / "one")
+    assert counts["events"] == 400
+    waiting = sum(1 for i in range(400) if i % 3 == 0 and i + 30 >= 400)
+    assert (counts["labels"], counts["pending"]) == (400 - waiting, waiting)
+    # the same command goes on: new rows come, old ones are not repeated
+    X, y = rows(9, 5, 0.8)
+    for i, x in enumerate(X.tolist()):
+        redis.db.xadd("rows", {"json": json.dumps({"id": f"n{i}", "y": y[i], **dict(zip(NAMES, x, strict=True))})})
+    until_drained(folder, "one", redis, total + 5)
+    assert answers(redis, "one")[400:] == [f"n{i}" for i in range(5)]
+    redis.db.delete("rows")
+
+
+def test_bad_messages_go_to_the_dead_letters_and_are_acknowledged(redis, folder):
+    redis.db.xadd("rows", {"id": "a", **dict.fromkeys(NAMES, "1.0"), "y": "c1"})
+    redis.db.xadd("rows", {"id": "b", **dict.fromkeys(NAMES[1:], "1.0")})
+    redis.db.xadd("rows", {"json": "{not json"})
+    redis.db.xadd("rows", {"id": "nobody", "y": "c1"})
+    redis.db.xadd("rows", {"id": "a", **dict.fromkeys(NAMES, "2.0"), "y": "c1"})
+    arguments = [*command(folder, "bad", redis), "--dead-letter", folder / "bad.dead.jsonl"]
+    process = start(*arguments)
+    until = time.monotonic() + 60
+    while not drained(redis, "bad", 5) and time.monotonic() < until:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    found = [json.loads(line) for line in (folder / "bad.dead.jsonl").read_text().splitlines()]
+    assert len(found) == 4
+    reasons = " / ".join(record["reason"] for record in found)
+    for words in ("column 'f0' is missing", "not JSON", "no row has the id 'nobody'", "another instance"):
+        assert words in reasons, reasons
+    assert answers(redis, "bad") == ["a"]
+    redis.db.delete("rows")
+
+
+@pytest.mark.slow
+def test_what_cannot_be_reached_or_kept_is_refused_at_once(redis, folder):
+    base = ["run", "-m", folder / "model.safetensors", "-o", folder / "x.jsonl", "--id", "id"]
+    done = hedgerow(*base, "-i", redis.url("rows"))
+    assert (done.returncode, "needs --journal" in done.stderr) == (2, True), done.stderr
+    done = hedgerow(*base, "-i", "redis://127.0.0.1:1/rows", "--journal", folder / "none")
+    assert (done.returncode, "no Redis at 127.0.0.1:1" in done.stderr) == (2, True), done.stderr
+    done = hedgerow(*base, "-i", "redis://127.0.0.1", "--journal", folder / "none2")
+    assert (done.returncode, "redis://HOST" in done.stderr) == (2, True), done.stderr
+
+
+def test_a_journal_of_a_stream_can_be_looked_at_and_is_what_it_was(redis, folder):
+    before = state(folder / "one")
+    with LiveModel.open(folder / "one") as live:
+        assert live.latest(1)[0]["id"] == "n4"
+    assert_same(state(folder / "one"), before)

@@ -1,0 +1,244 @@
+"""What is too much: bodies, batches, models, waiting requests, time. Every request is answered."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+import time
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from hedgerow.live import LiveModel
+from hedgerow.service import ServiceSettings, create_app
+
+ROW = [1.0, 2.0, 3.0]
+
+
+@pytest.fixture(scope="module")
+def tight(tmp_path_factory, clf):
+    """A service with small limits."""
+    from support.serving import Service
+
+    folder = tmp_path_factory.mktemp("models")
+    LiveModel.create(folder / "site", clf).close()
+    options = ("--max-body", "2000", "--max-upload", "3000", "--max-rows", "4", "--max-models", "1")
+    service = Service(folder, *options)
+    yield service.ready()
+    assert service.stop() == 0
+
+
+def kind(answer):
+    return answer.status_code, answer.json()["type"].rpartition("/")[2]
+
+
+def chunked(size):
+    for _ in range(size // 500):
+        yield b" " * 500
+
+
+def test_bodies(tight):
+    headers = {"Content-Type": "application/json"}
+    for content in (b" " * 2001, chunked(10_000)):
+        answer = tight.http.post("/v1/models/site/predict", content=content, headers=headers)
+        assert kind(answer) == (413, "too-large")
+    answer = tight.http.post("/v1/models/site/predict", content=chunked(1500), headers=headers)
+    assert kind(answer) == (400, "malformed")
+
+
+def test_a_length_that_lies_is_found_out_while_reading(tight):
+    address = urlsplit(tight.url)
+    with socket.create_connection((address.hostname, address.port), timeout=10) as raw:
+        head = "POST /v1/models/site/predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        raw.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
+        raw.sendall(b"1000\r\n" + b" " * 4096 + b"\r\n")
+        assert raw.recv(4096).startswith(b"HTTP/1.1 413")
+
+
+def test_batches(tight):
+    answer = tight.http.post("/v1/models/site/predict", json={"instances": [ROW] * 5})
+    assert kind(answer) == (413, "too-large")
+    answer = tight.http.post("/v1/models/site/label", json={"labels": [{"id": "a", "label": "up"}] * 5})
+    assert kind(answer) == (413, "too-large")
+    body = {"inputs": [{"name": "x", "shape": [5, 3], "datatype": "FP64", "data": ROW * 5}]}
+    assert kind(tight.http.post("/v2/models/site/infer", json=body)) == (413, "too-large")
+
+
+def test_models(tight, clf):
+    answer = tight.http.put("/v1/models/second", content=clf.to_bytes())
+    assert kind(answer) == (429, "busy")
+    assert int(answer.headers["retry-after"]) >= 1
+
+
+def test_a_slow_caller_holds_up_nobody(tight):
+    """A body that never ends, and a header that never ends: others are answered meanwhile."""
+    address = urlsplit(tight.url)
+    with (
+        socket.create_connection((address.hostname, address.port)) as body,
+        socket.create_connection((address.hostname, address.port)) as header,
+    ):
+        body.sendall(b"POST /v1/models/site/predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n")
+        body.sendall(b"Content-Length: 100\r\n\r\n{")
+        header.sendall(b"GET /healthz HTT")
+        began = time.monotonic()
+        assert tight.http.post("/v1/models/site/predict", json={"instances": [ROW]}).status_code == 200
+        assert time.monotonic() - began < 5
+
+
+# -- in this process, where time can be made short and the writer held ---------------------------------------
+
+
+@pytest.fixture
+def held(models):
+    """An application whose model does nothing while the lock is held."""
+    settings = ServiceSettings(waiting=3, request_seconds=0.5, body_seconds=0.3)
+    return create_app(models, settings)
+
+
+def with_client(app, work):
+    """Run with the application started, as a server would, until its models are open."""
+
+    async def run():
+        async with app.router.lifespan_context(app):
+            transport = httpx.ASGITransport(app=app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
+                while (await http.get("/readyz")).status_code != 200:
+                    await asyncio.sleep(0.01)
+                return await work(http, app.state.models["site"])
+
+    return asyncio.run(run())
+
+
+def test_before_a_model_is_open_it_says_when_to_come_again(held, monkeypatch):
+    release = threading.Event()
+    opened = LiveModel.open
+    monkeypatch.setattr(LiveModel, "open", lambda folder: release.wait(30) and opened(folder))
+
+    async def run():
+        async with held.router.lifespan_context(held):
+            transport = httpx.ASGITransport(app=held)
+            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
+                found = [await http.get(path) for path in ("/readyz", "/v2/health/ready", "/v2/models/site/ready")]
+                found.append(await http.post("/v1/models/site/predict", json={"instances": [ROW]}))
+                assert (await http.get("/healthz")).status_code == 200
+                [model] = (await http.get("/v1/models")).json()["models"]
+                assert model == {"name": "site", "ready": False, "error": "the model is opening"}
+                release.set()
+                held.state.stop.set()
+                found.append(await http.get("/healthz"))
+                return found
+
+    for answer in asyncio.run(run()):
+        assert kind(answer) == (503, "not-ready")
+        assert answer.headers["retry-after"]
+
+
+def hold(live, release):
+    """Keep the writer busy until `release` is set."""
+    begun = threading.Event()
+
+    def work(_):
+        begun.set()
+        release.wait(30)
+
+    thread = threading.Thread(target=live.do_together, args=(work,))
+    thread.start()
+    begun.wait(10)
+    return thread
+
+
+def test_one_more_than_may_wait_is_answered_429(held):
+    async def work(http, entry):
+        release = threading.Event()
+        thread = hold(entry.live, release)
+        calls = [
+            asyncio.create_task(http.post("/v1/models/site/predict", json={"instances": [ROW], "ids": [f"id-{i}"]}))
+            for i in range(10)
+        ]
+        await asyncio.sleep(0.2)
+        release.set()
+        answers = await asyncio.gather(*calls)
+        thread.join()
+        return answers
+
+    answers = with_client(held, work)
+    assert sorted(answer.status_code for answer in answers) == [200] * 3 + [429] * 7
+    assert all(answer.headers["retry-after"] for answer in answers if answer.status_code == 429)
+
+
+def test_a_request_that_waited_too_long_is_answered_504_and_may_be_sent_again(held):
+    async def work(http, entry):
+        release = threading.Event()
+        thread = hold(entry.live, release)
+        body = {"instances": [ROW], "ids": ["late"]}
+        late = await http.post("/v1/models/site/predict", json=body)
+        release.set()
+        thread.join()
+        return late, await http.post("/v1/models/site/predict", json=body), entry.live.stats()["events"]
+
+    late, again, events = with_client(held, work)
+    assert kind(late) == (504, "timed-out")
+    assert again.status_code == 200
+    assert events == 1
+
+
+def test_a_body_that_does_not_end_is_answered_408(held):
+    async def work(http, entry):
+        async def slow():
+            yield b"{"
+            await asyncio.sleep(2)
+            yield b"}"
+
+        headers = {"Content-Type": "application/json"}
+        return await http.post("/v1/models/site/predict", content=slow(), headers=headers)
+
+    assert kind(with_client(held, work)) == (408, "slow")
+
+
+def test_waiting_requests_are_worked_on_together_and_each_has_its_own_answer(held):
+    """Also when one of them is wrong: the others are answered."""
+    app = held
+
+    async def work(http, entry):
+        app.state.models.settings = ServiceSettings()
+        release = threading.Event()
+        await http.post("/v1/models/site/predict", json={"instances": [ROW], "ids": ["old"]})
+        thread = hold(entry.live, release)
+        bodies = [{"instances": [[i, 2.0, 3.0]], "ids": [f"id-{i}"]} for i in range(8)]
+        bodies += [{"instances": [[i, 2.0, 3.0]]} for i in range(8)]
+        bodies += [{"instances": [[9.0, 9.0, 9.0]], "ids": ["old"]}]
+        calls = [asyncio.create_task(http.post("/v1/models/site/predict", json=body)) for body in bodies]
+        await asyncio.sleep(0.2)
+        labels = {"labels": [{"id": "old", "label": "up"}]}
+        calls += [asyncio.create_task(http.post("/v1/models/site/label", json=labels)) for _ in range(3)]
+        await asyncio.sleep(0.1)
+        release.set()
+        answers = await asyncio.gather(*calls)
+        thread.join()
+        return answers, entry.live.stats()
+
+    answers, stats = with_client(app, work)
+    *predictions, wrong = answers[:17]
+    assert [a.json()["predictions"][0]["id"] for a in predictions[:8]] == [f"id-{i}" for i in range(8)]
+    assert len({a.json()["predictions"][0]["id"] for a in predictions}) == 16
+    assert kind(wrong) == (422, "invalid")
+    assert sorted(a.json()["results"][0]["status"] for a in answers[17:]) == ["already", "already", "learned"]
+    assert (stats["events"], stats["labels"]) == (17, 1)
+
+
+def test_an_error_inside_is_answered_without_its_text(held, monkeypatch):
+    async def work(http, entry):
+        monkeypatch.setattr(entry.live, "stats", broken)
+        return await http.get("/v1/models/site/stats")
+
+    def broken():
+        raise RuntimeError("secret 271828")
+
+    answer = with_client(held, work)
+    assert kind(answer) == (500, "internal")
+    assert "271828" not in answer.text
+    lines = [json.dumps(line) for line in held.state.log._lines]
+    assert not any("271828" in line for line in lines)

@@ -1,0 +1,202 @@
+"""Who may do what: the matrix of rights and calls, the token file, hosts and origins."""
+
+from __future__ import annotations
+
+import base64
+import os
+
+import httpx
+import pytest
+from support.serving import Service
+
+from hedgerow.cli.serve import Asked, serve
+from hedgerow.core.errors import InputError
+from hedgerow.live import LiveModel
+from hedgerow.service import ServiceSettings
+from hedgerow.service.tokens import Tokens
+
+TOKENS = {right: f"a-token-that-may-{right}-x" for right in ("read", "predict", "learn", "admin", "other", "both")}
+LINES = "\n".join(
+    [
+        "# token right models",
+        *(f"{TOKENS[right]} {right} site" for right in ("read", "predict", "learn", "admin")),
+        f"{TOKENS['other']} admin elsewhere",
+        f"{TOKENS['both']} predict,learn *",
+    ]
+)
+CALLS = [  # method, path, body, the right it needs
+    ("GET", "/v1/models/site", None, "read"),
+    ("GET", "/v1/models/site/stats", None, "read"),
+    ("GET", "/v1/models/site/history", None, "read"),
+    ("GET", "/v1/models/site/latest", None, "read"),
+    ("GET", "/v1/models/site/alarms", None, "read"),
+    ("GET", "/v1/models/site/export", None, "read"),
+    ("GET", "/v1/models/site/model", None, "read"),
+    ("POST", "/v1/models/site/predict", {"instances": [[1, 2, 3]]}, "predict"),
+    ("POST", "/v1/models/site/label", {"labels": [{"id": "none", "label": "up"}]}, "learn"),
+    ("POST", "/v1/models/site/predict-then-learn", {"instances": [[1, 2, 3]], "labels": ["up"]}, "learn"),
+    ("POST", "/v1/models/site/snapshot", None, "admin"),
+    ("PUT", "/v1/models/site", None, "admin"),
+    ("POST", "/v1/models/site/fit", None, "admin"),
+    (
+        "POST",
+        "/v2/models/site/infer",
+        {"inputs": [{"name": "x", "shape": [1, 3], "datatype": "FP64", "data": [1, 2, 3]}]},
+        "predict",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory, clf):
+    folder = tmp_path_factory.mktemp("models")
+    for name in ("site", "elsewhere"):
+        LiveModel.create(folder / name, clf).close()
+    file = folder.parent / "tokens"
+    file.write_text(LINES)
+    file.chmod(0o600)
+    service = Service(folder, "--token-file", str(file), "--host", "0.0.0.0")
+    service.url = service.url.replace("0.0.0.0", "127.0.0.1")
+    service.http = httpx.Client(base_url=service.url)
+    yield service.ready()
+    assert service.stop() == 0
+
+
+def bearer(name):
+    return {"Authorization": f"Bearer {TOKENS[name]}"}
+
+
+@pytest.mark.parametrize(("method", "path", "body", "right"), CALLS, ids=[f"{m} {p}" for m, p, _, _ in CALLS])
+def test_each_right_stands_for_itself_and_admin_for_all(guarded, method, path, body, right):
+    def status(**arguments):
+        return guarded.http.request(method, path, **({"json": body} if body else {}), **arguments).status_code
+
+    assert status() == 401
+    assert status(headers={"Authorization": "Bearer wrong-token-wrong-token"}) == 401
+    assert status(headers={"Authorization": TOKENS["admin"]}) == 401
+    assert status(headers=bearer("other")) == 403
+    for name in ("read", "predict", "learn", "admin", "both"):
+        allowed = name in (right, "admin") or (name == "both" and right in ("predict", "learn"))
+        assert (status(headers=bearer(name)) != 403) is allowed, name
+
+
+def test_lists_show_what_a_token_may_read(guarded):
+    def names(name):
+        return [model["name"] for model in guarded.http.get("/v1/models", headers=bearer(name)).json()["models"]]
+
+    assert names("read") == ["site"]
+    assert names("other") == ["elsewhere"]
+    assert guarded.http.get("/v1/models", headers=bearer("both")).status_code == 403
+    text = guarded.http.get("/metrics", headers=bearer("read")).text
+    assert 'model="site"' in text
+    assert 'model="elsewhere"' not in text
+    assert guarded.http.get("/metrics").status_code == 401
+    assert guarded.http.get("/metrics", headers=bearer("predict")).status_code == 403
+
+
+def test_what_is_open(guarded):
+    for path in (
+        "/healthz",
+        "/readyz",
+        "/v2",
+        "/v2/health/live",
+        "/v2/health/ready",
+        "/openapi.json",
+        "/problems/busy",
+    ):
+        assert guarded.http.get(path).status_code == 200
+
+
+def test_a_model_that_is_not_there_is_forbidden_like_any_other(guarded):
+    assert guarded.http.get("/v1/models/nobody", headers=bearer("read")).status_code == 403
+    assert guarded.http.get("/v2/models/site", headers=bearer("predict")).status_code == 200
+
+
+def test_a_browser_is_asked_and_may_answer(guarded):
+    answer = guarded.http.get("/v1/models", headers={"Accept": "text/html"})
+    assert answer.headers["www-authenticate"].startswith("Basic")
+    assert guarded.http.get("/v1/models").headers["www-authenticate"].startswith("Bearer")
+    given = base64.b64encode(f"me:{TOKENS['read']}".encode()).decode()
+    assert guarded.http.get("/v1/models", headers={"Authorization": f"Basic {given}"}).status_code == 200
+    for bad in ("Basic !!!", "Basic", "Bearer", "Basic " + base64.b64encode(b"\xff").decode()):
+        assert guarded.http.get("/v1/models", headers={"Authorization": bad}).status_code == 401
+
+
+def test_jobs_of_others_are_not_there(guarded):
+    assert guarded.http.get("/v1/jobs", headers=bearer("read")).status_code == 403
+    assert guarded.http.get("/v1/jobs", headers=bearer("admin")).json() == {"jobs": []}
+
+
+def test_no_token_is_in_the_log(guarded):
+    guarded.http.get("/v1/models", headers=bearer("read"))
+    guarded.log()
+    assert not any(token in line for token in TOKENS.values() for line in guarded.lines)
+
+
+# -- hosts and origins ------------------------------------------------------------------------------------------
+
+
+def test_another_host_or_origin_is_refused_on_loopback(shared):
+    for host in ("evil.example", "evil.example:80", "127.0.0.1.evil.example"):
+        answer = shared.http.get("/v1/models", headers={"Host": host})
+        assert (answer.status_code, answer.json()["type"]) == (421, "/problems/misdirected")
+    for origin in ("http://evil.example", "null", "http://127.0.0.1:1", "http://["):
+        answer = shared.http.post("/v1/models/site/predict", json={}, headers={"Origin": origin})
+        assert (answer.status_code, answer.json()["type"]) == (403, "/problems/cross-origin")
+    assert shared.http.get("/v1/models", headers={"Origin": shared.url}).status_code == 200
+    port = shared.url.rpartition(":")[2]
+    assert shared.http.get("/v1/models", headers={"Host": f"localhost:{port}"}).status_code == 200
+
+
+def test_other_machines_need_tokens(tmp_path):
+    for host in ("0.0.0.0", "::", "10.0.0.1", "example.org"):
+        with pytest.raises(InputError, match="--token-file"):
+            serve(Asked(tmp_path, False, {"host": host}, {}))
+        with pytest.raises(InputError, match="token file"):
+            ServiceSettings(host=host)
+
+
+# -- the file ---------------------------------------------------------------------------------------------------
+
+
+def written(tmp_path, text, mode=0o600):
+    file = tmp_path / "tokens"
+    file.write_text(text)
+    file.chmod(mode)
+    return file
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o660])
+def test_a_file_that_others_can_read_is_refused(tmp_path, mode):
+    with pytest.raises(InputError, match=f"mode {mode:04o}.*chmod 600"):
+        Tokens.read(written(tmp_path, LINES, mode))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "no token"),
+        ("# only a comment", "no token"),
+        ("short read *", "5 characters"),
+        (f"{TOKENS['read']} read", "2 words"),
+        (f"{TOKENS['read']} write *", "unknown right 'write'"),
+    ],
+)
+def test_lines_that_cannot_be_used(tmp_path, text, told):
+    with pytest.raises(InputError, match=told):
+        Tokens.read(written(tmp_path, text))
+
+
+def test_a_missing_file(tmp_path):
+    with pytest.raises(InputError, match="cannot read the token file"):
+        Tokens.read(tmp_path / "none")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
+def test_lines_of_one_token_add_up(tmp_path):
+    token = "x" * 20
+    tokens = Tokens.read(written(tmp_path, f"{token} read a\n{token} predict b,c\n"))
+    caller = tokens.caller(f"Bearer {token}")
+    assert caller is not None
+    assert [caller.may("read", "a"), caller.may("read", "b"), caller.may("predict", "c")] == [True, False, True]
+    assert tokens.caller("Bearer " + "y" * 20) is None

@@ -1,0 +1,210 @@
+"""Streams of keys on a real Spark: what comes out, and that states are those of a plain loop."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from support.spark_streams import FEATURES, INSTANCES, LABELS, Folder, instance, label
+
+from hedgerow import Domain, InputError
+from hedgerow.fleet import Base
+
+pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
+
+
+def rows(seed, n):
+    X = np.random.default_rng(seed).normal(size=(n, 4)).astype(np.float32).astype(np.float64)
+    return X, np.where(X[:, 0] > 0.2, "up", "down").tolist()
+
+
+def of(results, kind):
+    return [row for row in results if row.kind == kind]
+
+
+def statuses(results):
+    return {(row.key, row.id): row.status for row in of(results, "label")}
+
+
+def test_predictions_outcomes_and_states_are_those_of_a_plain_loop(spark, base, tmp_path):
+    from hedgerow.spark import Columns, metrics, states_of
+
+    folder, data = Folder(tmp_path), {f"k{k}": rows(k, 12) for k in range(5)}
+    for batch in range(3):
+        at = range(4 * batch, 4 * batch + 4)
+        folder.add(
+            [instance(key, f"{key}-{i}", X[i], 10 * i) for key, (X, _) in data.items() for i in at],
+            [label(key, f"{key}-{i}", y[i], 10 * i + 1) for key, (_, y) in data.items() for i in at],
+        )
+    found = folder.run(spark, base, columns=Columns(order="t", features=tuple(FEATURES)))
+    said = {row.id: row for row in of(found, "prediction")}
+    states = {row.key: bytes(row.state) for row in states_of(spark, folder.checkpoint).collect()}
+    assert len(found) == 2 * 60
+    assert set(states) == set(data)
+    mistakes = 0
+    for key, (X, y) in data.items():
+        member = base.member()
+        for i in range(12):
+            share = member.predict_proba(X[i : i + 1])[0]
+            row = said[f"{key}-{i}"]
+            assert (row.key, row.label, row.status) == (key, member.classes_[share.argmax()], "new")
+            assert row.probability == pytest.approx(share.max(), abs=1e-9)
+            mistakes += row.label != y[i]
+            member.learn(X[i : i + 1], y[i : i + 1])
+        assert states[key] == member.to_bytes()
+    table = metrics(spark.read.parquet(str(tmp_path / "out"))).collect()
+    assert sum(row.mistakes for row in table) == mistakes
+    assert all((row.predictions, row.learned, row.dead_letters) == (12, 12, 0) for row in table)
+
+
+@pytest.mark.slow
+def test_labels_late_early_repeated_and_wrong(spark, base, tmp_path):
+    from hedgerow.spark import Columns, Settings
+
+    folder, (X, _) = Folder(tmp_path), rows(0, 4)
+    columns, settings = Columns(features=tuple(FEATURES)), Settings(keep_events=2)
+    folder.add([instance("k", f"e{i}", X[i]) for i in range(4)], [label("k", "e9", "up"), label("j", "e0", "up")])
+    folder.add([instance("k", "e0", X[0]), instance("k", "e1", X[3])], [label("k", "e2", "up"), label("k", "e1", None)])
+    folder.add([], [label("k", "e2", "up"), label("k", "e0", "down"), label("k", "e0", "down")])
+    folder.add([], [label("k", "e0", "up"), label("k", "e1", "up"), label("k", "e3", "up")])
+    folder.add([], [label("k", "e2", "up")])
+    found = folder.run(spark, base, columns=columns, settings=settings)
+    got = sorted((row.id, row.status) for row in of(found, "label"))
+    assert got == sorted(
+        [
+            *(("e0", status) for status in ("unknown", "learned", "already", "conflict")),
+            *(("e1", status) for status in ("refused", "learned")),
+            *(("e2", status) for status in ("learned", "already", "unknown")),  # it was kept, then forgotten
+            *(("e3", status) for status in ("learned",)),
+            *(("e9", status) for status in ("unknown",)),
+        ]
+    )
+    repeated = [row for row in of(found, "prediction") if row.status == "repeated"]
+    first = next(row for row in of(found, "prediction") if row.id == "e0" and row.status == "new")
+    assert [(row.id, row.label, row.probability) for row in repeated] == [("e0", first.label, first.probability)]
+    dead = of(found, "dead letter")
+    assert [row.id for row in dead] == ["e1"]
+    assert "was used for another instance" in dead[0].text
+
+
+@pytest.mark.slow
+def test_bad_rows_are_dead_letters_and_the_others_go_on(spark, base, tmp_path):
+    folder, (X, y) = Folder(tmp_path), rows(0, 6)
+    wide = "key bigint, id string, v array<double>"
+    good = [{"key": 7, "id": f"g{i}", "v": X[i].tolist()} for i in range(3)]
+    bad = [
+        {"key": 7, "id": "narrow", "v": [1.0, 2.0]},
+        {"key": 7, "id": "hole", "v": [1.0, None, 2.0, 3.0]},
+        {"key": 7, "id": "nothing"},
+        {"key": 7, "v": X[3].tolist()},
+        {"key": "seven", "id": "text", "v": X[3].tolist()},
+        {"id": "no key", "v": X[3].tolist()},
+    ]
+    from hedgerow.spark import Columns
+
+    folder.add([*good, *bad], [label(7, "g0", y[0])])
+    found = folder.run(spark, base, wide, LABELS.replace("key string", "key bigint"), columns=Columns(features="v"))
+    assert sorted(row.id for row in of(found, "prediction")) == ["g0", "g1", "g2"]
+    assert statuses(found) == {(7, "g0"): "learned"}
+    dead = {row.id: (row.key, row.text) for row in of(found, "dead letter")}
+    words = {
+        "narrow": "2 features, the base has 4",
+        "hole": r"v[1]",
+        "nothing": "features are missing",
+        None: "id is missing",
+        "text": "key is missing, or of another type",
+        "no key": "key is missing",
+    }
+    assert set(dead) == set(words)
+    for id, text in words.items():
+        assert text in dead[id][1]
+    assert (dead["narrow"][0], dead["text"][0]) == (7, None)
+
+
+@pytest.mark.slow
+def test_a_state_of_other_sources_stops_its_key_only(spark, base, tmp_path):
+    from hedgerow.spark import Columns, states_of
+
+    rng = np.random.default_rng(5)
+    X, y = rows(0, 8)
+    other = Base.fit([Domain("c", rng.normal(size=(40, 4)), rng.permutation(["up", "down"] * 20))], "hedgerow-linear")
+    begun = [
+        ("mine", bytearray(base.member().learn(X[:3], y[:3]).to_bytes())),
+        ("theirs", bytearray(other.member().learn(X[:3], y[:3]).to_bytes())),
+    ]
+    states = spark.createDataFrame(begun, "key string, state binary")
+    folder = Folder(tmp_path)
+    folder.add([instance(key, "e", X[4]) for key in ("mine", "theirs", "new")], [label("mine", "e", y[4])])
+    options = {"columns": Columns(features=tuple(FEATURES))}
+    found = folder.run(spark, base, states=states, **options)
+    assert sorted(row.key for row in of(found, "prediction")) == ["mine", "new"]
+    dead = of(found, "dead letter")
+    assert [row.key for row in dead] == ["theirs"]
+    assert "key 'theirs': its state belongs to other sources" in dead[0].text
+    at_end = {row.key: bytes(row.state) for row in states_of(spark, folder.checkpoint).collect()}
+    plain = base.member().learn(X[:3], y[:3]).learn(X[4:5], y[4:5])
+    assert at_end["mine"] == plain.to_bytes()
+    assert at_end["theirs"] == bytes(begun[1][1])
+    folder.add([instance("mine", "f", X[5])], [])
+    again = folder.run(spark, other, states=states, **options)  # the whole checkpoint belongs to other sources now
+    assert [row.key for row in of(again, "dead letter") if row.id == "f"] == ["mine"]
+
+
+def told(*wanted):
+    def look(results):
+        return sorted(row.status for row in results if row.kind == "label") == sorted(wanted)
+
+    return look
+
+
+@pytest.mark.slow
+def test_events_without_a_label_are_given_up(spark, base, tmp_path):
+    from hedgerow.spark import Columns, Settings, states_of
+
+    folder, (X, _) = Folder(tmp_path), rows(0, 3)
+    options = {"columns": Columns(features=tuple(FEATURES)), "settings": Settings(label_timeout=0.5)}
+    folder.add([instance("k", "a", X[0])], [])
+    folder.run(spark, base, until=told("given up"), **options)  # by the timer: no row came
+    state = {row.key: bytes(row.state) for row in states_of(spark, folder.checkpoint).collect()}
+    assert state["k"] == base.member().learn(X[:1], [None]).to_bytes()
+    folder.add([], [label("k", "a", "up")])
+    folder.run(spark, base, until=told("given up", "given up"), **options)
+
+
+@pytest.mark.slow
+def test_idle_keys_go(spark, base, tmp_path):
+    from hedgerow.spark import Columns, Settings
+
+    folder, (X, _) = Folder(tmp_path), rows(0, 3)
+    options = {"columns": Columns(features=tuple(FEATURES)), "settings": Settings(idle_ttl=1.0)}
+    folder.add([instance("k", "a", X[0])], [])
+    folder.run(spark, base, until=len, **options)
+    time.sleep(1.1)
+    folder.add([], [label("k", "a", "up")])
+    folder.run(spark, base, until=told("unknown"), **options)
+
+
+def test_what_cannot_work_is_refused_before_it_starts(spark, base, tmp_path):
+    from hedgerow.spark import Columns, learn_stream, replay
+
+    folder = Folder(tmp_path)
+    columns = Columns(features=tuple(FEATURES))
+    instances, labels = folder.stream(spark, "instances", INSTANCES), folder.stream(spark, "labels", LABELS)
+    still = spark.createDataFrame([], INSTANCES)
+
+    def refused(words, a=instances, b=labels, c=columns):
+        with pytest.raises(InputError, match=words):
+            learn_stream(a, b, base, c)
+
+    refused("instances: this is no stream", a=still)
+    refused("there is no column 'site' among key, id", c=Columns(key="site"))
+    refused("keys of instances are string, those of labels bigint; cast", b=labels.selectExpr("1L key", "id", "label"))
+    refused("keys are text or whole numbers, 'key' is double", a=instances.selectExpr("1.5D key", "id", "x0"))
+    refused("5 features .*the base has 4; name them", c=Columns())
+    refused("the feature 'id' is string; cast it", c=Columns(features=("id", "x0", "x1", "x2")))
+    refused("features='x0' is double; give an array", c=Columns(features="x0"))
+    refused("'label' is int, the classes of the base are string; cast it", b=labels.selectExpr("key", "id", "1 label"))
+    refused("the order 'key' is string; give a timestamp", c=Columns(features=tuple(FEATURES), order="key"))
+    with pytest.raises(InputError, match="the history is a stream"):
+        replay(instances, base)

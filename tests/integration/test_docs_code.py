@@ -1,0 +1,131 @@
+"""What the pages print, runs: their Python as it stands, their commands on small files; docs/lint.py has the rest."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.command import COMMAND, PYTHON, environment
+from support.messy import messy as messy_table
+
+ROOT = Path(__file__).parents[2]
+PAGES = {
+    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+    for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("bench/*.md")])
+}
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```", flags=re.M | re.S)
+INDENTED = re.compile(r"^    ((?:make|python|hedgerow|pip) .*)$", flags=re.M)
+LONG = ("paper", "study", "compare", "demo", "serve")  # their own tests run them
+
+
+def python_of(page: str) -> str:
+    return "\n".join(code for language, code in FENCE.findall(PAGES[page]) if language == "python")
+
+
+def commands_of(page: str) -> list[str]:
+    """Lines that a reader would type, without the remark behind them."""
+    blocks = [code for language, code in FENCE.findall(PAGES[page]) if language in ("", "console", "sh")]
+    lines = [line for code in blocks for line in code.splitlines()] + INDENTED.findall(FENCE.sub("", PAGES[page]))
+    found = [re.sub(r"\s+#.*$", "", line).strip() for line in lines]
+    return [line for line in found if re.match(r"(make|python|hedgerow|pip|tail) ", line)]
+
+
+def messy(rows: int, seed: int) -> Any:
+    """A table as people have them, with the label of docs/tables.md."""
+    return messy_table(rows, seed, float(seed)).rename(columns={"bought": "sent_back"})
+
+
+def first_of(pages: list[str], what: Callable[[str], Any]) -> list[str]:
+    """One page of those that print the same."""
+    return list({str(what(page)): page for page in reversed(pages)}.values())[::-1]
+
+
+WITH_PYTHON = first_of([page for page in PAGES if python_of(page)], python_of)
+RUN = re.compile(rf"(hedgerow (?!({'|'.join(LONG)})\b)|tail )")
+WITH_COMMANDS = first_of(
+    [page for page in PAGES if any(RUN.match(line) for line in commands_of(page))],
+    lambda page: [line for line in commands_of(page) if RUN.match(line)],
+)
+EXPECTED = {  # what must hold after a page's code, beside that it runs
+    "README.md": "0 < mistakes < 0.3",
+    "docs/streams.md": "0 < np.mean(mistakes) < 0.6 and 0 < clf.mistakes_ < 0.6 * clf.seen_",
+}
+
+
+STARTS_PROCESSES = {"docs/dask.md", "docs/other-tools.md"}
+
+
+def test_there_is_something_to_run():
+    assert {"README.md", "CONTRIBUTING.md", "docs/streams.md", "docs/threads-and-files.md"} <= set(WITH_PYTHON)
+    assert len(WITH_COMMANDS) > 5
+
+
+def quickly(pages: list[str]) -> list[Any]:
+    """The README in `make test`, all others in `make test-all`."""
+    return [pytest.param(page, marks=() if page == "README.md" else pytest.mark.slow) for page in pages]
+
+
+@pytest.mark.parametrize("page", quickly(WITH_PYTHON))
+def test_the_python_of_a_page_runs_as_printed(page, tmp_path):
+    code = f"{python_of(page)}\nassert {EXPECTED.get(page, 'True')}\n"
+    script = tmp_path / "page.py"
+    script.write_text(code, encoding="utf-8")
+    fresh = [sys.executable, "-W", "error"]
+    python = fresh if page in STARTS_PROCESSES else PYTHON
+    done = subprocess.run(
+        [*python, script], cwd=tmp_path, capture_output=True, text=True, timeout=300, env=environment()
+    )
+    assert done.returncode == 0, done.stderr
+
+
+# -- commands ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The files that the pages name, small."""
+    import pandas as pd
+
+    where = tmp_path
+    rng = np.random.default_rng(0)
+
+    def table(n: int, shift: float) -> pd.DataFrame:
+        X = rng.normal(size=(n, 4))
+        y = np.where(X[:, 0] > 0, "up", "down")
+        return pd.DataFrame(X + shift, columns=list("abcd")).assign(y=y)
+
+    table(40, 0.0).to_csv(where / "site-a.csv", index=False)
+    table(40, 0.5).to_parquet(where / "site-b.parquet")
+    table(30, 1.0).drop(columns="y").to_csv(where / "new-site.csv", index=False)
+    table(30, 1.0).to_csv(where / "stream.csv", index=False)
+    table(30, 1.0).to_json(where / "live.jsonl", orient="records", lines=True)
+    messy(50, 0).to_csv(where / "north.csv", index=False)
+    messy(50, 1).to_parquet(where / "south.parquet")
+    messy(40, 2).to_csv(where / "new-shop.csv", index=False)
+    return where
+
+
+@pytest.mark.parametrize("page", quickly(WITH_COMMANDS))
+def test_the_commands_of_a_page_run_in_their_order(page, folder):
+    for line in commands_of(page):
+        if RUN.match(line):
+            run(line, folder)
+
+
+def run(line: str, folder: Path) -> None:
+    """In the folder where its files are."""
+    mine = shlex.join(COMMAND)
+    line = re.sub(r"(^|\| )hedgerow\b", lambda found: found[1] + mine, line)
+    line = line.replace("tail -f", "cat")  # which ends
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {line}"], cwd=folder, capture_output=True, text=True, timeout=120,
+        env=environment(),
+    )  # fmt: skip
+    assert done.returncode == 0, f"{line}\n{done.stderr}"

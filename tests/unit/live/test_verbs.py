@@ -1,0 +1,230 @@
+"""What a live model answers: late, repeated, unknown and refused labels, ids, threads, tasks, owners."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import threading
+
+import numpy as np
+import pytest
+from support.live_models import assert_same_model, make_rows
+
+from hedgerow.core.errors import InputError
+from hedgerow.live import Busy, Closed, LiveModel, Owned, Settings
+from hedgerow.live import writer as writing
+
+X, Y = make_rows(7, 200, shift=1.0)
+
+
+@pytest.fixture
+def live(tmp_path, oddm):
+    with LiveModel.create(tmp_path / "live", oddm) as made:
+        yield made
+
+
+def test_predictions_are_the_models_own(live, oddm):
+    twin = copy.deepcopy(oddm)
+    for x, label in zip(X[:60], Y[:60], strict=True):
+        answer, expected = live.predict(x), twin.explain_one(x)
+        assert (answer.label, answer.probabilities, answer.votes, answer.weights) == tuple(expected)
+        assert live.label(answer.id, label).status == "learned"
+        twin.learn_one(x, label)
+    assert_same_model(live.clf, twin)
+    assert live.stats()["mistakes"] == twin.mistakes_
+
+
+def test_labels_late_twice_other_unknown_and_bad(live):
+    ids = [live.predict(x).id for x in X[:5]]
+    results = live.label_many([(ids[3], 1), (ids[0], 2), (ids[3], 1)])
+    assert [result.status for result in results] == ["learned", "learned", "already"]
+    assert live.label(ids[0], 1).status == "conflict"
+    assert live.label("nobody", 1).status == live.label("#999999", 1).status == "unknown"
+    refused = live.label(ids[1], "text")
+    assert refused.status == "refused"
+    assert "text" in refused.text
+    assert live.label(ids[1], None).status == "refused"
+    assert live.label(ids[1], 0).status == "learned"
+    assert live.stats()["labels"] == 3
+    assert live.stats()["pending"] == 2
+
+
+def test_several_labels_at_once_are_each_answered_for_themselves(live):
+    ids = [live.predict(x).id for x in X[:9]]
+    given = [
+        (ids[4], 1),
+        ("nobody", 1),
+        (ids[0], 2),
+        (ids[2], "text"),
+        (ids[7], 0),
+        (ids[4], 1),
+        (ids[4], 2),
+        (ids[8], 1),
+    ]
+    expected = ["learned", "unknown", "learned", "refused", "learned", "already", "conflict", "learned"]
+    assert [result.status for result in live.label_many(given)] == expected
+    assert live.clf.seen_ == live.stats()["labels"] == 4
+    more = [(id, int(label)) for id, label in zip(ids, Y, strict=False)]
+    assert [result.status for result in live.label_many(more)].count("learned") == 5
+    assert live.clf.seen_ == 9
+
+
+def test_the_same_id_is_the_same_event(live):
+    first = live.predict(X[0], id="a")
+    again = live.predict(X[0], id="a")
+    assert again.repeated
+    assert (again.number, again.label, again.probabilities) == (first.number, first.label, first.probabilities)
+    with pytest.raises(InputError, match="another instance"):
+        live.predict(X[1], id="a")
+    assert live.stats()["events"] == 1
+    made = live.predict_then_learn(X[:3], Y[:3], ids=["a", "b", "c"])
+    assert [answer.repeated for answer in made] == [True, False, False]
+    assert live.stats()["labels"] == 3  # the waiting one was labelled by it
+    assert [a.repeated for a in live.predict_then_learn(X[:3], Y[:3], ids=["a", "b", "c"])] == [True] * 3
+    assert live.stats()["labels"] == 3
+
+
+@pytest.mark.parametrize("id", ["", "#3", "x" * 201, "a\nb", 7])
+def test_ids_that_cannot_be_are_refused(live, id):
+    with pytest.raises(InputError, match="id"):
+        live.predict(X[0], id=id)
+    assert live.stats()["events"] == 0
+
+
+def test_bad_input_changes_nothing(live):
+    live.predict_then_learn(X[:20], Y[:20])
+    before = copy.deepcopy(live.clf)
+    for bad in (X[:3, :4], np.full((2, 6), np.nan)):
+        with pytest.raises(ValueError, match=r"feature|NaN"):
+            live.predict_then_learn(bad, [0] * len(bad))
+    with pytest.raises(InputError, match="labels for"):
+        live.predict_then_learn(X[:3], [1])
+    with pytest.raises(InputError, match="twice"):
+        live.predict_many(X[:2], ids=["a", "a"])
+    assert_same_model(live.clf, before)
+    assert live.stats()["events"] == 20
+
+
+def test_labels_that_do_not_come_are_given_up(tmp_path, oddm, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(writing.time, "time", lambda: now[0])
+    with LiveModel.create(tmp_path / "live", oddm, Settings(label_timeout=60, max_pending=5)) as live:
+        ids = [live.predict(x).id for x in X[:7]]
+        assert live.stats()["pending"] == 5
+        assert live.stats()["given_up"] == 2
+        now[0] = 500.0  # the clock goes back: nothing is given up, and time does not run backwards
+        live.predict(X[7], id="later")
+        assert live.latest(1)[0]["time"] == 1000.0
+        now[0] = 1061.0
+        assert live.label(ids[-1], 1).status == "learned"  # asked in time's last moment: what is there is used
+        assert live.stats()["pending"] == 0
+        answer = live.label("later", 1)
+        assert (answer.status, "too late" in answer.text) == ("given up", True)
+        assert live.latest(1)[0]["status"] == "given up"
+
+
+def test_many_threads_are_one_order(live):
+    answers, n = {}, 160
+
+    def work(part):
+        for i in range(part, n, 8):
+            answers[i] = live.predict(X[i], id=f"t{i}")
+            assert live.label(f"t{i}", int(Y[i])).status == "learned"
+
+    threads = [threading.Thread(target=work, args=(part,)) for part in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({answer.number for answer in answers.values()}) == n
+    stats = live.stats()
+    assert (stats["events"], stats["labels"], stats["pending"]) == (n, n, 0)
+    assert live.clf.seen_ == n
+
+
+def test_many_tasks_share_commits(live):
+    async def one(i):
+        answer = await live.aio.predict(X[i], id=f"t{i}")
+        return (await live.aio.label(answer.id, int(Y[i]))).status
+
+    async def everything():
+        return await asyncio.gather(*(one(i) for i in range(150)))
+
+    before = live.stats()["last_commit"]
+    assert asyncio.run(everything()) == ["learned"] * 150
+    assert live.stats()["last_commit"] - before < 100  # of 300 requests
+
+
+def test_tasks_and_threads_together(live):
+    async def tasks():
+        return await asyncio.gather(*(live.aio.predict(x) for x in X[:100]))
+
+    def thread():
+        for x in X[100:200]:
+            live.predict(x)
+
+    worker = threading.Thread(target=thread)
+    worker.start()
+    found = asyncio.run(asyncio.wait_for(tasks(), 30))
+    worker.join()
+    assert len(found) == 100
+    assert live.stats()["events"] == 200
+
+
+def test_too_many_tasks_are_told_so(live):
+    live.aio.most_waiting = 10
+
+    async def everything():
+        return await asyncio.gather(*(live.aio.predict(x) for x in X[:100]), return_exceptions=True)
+
+    found = asyncio.run(everything())
+    refused = [error for error in found if isinstance(error, Busy)]
+    assert refused
+    assert live.stats()["events"] == 100 - len(refused)
+
+
+def test_an_error_of_ours_reaches_everybody_and_nobody_waits(live, monkeypatch):
+    live.predict_then_learn(X[:30], Y[:30])
+    before = copy.deepcopy(live.clf)
+
+    def broken(*_):
+        live.clf.learn_one(X[0], 0)
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(live._writer.steps, "block", broken)
+    with pytest.raises(RuntimeError, match="broken"):
+        live.predict_then_learn(X[30:40], Y[30:40])
+    assert_same_model(live.clf, before)  # read back from what is on disk
+    live.predict_then_learn(X[30:40], Y[30:40])
+    assert live.clf.seen_ == 40
+
+
+def test_a_second_owner_is_refused_by_name(live, tmp_path):
+    import os
+
+    with pytest.raises(Owned, match=f"process {os.getpid()}"):
+        LiveModel.open(tmp_path / "live")
+    live.close()
+    with pytest.raises(Closed):
+        live.predict(X[0])
+    with LiveModel.open(tmp_path / "live") as again:
+        again.predict(X[0])
+
+
+def test_a_folder_is_made_once_and_opened_if_it_is_there(tmp_path, live, oddm):
+    with pytest.raises(InputError, match="already"):
+        LiveModel.create(tmp_path / "live", oddm)
+    with pytest.raises(InputError, match="no live model"):
+        LiveModel.open(tmp_path / "nothing")
+
+
+def test_settings_are_checked_and_kept(tmp_path, oddm):
+    for bad in ({"snapshot_every": 0}, {"sync": "never"}, {"label_timeout": -1.0}, {"max_pending": True}):
+        with pytest.raises(InputError, match=next(iter(bad))):
+            Settings(**bad)
+    LiveModel.create(tmp_path / "a", oddm, Settings(keep_events=7)).close()
+    with LiveModel.open(tmp_path / "a") as live:
+        assert live.settings.keep_events == 7
+    LiveModel.open(tmp_path / "a", Settings(keep_events=9)).close()
+    with LiveModel.open(tmp_path / "a") as live:
+        assert live.settings.keep_events == 9

@@ -1,0 +1,413 @@
+"""Signals and errors in the middle of learning: a block is learned whole or not at all, and `seen_` says which.
+
+The signals are real ones, at random moments. After each, the stream goes on at `seen_`, and the end must be that of a
+model which was never interrupted.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import signal
+import threading
+import time
+from contextlib import contextmanager, suppress
+from copy import deepcopy
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from support.laws import assert_close_state, assert_same_state, budget, fitted, make_task
+
+from hedgerow.core import blas
+from hedgerow.core.interrupts import uninterrupted
+from hedgerow.heads import PassiveAggressive, StepwiseHead
+from hedgerow.mix import Hedge
+
+STREAM = 120
+
+
+class Alarm(Exception):
+    """What a user's own handler of SIGALRM raises: a time limit."""
+
+
+def raise_alarm(number, frame):
+    raise Alarm
+
+
+@contextmanager
+def signals(kind: str, seconds: float):
+    """One signal after so many seconds, from the system's timer or from another thread."""
+    if kind == "alarm":
+        before = signal.signal(signal.SIGALRM, raise_alarm)
+        signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-6))
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        return
+    timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+
+
+def block(clf, X, y):
+    clf.predict_then_learn(X, y)
+
+
+def partial(clf, X, y):
+    clf.partial_fit(X, y)
+
+
+def rows(clf, X, y):
+    for x, label in zip(X, y, strict=True):
+        clf.predict_one(x)
+        clf.learn_one(x, label)
+
+
+def saving(clf, X, y):
+    for x, label in zip(X, y, strict=True):
+        clf.predict_proba_one(x)
+        clf.learn_one(x, label)
+        clf.to_bytes(constants=False)
+
+
+def reading(clf, X, y):
+    """Predicts and reads between the rows, which are learned one by one."""
+    for x, label in zip(X, y, strict=True):
+        clf.predict(X[:3])
+        clf.explain_one(x)
+        _ = clf.discrepancy_, clf.weights_
+        clf.learn_one(x, label)
+
+
+WAYS = {"block": block, "partial_fit": partial, "rows": rows, "saving": saving, "reading": reading}
+
+
+@pytest.fixture
+def _no_collection():
+    """An exception in a finalizer is printed and lost: keep the garbage collector out of this."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.budget
+@pytest.mark.usefixtures("_no_collection")
+@pytest.mark.parametrize("kind", ["interrupt", "alarm"])
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("method", ["hedgerow", "oddm", "homotlms"])
+def test_interrupted_and_resumed_is_never_interrupted(method, way, kind):
+    stream, wanted = 300 if way in ("block", "partial_fit") else 80, budget(8, 4)
+    task = make_task(5, stream=stream, new_classes=2)
+    assert len(set(task.y)) == 5
+    clf, learn = fitted(task, method), WAYS[way]
+    whole = deepcopy(clf)
+    learn(deepcopy(clf), task.X, task.y)  # compiled before the clock runs
+    began = time.perf_counter()
+    learn(whole, task.X, task.y)
+    took = time.perf_counter() - began
+    draw, hits, places = random.Random(0), 0, set()
+    for _ in range(1000):  # more than enough, on a busy machine too
+        if hits >= wanted:
+            break
+        hurried = deepcopy(clf)
+        for _ in range(1000):
+            done = hurried.seen_
+            try:
+                with signals(kind, draw.uniform(0, took)):  # at times long enough to get on, on a busy machine too
+                    learn(hurried, task.X[done:], task.y[done:])
+                    if hurried.seen_ == stream:
+                        break
+            except (KeyboardInterrupt, Alarm):
+                hits += 1
+                places.add(hurried.seen_)
+        assert hurried.seen_ == stream
+        assert hurried.mistakes_ == whole.mistakes_
+        assert hurried.classes_.tolist() == whole.classes_.tolist()
+        assert_close_state(hurried.learner_.arrays(), whole.learner_.arrays(), 1e-7)
+        np.testing.assert_allclose(hurried.predict_proba(task.X), whole.predict_proba(task.X), atol=1e-7)
+    assert hits >= wanted
+    assert blas._inside == 0  # every step that was cut short has left
+    assert len(places) > 1 or way in ("block", "partial_fit")  # which may be one block
+
+
+def test_a_new_class_comes_with_its_row_or_not_at_all(monkeypatch):
+    """A signal between the room for a class and its first row would leave a class that nobody has shown."""
+    task = make_task(0, stream=60, new_classes=1)
+    first = int(np.flatnonzero(task.y == "c3")[0])
+    for method in ("hedgerow", "oddm", "pa"):
+        clf = fitted(task, method).partial_fit(task.X[:first], task.y[:first])
+        kind = type(clf.learner_)
+
+        def interrupted(self, n_classes, grow=kind.grow):
+            grow(self, n_classes)
+            signal.raise_signal(signal.SIGINT)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(kind, "grow", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                clf.learn_one(task.X[first], task.y[first])
+        assert clf.seen_ == first + 1
+        assert clf.classes_.tolist() == ["c0", "c1", "c2", "c3"]
+
+
+@pytest.mark.parametrize("step", ["_add_moves", "projections"])
+def test_flushing_waits_for_no_signal_in_its_middle(step, monkeypatch):
+    """Moves that were added to A and not yet forgotten would be added twice."""
+    from hedgerow.learners.experts.block_refresh import BlockRefresh
+
+    task = make_task(0, stream=80)
+    clf = fitted(task, "oddm", refresh_every=10).partial_fit(task.X[:45], task.y[:45])
+    alone = deepcopy(clf)
+    clf = fitted(task, "oddm", refresh_every=10).partial_fit(task.X[:45], task.y[:45])  # a copy is flushed, this is not
+    work = getattr(BlockRefresh, step)
+
+    def interrupted(self, *args):
+        found = work(self, *args)
+        signal.raise_signal(signal.SIGINT)
+        return found
+
+    for ask in (lambda: clf.to_bytes(), lambda: clf.predict_one(task.X[50]), lambda: clf.discrepancy_):
+        monkeypatch.setattr(BlockRefresh, step, interrupted)
+        with suppress(KeyboardInterrupt):
+            ask()
+        monkeypatch.undo()
+    np.testing.assert_allclose(clf.predict_proba(task.X), alone.predict_proba(task.X), atol=1e-12)
+    for clf_ in (clf, alone):
+        rows(clf_, task.X[45:], task.y[45:])
+    assert_close_state(clf.learner_.arrays(), alone.learner_.arrays())
+
+
+def test_a_signal_inside_a_refresh_piece_does_not_hang(monkeypatch):
+    """Whatever a piece raises: the next label either goes on or is refused, and never waits for ever."""
+    from hedgerow.learners.experts.live_refresh import LiveRefresh
+
+    task = make_task(0, stream=120)
+    for error in (KeyboardInterrupt, MemoryError):
+        clf = fitted(task, "oddm", refresh_every=10)
+        work, pieces = LiveRefresh._work, []
+
+        def broken(self, due, work=work, error=error, pieces=pieces):
+            for piece in work(self, due):
+                pieces.append(piece)
+                if len(pieces) == 3:
+                    raise error
+                yield piece
+
+        monkeypatch.setattr(LiveRefresh, "_work", broken)
+        with pytest.raises(error):
+            rows(clf, task.X, task.y)
+        monkeypatch.undo()
+        ended = []
+
+        def go_on(clf=clf, ended=ended):
+            try:
+                rows(clf, task.X[clf.seen_ :], task.y[clf.seen_ :])
+                ended.append("learned")
+            except Exception as refused:
+                ended.append(refused)
+
+        thread = threading.Thread(target=go_on, daemon=True)
+        thread.start()
+        thread.join(20)
+        assert ended, "the live path hangs"
+        assert ended[0] == "learned" or "cut a step" in str(ended[0])
+
+
+# -- parts from outside -------------------------------------------------------------------------------------------
+
+
+class Broken(Exception):
+    """Of a part from outside."""
+
+
+def at_some_label(label_count, after):
+    label_count[0] += 1
+    if label_count[0] == after[0]:
+        raise Broken
+
+
+@dataclass(frozen=True)
+class FragileHead(StepwiseHead):
+    calls: list
+    after: list
+
+    def step(self, W, z, y, f):
+        W[y] += 0.5 * z
+        at_some_label(self.calls, self.after)
+        W -= 0.1 * W
+
+
+@dataclass(frozen=True)
+class FragilePA(PassiveAggressive):
+    calls: tuple = ([0],)
+    after: tuple = ([-1],)
+
+    def block(self, W, Z, y, weight=None):
+        F = super().block(W, Z, y, weight)
+        at_some_label(self.calls[0], self.after[0])
+        return F
+
+
+@dataclass(frozen=True)
+class FragileMixer(Hedge):
+    calls: tuple = ([0],)
+    after: tuple = ([-1],)
+
+    def run(self, state, seen, F, y):
+        mixed = super().run(state, seen, F, y)
+        at_some_label(self.calls[0], self.after[0])
+        return mixed
+
+
+def fragile(kind):
+    calls, after = [0], [-1]
+    if kind == "head":
+        return {"head": FragileHead(calls, after)}, calls, after
+    if kind == "subclass":
+        return {"head": FragilePA(calls=(calls,), after=(after,))}, calls, after
+    return {"mixer": FragileMixer(calls=(calls,), after=(after,))}, calls, after
+
+
+@pytest.mark.parametrize("way", ["block", "partial_fit", "rows"])
+@pytest.mark.parametrize("kind", ["head", "subclass", "mixer"])
+@pytest.mark.parametrize("method", ["oddm", "homotlms"])
+def test_a_part_that_raises_leaves_the_model_as_before_that_block(method, kind, way):
+    task = make_task(2, stream=STREAM, new_classes=1)
+    part, calls, after = fragile(kind)
+    options = {"preprocess": ("zscore", "unit"), **part}
+    whole = fitted(task, method, **options)
+    calls[0] = 0
+    WAYS[way](whole, task.X, task.y)
+    draw = random.Random(1)
+    for after_calls in sorted({1, 2, calls[0], *(draw.randint(1, calls[0]) for _ in range(4))}):
+        clf = fitted(task, method, **options)
+        calls[0], after[0] = 0, after_calls
+        while clf.seen_ < STREAM:
+            before, done = clf.seen_, clf.seen_
+            try:
+                WAYS[way](clf, task.X[done:], task.y[done:])
+            except Broken:
+                after[0] = -1
+                assert before <= clf.seen_ < STREAM
+                assert clf.mistakes_ <= clf.seen_
+                known = clf.learner_.n_classes
+                assert len(clf.classes_) == known
+        after[0] = -1
+        assert clf.mistakes_ == whole.mistakes_
+        assert_close_state(clf.learner_.arrays(), whole.learner_.arrays(), 1e-8)
+
+
+@pytest.mark.parametrize("kind", ["head", "subclass", "mixer"])
+@pytest.mark.parametrize("method", ["oddm", "homotlms"])
+def test_a_part_that_raises_at_a_new_class_leaves_no_class_behind(method, kind):
+    task = make_task(2, stream=60, new_classes=1)
+    first = int(np.flatnonzero(task.y == "c3")[0])
+    part, calls, after = fragile(kind)
+    clf, whole = (fitted(task, method, **part).partial_fit(task.X[:first], task.y[:first]) for _ in range(2))
+    for learn in (lambda: clf.learn_one(task.X[first], "c3"), lambda: block(clf, task.X[first:], task.y[first:])):
+        calls[0], after[0] = 0, 1
+        with pytest.raises(Broken):
+            learn()
+        after[0] = -1
+        assert clf.classes_.tolist() == ["c0", "c1", "c2"]
+        assert (clf.seen_, clf.learner_.n_classes) == (first, 3)
+        assert_close_state(clf.learner_.arrays(), whole.learner_.arrays(), 1e-12)
+    for model in (clf, whole):
+        rows(model, task.X[first:], task.y[first:])
+    assert_close_state(clf.learner_.arrays(), whole.learner_.arrays(), 1e-9)
+
+
+def test_the_state_itself_is_that_before_the_block():
+    task = make_task(2, stream=60)
+    part, calls, after = fragile("head")
+    clf = fitted(task, "oddm", preprocess=("zscore", "unit"), **part).partial_fit(task.X[:30], task.y[:30])
+    before = clf.learner_.arrays()
+    calls[0], after[0] = 0, 9
+    with pytest.raises(Broken):
+        clf.predict_then_learn(task.X[30:], task.y[30:])
+    assert_close_state(clf.learner_.arrays(), before, 1e-12)
+    assert clf.seen_ == 30
+
+
+# -- the context itself -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def _alarm_raises():
+    before = signal.signal(signal.SIGALRM, raise_alarm)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.usefixtures("_alarm_raises")
+def test_every_signal_that_waited_is_handled():
+    """The first handler raises: the others still see their signals, in the order in which these came."""
+    seen = []
+    before = signal.signal(signal.SIGTERM, lambda *_: seen.append("term"))
+    try:
+        for came in ((signal.SIGTERM, signal.SIGINT), (signal.SIGINT, signal.SIGTERM)):
+            with pytest.raises(KeyboardInterrupt), uninterrupted():
+                list(map(signal.raise_signal, came))
+        assert seen == ["term", "term"]
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.usefixtures("_alarm_raises")
+def test_handlers_survive_any_moment():
+    """A handler that raises while the context begins or ends leaves all others in place, and working."""
+    draw, hits, deadline = random.Random(0), 0, time.monotonic() + 1
+    while time.monotonic() < deadline:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, draw.uniform(1e-6, 1e-4))
+            while True:
+                with uninterrupted():
+                    pass
+        except Alarm:
+            hits += 1
+        for number, error in ((signal.SIGINT, KeyboardInterrupt), (signal.SIGALRM, Alarm)):
+            with pytest.raises(error):
+                signal.raise_signal(number)
+            with pytest.raises(error), uninterrupted():
+                signal.raise_signal(number)
+    assert hits > 100
+    with uninterrupted():
+        pass
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGALRM) is raise_alarm
+
+
+def test_nested_contexts_wait_for_the_outermost():
+    inner = []
+
+    def nested():
+        with uninterrupted():
+            with uninterrupted():
+                signal.raise_signal(signal.SIGINT)
+            inner.append("went on")
+
+    with pytest.raises(KeyboardInterrupt):
+        nested()
+    assert inner == ["went on"]
+
+
+def test_a_state_is_the_same_with_and_without_signals():
+    """What is put aside costs no rounding."""
+    task = make_task(4, stream=100)
+    for method in ("oddm", "hedgerow"):
+        one, other = fitted(task, method), fitted(task, method)
+        for a, b in ((0, 40), (40, 100)):
+            one.partial_fit(task.X[a:b], task.y[a:b])
+        for a, b in ((0, 40), (40, 100)):
+            with uninterrupted():
+                other.partial_fit(task.X[a:b], task.y[a:b])
+        assert_same_state(one.learner_.arrays(), other.learner_.arrays())

@@ -1,0 +1,161 @@
+"""Laws of projections that follow the labels: the low-rank form is the plain update, however the stream is cut."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from support.laws import fitted, law, make_task, projections, seeds
+from support.refreshes import assert_same_moments, plainly, rules, setting
+
+from bench import naive
+from hedgerow.core.arrays import PAGE, on_large_pages
+from hedgerow.learners.experts import block_refresh as moving
+from hedgerow.learners.experts.block_refresh import BlockRefresh, add_product
+from hedgerow.learners.experts.plan import Refresh
+
+
+def in_blocks(A, sources, target, X, y, weight, rule, edges, order="C", settle=True):
+    n, m, d = A.shape
+    H = np.ascontiguousarray(A.transpose(1, 0, 2)).reshape(m, n * d)
+    move = BlockRefresh(H, sources, copy.deepcopy(target), rule, order)
+    Z, seen = [], 0
+    for a, b in itertools.pairwise(edges):
+        Z += [z.copy() for _, z in move.windows(X[a:b], y[a:b], None if weight is None else weight[a:b], seen)]
+        seen += int((y[a:b] >= 0).sum())
+        if settle:
+            move.flush()
+    move.flush()
+    return np.concatenate(Z), H.reshape(m, n, d).transpose(1, 0, 2), move.target
+
+
+cuts = st.one_of(
+    st.lists(st.integers(0, 60), max_size=4).map(lambda inner: sorted({0, 60, *inner})), st.just(list(range(61)))
+)
+
+
+@given(seeds, rules, cuts, st.booleans(), st.booleans(), st.booleans(), st.sampled_from([0, 5]))
+@law(60)
+def test_windows_are_the_plain_update(seed, rule, edges, weighted, sparse, settle, warmup):
+    A, sources, target, X, y, weight = setting(seed, warmup=warmup)
+    Z, after, moments = plainly(A, sources, target, X, y, weight if weighted else np.ones(len(y)), rule)
+    rows = sp.csr_array(np.where(np.abs(X) < 0.5, 0, X)) if sparse else X
+    if sparse:
+        Z, after, moments = plainly(
+            A, sources, target, rows.toarray(), y, weight if weighted else np.ones(len(y)), rule
+        )
+    got = in_blocks(
+        A, sources, target, rows, y, weight if weighted else None, rule, edges, "F" if sparse else "C", settle
+    )
+    np.testing.assert_allclose(got[0], Z, atol=1e-8)
+    np.testing.assert_allclose(got[1], after, atol=1e-8)
+    assert_same_moments(got[2], moments)
+
+
+def test_the_anchor_is_not_seen():
+    task = make_task(2, stream=150, K=3)
+    short, long = fitted(task, "oddm", refresh_every=1), fitted(task, "oddm", refresh_every=1)
+    expected = long.predict_then_learn(task.X, task.y)
+    before, moving.ANCHOR = moving.ANCHOR, 3
+    try:
+        np.testing.assert_array_equal(short.predict_then_learn(task.X, task.y), expected)
+    finally:
+        moving.ANCHOR = before
+    np.testing.assert_allclose(projections(short), projections(long), atol=1e-10)
+
+
+@given(seeds, st.sampled_from([2, 5, 9]))
+@law(10)
+def test_oddm_is_the_naive_oddm(seed, every):
+    task = make_task(seed, n=3, stream=60)
+    clf = fitted(task, "oddm", refresh_every=every, horizon=60, reading="authors", preprocess=())
+    codes = np.searchsorted(clf.classes_, task.y.astype(str))
+    expected = naive.replay(clf.learner_, task.X, codes)
+    np.testing.assert_array_equal(clf.learner_.run(task.X, codes).predictions, expected)
+
+
+def test_reading_the_state_does_not_change_what_comes():
+    task = make_task(4, stream=80)
+    a = fitted(task, "oddm", refresh_every=7)
+    b = copy.deepcopy(a)
+    for start in range(0, 80, 16):
+        rows = slice(start, start + 16)
+        np.testing.assert_array_equal(
+            a.predict_then_learn(task.X[rows], task.y[rows]), b.predict_then_learn(task.X[rows], task.y[rows])
+        )
+        b.learner_.arrays()
+        b.predict(task.X[:3])
+    np.testing.assert_allclose(projections(a), projections(b), atol=1e-11)
+
+
+def test_what_is_written_to_a_flushed_state_counts():
+    task = make_task(4, stream=40)
+    clf = fitted(task, "oddm", refresh_every=3)
+    clf.partial_fit(task.X[:20], task.y[:20])
+    half = copy.deepcopy(clf)
+    for each in (clf, half):
+        each.learner_.flush()
+        each.learner_.state["A"][:] *= 0.5
+    np.testing.assert_array_equal(
+        clf.predict_then_learn(task.X[20:], task.y[20:]), half.predict_then_learn(task.X[20:], task.y[20:])
+    )
+    np.testing.assert_array_equal(projections(clf), projections(half))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_add_product(dtype, sparse, rng):
+    H, S, U = (rng.normal(size=shape).astype(dtype) for shape in ((6, 4), (3, 6), (3, 4)))
+    S[:, 2] = 0
+    expected = H + S.T @ U
+    add_product(H, sp.csr_array(S) if sparse else S, U)
+    np.testing.assert_allclose(H, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_projection_through_the_parts_is_that_of_the_flushed_matrix(sparse):
+    A, sources, target, X, y, _ = setting(3)
+    n, m, d = A.shape
+    H = np.ascontiguousarray(A.transpose(1, 0, 2)).reshape(m, n * d)
+    move = BlockRefresh(H, sources, target, Refresh(every=5), "F")
+    rows = sp.csr_array(np.where(np.abs(X) < 0.5, 0, X)) if sparse else X
+    for _ in range(2):
+        before = move.project(rows)
+        move.flush()
+        np.testing.assert_allclose(before, move.project(rows), atol=1e-10)
+        list(move.windows(X, y, None, 0))
+
+
+def test_a_sparse_row_may_name_a_feature_twice():
+    A, sources, target, *_ = setting(4)
+    n, m, d = A.shape
+    once = sp.csr_array(([3.0, 1.0], ([0, 0], [0, 2])), shape=(1, m))
+    twice = sp.csr_array((np.array([1.0, 1.0, 2.0]), np.array([2, 0, 0]), np.array([0, 3])), shape=(1, m))
+    assert not twice.has_canonical_format
+    outcomes = []
+    for row in (once, twice):
+        H = np.ascontiguousarray(A.transpose(1, 0, 2)).reshape(m, n * d)
+        move = BlockRefresh(H, sources, copy.deepcopy(target), Refresh(every=1), "F")
+        for seen in range(3):
+            [Z] = [z.copy() for _, z in move.windows(row, np.array([1]), None, seen)]
+        outcomes.append((Z, move.project(row), move.T.copy(), move.target.class_totals))
+        move.flush()
+        outcomes[-1] += (H,)
+    for one, other in zip(*outcomes, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-10)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("rows", [3, 600])
+def test_large_pages_hold_what_any_array_holds(order, rows):
+    array = on_large_pages((rows, 500), np.float64, order)
+    assert array.shape == (rows, 500)
+    assert array.flags.c_contiguous if order == "C" else array.flags.f_contiguous
+    assert array.nbytes < PAGE // 2 or array.__array_interface__["data"][0] % PAGE == 0
+    array[:] = np.arange(500)
+    assert array.sum() == rows * 500 * 499 / 2

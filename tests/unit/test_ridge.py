@@ -1,0 +1,246 @@
+"""Our own learner: its regressions, its pool, its mixture and its bound, as laws."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.laws import assert_same_state, fitted, law, make_task, seeds, state_of
+
+from hedgerow import Domain, OnlineTransferClassifier
+from hedgerow.core.errors import InputError
+from hedgerow.learners.ridge import mixture
+from hedgerow.learners.ridge.regression import NEVER, Regression, add_gram, symmetric_product, with_rows
+from hedgerow.learners.ridge.space import FADE
+
+OWN = ("hedgerow", "hedgerow-linear")
+
+
+def one_by_one(P, M, Z, Y, noise):
+    """The textbook recursion, row by row."""
+    fits = []
+    for z, y, r in zip(Z, Y, noise, strict=True):
+        fits.append(z @ M)
+        if r < NEVER:
+            k = P @ z / (r + z @ P @ z)
+            M = M + np.outer(k, y - z @ M)
+            P = P - np.outer(k, z @ P)
+    return np.array(fits), P, M
+
+
+@given(seeds, st.integers(1, 12), st.integers(1, 6))
+@law(30)
+def test_a_block_is_its_rows_one_by_one(seed, B, d):
+    rng = np.random.default_rng(seed)
+    Z, Y = rng.normal(size=(B, d)), rng.normal(size=(B, 2))
+    root = rng.normal(size=(d, d))
+    P, M = root @ root.T + np.eye(d), rng.normal(size=(d, 2))
+    noise = np.where(rng.random(B) < 0.3, NEVER, rng.uniform(0.2, 3.0, B))
+    expected, P1, M1 = one_by_one(P, M, Z, Y, noise)
+    regression, cut = Regression(P, M, B), int(rng.integers(B + 1))
+    parts = [regression.run(Z[rows], Y[rows], noise[rows]) for rows in (slice(cut), slice(cut, None)) if len(Z[rows])]
+    np.testing.assert_allclose(np.vstack(parts), expected, atol=1e-8)
+    np.testing.assert_allclose(regression.fit(Z), Z @ M1, atol=1e-8)
+    regression.flush()
+    np.testing.assert_allclose(np.triu(P), np.triu(P1), atol=1e-8)
+    np.testing.assert_allclose(M, M1, atol=1e-8)
+
+
+def test_the_regression_is_ridge_regression(rng):
+    Z, Y = rng.normal(size=(40, 5)), rng.normal(size=(40, 3))
+    P, M = np.eye(5) / 0.7, np.zeros((5, 3))
+    regression = Regression(P, M, 40)
+    regression.run(Z, Y, np.ones(40))
+    regression.flush()
+    np.testing.assert_allclose(M, np.linalg.solve(0.7 * np.eye(5) + Z.T @ Z, Z.T @ Y), atol=1e-10)
+
+
+def test_only_the_upper_triangle_is_read_and_written(rng):
+    root, G, Z = rng.normal(size=(6, 6)), rng.normal(size=(3, 6)), rng.normal(size=(4, 6))
+    P = root @ root.T
+    upper = np.triu(P)
+    for rows in (Z, Z[:1]):
+        np.testing.assert_allclose(symmetric_product(rows, upper), rows @ P, atol=1e-12)
+    add_gram(upper, G, -1.0)
+    np.testing.assert_allclose(upper, np.triu(P - G.T @ G), atol=1e-12)
+    with pytest.raises(ValueError, match="C-contiguous"):
+        add_gram(np.asfortranarray(P), G, -1.0)
+
+
+def test_a_relabelled_pool_is_a_pool_learned_with_the_new_labels(rng):
+    P, M = np.eye(4), rng.normal(size=(4, 2))
+    U, old, new = rng.normal(size=(7, 4)), rng.normal(size=(7, 2)), rng.normal(size=(7, 2))
+    P1, M1 = with_rows(P, M, U, old, 0.3)
+    M1 += 0.3 * P1 @ (U.T @ (new - old))
+    np.testing.assert_allclose(M1, with_rows(P, M, U, new, 0.3)[1], atol=1e-10)
+    np.testing.assert_allclose(P1, with_rows(P, M, U, new, 0.3)[0], atol=1e-10)
+
+
+def test_targets_that_change_later_change_the_weights_as_if_they_had_been_so(rng):
+    """The rows of the pool were learned first, with a weight; in between labels were learned, and some of them wait."""
+    U, old, new = rng.normal(size=(7, 4)), rng.normal(size=(7, 2)), rng.normal(size=(7, 2))
+    Z, Y, once = rng.normal(size=(5, 4)), rng.normal(size=(5, 2)), np.ones(5)
+    ends = []
+    for targets in (old, new):
+        regression = Regression(*with_rows(np.eye(4), np.zeros((4, 2)), U, targets, 0.3), 5)
+        regression.run(Z[:2], Y[:2], once[:2])
+        regression.flush()
+        regression.run(Z[2:], Y[2:], once[2:])
+        if targets is old:
+            regression.move(U, 0.3 * (new - old))
+        ends.append(regression.fit(np.eye(4)))
+    np.testing.assert_allclose(*ends, atol=1e-10)
+
+
+@given(seeds, st.integers(1, 5), st.integers(2, 5))
+@law(30)
+def test_the_prediction_never_makes_more_mistakes_than_its_bound(seed, heads, K):
+    """An adversary names the class that the mixture believes in least, or at times what the first head says."""
+    rng = np.random.default_rng(seed)
+    state, mistakes = mixture.initial(heads, K), 0
+    scale = rng.choice([0.1, 0.5, 2.0])
+    for _ in range(60):
+        F = rng.normal(scale=scale, size=(1, heads, K))
+        believed = mixture.predict(state, F).probabilities[0]
+        label = int(believed.argmin()) if rng.random() < 0.5 else int(F[0, 0].argmax())
+        mistakes += int(believed.argmax() != label)
+        mixture.run(state, F, np.array([label]))
+        assert mistakes <= mixture.bound(state) + 1e-9
+
+
+def test_the_bound_can_be_close():
+    """Two classes, one head that is always sure and right, after a mixture that starts undecided."""
+    state = mixture.initial(1, 2)
+    for _ in range(30):
+        mixture.run(state, np.array([[[1.0, -1.0]]]), np.array([0]))
+    assert mixture.bound(state) < 8
+
+
+@pytest.mark.parametrize("method", OWN)
+@given(seeds, st.integers(0, 2))
+@law(6)
+def test_blocks_missing_labels_and_new_classes(method, seed, new):
+    task = make_task(seed, stream=70, missing=0.2, new_classes=new)
+    block, single = fitted(task, method), fitted(task, method)
+    together = block.predict_then_learn(task.X, task.y)
+    alone = []
+    for x, label in zip(task.X, task.y, strict=True):
+        alone.append(single.predict_one(x))
+        single.learn_one(x, label)
+    np.testing.assert_array_equal(together, alone)
+    assert block.mistakes_ == single.mistakes_
+    assert block.mistakes_ <= block.bound_
+
+
+@pytest.mark.parametrize("method", OWN)
+def test_saved_in_mid_stream_it_goes_on_as_if_nothing_had_happened(method, tmp_path):
+    task = make_task(3, stream=FADE + 30, new_classes=1)
+    clf = fitted(task, method)
+    clf.partial_fit(task.X[:40], task.y[:40])
+    clf.save(tmp_path / "m.safetensors")
+    other = OnlineTransferClassifier.load(tmp_path / "m.safetensors")
+    for model in (clf, other):
+        model.partial_fit(task.X[40:], task.y[40:])
+    assert_same_state(state_of(clf), state_of(other))
+
+
+@pytest.mark.parametrize("method", OWN)
+def test_without_warm_up_without_sources_with_one_source(method):
+    task = make_task(1, stream=60, warmup=0)
+    assert fitted(task, method).partial_fit(task.X, task.y).seen_ == 60
+    assert fitted(make_task(1, n=1), method).expert_names_[-1] == "class frequencies"
+    cold = OnlineTransferClassifier(method).partial_fit(task.X[:30], task.y[:30])
+    assert (cold.predict(task.X[30:]) == task.y[30:]).mean() > 0.6
+
+
+@pytest.mark.parametrize("method", OWN)
+def test_it_learns_from_useless_sources_no_worse_than_without(method):
+    """Source labels permuted: what the target teaches must win, at the price of a few mistakes."""
+    rng = np.random.default_rng(0)
+    task = make_task(5, n=2, m=8, rows=60, stream=200)
+    for source in task.sources:
+        source.y[:] = rng.permutation(source.y)
+    spoiled = fitted(task, method)
+    alone = OnlineTransferClassifier(method).partial_fit(task.X[:1], task.y[:1], classes=["c0", "c1", "c2"])
+    wrong = (spoiled.predict_then_learn(task.X, task.y) != task.y).mean()
+    wrong_alone = (alone.predict_then_learn(task.X[1:], task.y[1:]) != task.y[1:]).mean()
+    assert wrong <= wrong_alone + 0.05
+
+
+@pytest.mark.parametrize("method", OWN)
+def test_counts_get_square_roots_and_signed_data_a_scale(method):
+    signed = make_task(2)
+    assert fitted(signed, method).learner_.plan.steps == ("scale", "centre", "unit")
+    counts = signed._replace(
+        sources=[type(s)(s.name, abs(s.X), s.y) for s in signed.sources],
+        warmup=type(signed.warmup)("t", abs(signed.warmup.X)),
+    )
+    assert fitted(counts, method).learner_.plan.steps == ("signed-sqrt", "unit", "centre", "unit")
+
+
+@pytest.mark.parametrize("method", OWN)
+def test_weight_one_is_no_weight_and_weight_zero_no_label(method):
+    task = make_task(4, stream=60)
+    plain, ones, none = (fitted(task, method) for _ in range(3))
+    plain.partial_fit(task.X, task.y)
+    ones.partial_fit(task.X, task.y, sample_weight=np.ones(len(task.X)))
+    assert_same_state(state_of(plain), state_of(ones))
+    weight = np.ones(len(task.X))
+    weight[30:] = 0
+    none.partial_fit(task.X, task.y, sample_weight=weight)
+    blank = fitted(task, method).partial_fit(task.X, np.where(weight > 0, task.y, None))
+    assert none.seen_ == 30
+    assert_same_state(state_of(none), state_of(blank))
+
+
+def test_a_row_of_weight_two_is_the_row_twice(rng):
+    Z, Y = rng.normal(size=(3, 4)), rng.normal(size=(3, 2))
+    heavy, double = (Regression(np.eye(4), np.zeros((4, 2)), 6) for _ in range(2))
+    heavy.run(Z, Y, np.full(3, 0.5))
+    double.run(np.repeat(Z, 2, axis=0), np.repeat(Y, 2, axis=0), np.ones(6))
+    np.testing.assert_allclose(heavy.fit(np.eye(4)), double.fit(np.eye(4)), atol=1e-12)
+
+
+@pytest.mark.parametrize("method", OWN)
+def test_rank_limits_every_space(method):
+    task = make_task(6, m=12, rows=40, stream=80)
+    lean, full = fitted(task, method, rank=5), fitted(task, method)
+    assert lean.dim_ == 5 < full.dim_
+    wrong = (lean.predict_then_learn(task.X, task.y) != task.y).mean()
+    assert wrong <= (full.predict_then_learn(task.X, task.y) != task.y).mean() + 0.2
+
+
+def test_what_was_learned_fades_back_to_the_sources():
+    """Old labels lose their say in the space `recent`, and in no other."""
+    task = make_task(7, stream=4 * FADE)
+    clf = fitted(task, "hedgerow-linear")
+    space = next(s for s in clf.learner_.spaces if s.settings.name == "recent")
+    kept = space.settings.keep
+    clf.partial_fit(task.X[:FADE], task.y[:FADE])
+    moved, start = space.regression.M.copy(), space.constants["prior.M"]
+    space._fade()
+    np.testing.assert_allclose(space.regression.M - start, kept * (moved - start), atol=1e-12)
+    assert all(s.settings.keep == 1 for s in clf.learner_.spaces if s is not space)
+
+
+@pytest.mark.parametrize("option", [{"mixer": "hedge"}, {"aligner": "jda"}])
+def test_parts_that_it_does_not_take_are_refused(option):
+    task = make_task(0)
+    with pytest.raises(InputError, match=r"does not read it.*methods that do: "):
+        OnlineTransferClassifier("hedgerow", **option).fit_domains(task.sources, task.warmup)
+
+
+@pytest.mark.parametrize("method", OWN)
+def test_what_is_kept_grows_with_the_classes_and_not_with_their_square(method):
+    """200, 400 and 600 classes of two rows in every source: the steps are alike."""
+    rng, bytes_of = np.random.default_rng(0), []
+    for K in (200, 400, 600):
+        y = np.arange(2 * K) % K
+        centres = rng.normal(size=(K, 20))
+        domains = [Domain(f"s{i}", centres[y] + 0.1 * rng.normal(size=(2 * K, 20)), y) for i in range(2)]
+        clf = OnlineTransferClassifier(method).fit_domains(domains)
+        clf.partial_fit(centres[:40], y[:40])
+        bytes_of.append(len(clf.to_bytes()))
+    first, second = np.diff(bytes_of)
+    assert second <= 1.1 * first
