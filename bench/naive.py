@@ -24,12 +24,12 @@ import scipy.linalg
 from hedgerow.align.spaces import kernel_root
 from hedgerow.kernels import SCALE
 from hedgerow.kernels.ridge import LEAST
-from hedgerow.learners.ridge import mixture
-from hedgerow.learners.ridge import pool_labels as balance
-from hedgerow.learners.ridge.learner import RidgeLearner
-from hedgerow.learners.ridge.near import TRUST, Near, whole
-from hedgerow.learners.ridge.pool import ALONE, CIRCLE, TURN
-from hedgerow.learners.ridge.space import FADE, Space
+from hedgerow.ridge import mixture
+from hedgerow.ridge import pool_labels as balance
+from hedgerow.ridge.learner import RidgeLearner
+from hedgerow.ridge.near import TRUST, Near, whole
+from hedgerow.ridge.pool import ALONE, CIRCLE, TURN
+from hedgerow.ridge.space import FADE, Space
 
 Array = np.ndarray[Any, Any]
 

@@ -16,7 +16,7 @@ from hedgerow.align.spaces import WIDE, drawn, kernel_root, whitened_axes, withi
 from hedgerow.core.errors import InputError
 from hedgerow.core.preprocess import unit
 from hedgerow.core.source_rows import ClassMoments, Gram, InMemory
-from hedgerow.learners.ridge import maps
+from hedgerow.ridge import maps
 
 NAMES = ("whitening", "whitened-pca", "landmarks")
 SPACES = [Whitening(), WhitenedPCA(), WhitenedPCA(dim=3), Landmarks(), Landmarks(dim=4, count=9, seed=3)]

@@ -141,7 +141,7 @@ def test_our_own_steps_leave_the_setting_alone(method, mine):
 def test_what_comes_before_a_step_has_one_thread_too(monkeypatch):
     """Threads that a product has woken stay busy for milliseconds, in which the step after it waits for a core."""
     from hedgerow.estimator import input_rows
-    from hedgerow.learners.experts import spaces
+    from hedgerow.experts import spaces
 
     class Watched(spaces.BlockRefresh):
         def __init__(self, *args, **kwargs):

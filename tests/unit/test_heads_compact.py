@@ -14,8 +14,8 @@ from support.laws import classifier, law, make_task, seeds
 from hedgerow import Domain
 from hedgerow.core.errors import InputError
 from hedgerow.core.rule_numbers import RULES
+from hedgerow.experts.build import compact, train_sparse
 from hedgerow.heads import StepwiseHead, make_head, train
-from hedgerow.learners.experts.build import compact, train_sparse
 
 
 def rows(seed, N, m, density=0.1):

@@ -13,10 +13,10 @@ from support.refreshes import assert_same_moments, plainly, rules, setting
 
 from hedgerow import OnlineTransferClassifier
 from hedgerow.core.errors import InputError
+from hedgerow.experts import live_refresh as stepping
+from hedgerow.experts.block_refresh import BlockRefresh
+from hedgerow.experts.live_refresh import LiveRefresh
 from hedgerow.kernels import live
-from hedgerow.learners.experts import live_refresh as stepping
-from hedgerow.learners.experts.block_refresh import BlockRefresh
-from hedgerow.learners.experts.live_refresh import LiveRefresh
 from hedgerow.mix import Hedge
 
 

@@ -161,7 +161,7 @@ def test_a_new_class_comes_with_its_row_or_not_at_all(monkeypatch):
 @pytest.mark.parametrize("step", ["_add_moves", "projections"])
 def test_flushing_waits_for_no_signal_in_its_middle(step, monkeypatch):
     """Moves that were added to A and not yet forgotten would be added twice."""
-    from hedgerow.learners.experts.block_refresh import BlockRefresh
+    from hedgerow.experts.block_refresh import BlockRefresh
 
     task = make_task(0, stream=80)
     clf = fitted(task, "oddm", refresh_every=10).partial_fit(task.X[:45], task.y[:45])
@@ -187,7 +187,7 @@ def test_flushing_waits_for_no_signal_in_its_middle(step, monkeypatch):
 
 def test_a_signal_inside_a_refresh_piece_does_not_hang(monkeypatch):
     """Whatever a piece raises: the next label either goes on or is refused, and never waits for ever."""
-    from hedgerow.learners.experts.live_refresh import LiveRefresh
+    from hedgerow.experts.live_refresh import LiveRefresh
 
     task = make_task(0, stream=120)
     for error in (KeyboardInterrupt, MemoryError):

@@ -8,7 +8,7 @@ from support.laws import METHODS, make_task
 
 from hedgerow import OnlineTransferClassifier
 from hedgerow.kernels import arow, near, refresh, ridge, rows, windows
-from hedgerow.learners.ridge import mixture
+from hedgerow.ridge import mixture
 
 PLACES = 400
 rng = np.random.default_rng(3)

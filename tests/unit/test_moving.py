@@ -15,9 +15,9 @@ from support.refreshes import assert_same_moments, plainly, rules, setting
 
 from bench import naive
 from hedgerow.core.arrays import PAGE, on_large_pages
-from hedgerow.learners.experts import block_refresh as moving
-from hedgerow.learners.experts.block_refresh import BlockRefresh, add_product
-from hedgerow.learners.experts.plan import Refresh
+from hedgerow.experts import block_refresh as moving
+from hedgerow.experts.block_refresh import BlockRefresh, add_product
+from hedgerow.experts.plan import Refresh
 
 
 def in_blocks(A, sources, target, X, y, weight, rule, edges, order="C", settle=True):

@@ -11,9 +11,9 @@ from support.laws import fitted, law, make_task, seeds
 from hedgerow import OnlineTransferClassifier
 from hedgerow.kernels import SCALE
 from hedgerow.kernels.near import MANY, products, row_products
-from hedgerow.learners.ridge.build import chosen, medoids
-from hedgerow.learners.ridge.near import TRUST, Near, NearSettings, whole
-from hedgerow.learners.ridge.size import SIZES
+from hedgerow.ridge.build import chosen, medoids
+from hedgerow.ridge.near import TRUST, Near, NearSettings, whole
+from hedgerow.ridge.size import SIZES
 
 
 def near_of(rng, n=40, d=6, K=3, room=9, sources=2):

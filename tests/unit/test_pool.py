@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from support.laws import fitted, law, make_task, seeds
 
 from hedgerow import OnlineTransferClassifier, load
-from hedgerow.learners.ridge.class_targets import Targets
-from hedgerow.learners.ridge.pool import CIRCLE, TURN, Pool
-from hedgerow.learners.ridge.regression import Regression
+from hedgerow.ridge.class_targets import Targets
+from hedgerow.ridge.pool import CIRCLE, TURN, Pool
+from hedgerow.ridge.regression import Regression
 
 
 def ridge(Z, Y, w, lam=1.0):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support.laws import METHODS, assert_same_state, fitted, make_task
 
-from hedgerow.learners.experts import spaces
+from hedgerow.experts import spaces
 
 
 def read_everything(clf):

@@ -10,9 +10,9 @@ from support.laws import assert_same_state, fitted, law, make_task, seeds, state
 
 from hedgerow import Domain, OnlineTransferClassifier
 from hedgerow.core.errors import InputError
-from hedgerow.learners.ridge import mixture
-from hedgerow.learners.ridge.regression import NEVER, Regression, add_gram, symmetric_product, with_rows
-from hedgerow.learners.ridge.space import FADE
+from hedgerow.ridge import mixture
+from hedgerow.ridge.regression import NEVER, Regression, add_gram, symmetric_product, with_rows
+from hedgerow.ridge.space import FADE
 
 OWN = ("hedgerow", "hedgerow-linear")
 

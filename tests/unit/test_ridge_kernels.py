@@ -11,7 +11,7 @@ from support.laws import fitted, law, make_task, seeds
 from bench.naive import NaiveOwn, centred, mix_row
 from hedgerow.kernels.ridge import learn_row
 from hedgerow.kernels.rows import symmetric_row
-from hedgerow.learners.ridge import mixture
+from hedgerow.ridge import mixture
 
 
 @given(seeds, st.integers(1, 4), st.integers(2, 6), st.booleans())

@@ -13,8 +13,8 @@ from support.laws import law, seeds
 from hedgerow import OnlineTransferClassifier
 from hedgerow.core.arrays import LARGEST
 from hedgerow.kernels.ridge import ROUNDING
-from hedgerow.learners.ridge.maps import at_unit_length
-from hedgerow.learners.ridge.regression import NEVER, Regression, deviation_prior, source_prior
+from hedgerow.ridge.maps import at_unit_length
+from hedgerow.ridge.regression import NEVER, Regression, deviation_prior, source_prior
 
 OWN = ("hedgerow", "hedgerow-linear")
 LONGEST = np.log10(LARGEST[np.dtype(np.float64)])

@@ -16,8 +16,8 @@ from hedgerow import OnlineTransferClassifier
 from hedgerow.core.errors import InputError
 from hedgerow.core.moments import Moments
 from hedgerow.core.rule_numbers import RULES
+from hedgerow.experts.build import train_sparse
 from hedgerow.heads import StepwiseHead, arow, make_head, pa, train
-from hedgerow.learners.experts.build import train_sparse
 
 
 def rows(seed, n=30, K=3, m=5):

@@ -21,7 +21,7 @@ from hedgerow.fleet.light import Light, can_be_light
 from hedgerow.fleet.member import MOST_ROWS, labels_of
 from hedgerow.fleet.records import Arena
 from hedgerow.fleet.store import Part, Store
-from hedgerow.learners.ridge.learner import RidgeLearner
+from hedgerow.ridge.learner import RidgeLearner
 
 # What is held in memory of a key: a record, or a model of its own; and rows of it that are not in the store yet.
 AROUND = 600  # bytes of Python's objects around what is held,

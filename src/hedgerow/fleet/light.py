@@ -14,11 +14,11 @@ from hedgerow.core.arrays import Array
 from hedgerow.fleet.following import Following, Where
 from hedgerow.fleet.records import COUNTERS, Arenas, Shape
 from hedgerow.learners.base import OnlineLearner
-from hedgerow.learners.ridge import mixture
-from hedgerow.learners.ridge.learner import RidgeLearner
-from hedgerow.learners.ridge.near import TRUST
-from hedgerow.learners.ridge.regression import symmetric_product
-from hedgerow.learners.ridge.space import FADE
+from hedgerow.ridge import mixture
+from hedgerow.ridge.learner import RidgeLearner
+from hedgerow.ridge.near import TRUST
+from hedgerow.ridge.regression import symmetric_product
+from hedgerow.ridge.space import FADE
 
 REMEMBERED_ROOM = 64  # rows of a record up to which what was said is kept: it takes memory
 LEAST_ROOM, MOST_ROOM = 64, 512  # rows up to which a target may be light, whatever they cost, and at the most
@@ -167,7 +167,7 @@ class Light:
         )
 
     def doubtful(self, Z: Array, weight: Array) -> Array:
-        """Rows that only a model of its own can learn with care: see `learners/ridge/regression.py`."""
+        """Rows that only a model of its own can learn with care: see `ridge/regression.py`."""
         from hedgerow.kernels.ridge import ROUNDING
 
         squares = np.add.reduceat(Z * Z, [0, *self.d_ends[:-1].tolist()], axis=1)

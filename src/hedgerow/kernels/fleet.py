@@ -2,7 +2,7 @@
 
 A record is one stretch of memory (`fleet/records.py` has its parts). What all targets share comes in as products that
 were made for the whole batch: Z (rows in all spaces side by side), Z P_0 and Z M_0. Of its own a target has rows g_i
-and e_i: P = P_0 - sum_i g_i' g_i, M = M_0 + sum_i g_i' e_i, space by space (`learners/ridge/regression.py`).
+and e_i: P = P_0 - sum_i g_i' g_i, M = M_0 + sum_i g_i' e_i, space by space (`ridge/regression.py`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One refresh of the projections (Eq. 13), from products of vectors alone: no loop here reads the m features.
 
 The Gram matrix of the gaps, its Cholesky factor, and the products that change with the projections. Letters as in
-`learners/experts/block_refresh.py`: n sources, K1 = K + 1 means or sums of each side, d dimensions.
+`experts/block_refresh.py`: n sources, K1 = K + 1 means or sums of each side, d dimensions.
 """
 
 from __future__ import annotations

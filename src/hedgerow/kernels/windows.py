@@ -1,6 +1,6 @@
 """Rows between two refreshes: their class sums (Eq. 10, 11), their projections, and the products a refresh needs.
 
-Letters as in `learners/experts/block_refresh.py`: n sources, K1 = K + 1 means or sums of each side, d dimensions,
+Letters as in `experts/block_refresh.py`: n sources, K1 = K + 1 means or sums of each side, d dimensions,
 R class sums in a block.
 """
 

@@ -65,14 +65,14 @@ class Prediction:
 
 
 LEARNERS: Registry[type[OnlineLearner]] = Registry(
-    "learner", {"experts": "hedgerow.learners.experts.learner", "ridge": "hedgerow.learners.ridge.learner"}
+    "learner", {"experts": "hedgerow.experts.learner", "ridge": "hedgerow.ridge.learner"}
 )
 
 
 def register_learner(learner: type[OnlineLearner], *, replace: bool = False) -> type[OnlineLearner]:
     """Make a kind of learner known by its `kind`, so that its models can be loaded. Usable as a decorator.
 
-    >>> from hedgerow.learners.experts.learner import ExpertsLearner
+    >>> from hedgerow.experts.learner import ExpertsLearner
     >>> register_learner(ExpertsLearner) is LEARNERS["experts"]
     True
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hedgerow.learners.experts.recipe import ORIGINAL, Recipe
+from hedgerow.experts.recipe import ORIGINAL, Recipe
 from hedgerow.learners.method import Method, Options
 from hedgerow.learners.readings import Reading, reading_of
 from hedgerow.methods.build import METHODS, OWN_STEPS, RECIPES, register_method

@@ -26,7 +26,7 @@ from hedgerow.core.errors import InputError
 from hedgerow.core.preprocess import Preprocess
 from hedgerow.core.registry import Registry
 from hedgerow.core.source_rows import SourceRows
-from hedgerow.learners.experts.recipe import ORIGINAL, Recipe
+from hedgerow.experts.recipe import ORIGINAL, Recipe
 from hedgerow.learners.method import Built, Ingredients, Method, Offline, Options, Source
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class RidgeRecipe(Method):
 
     def build_from_statistics(self, given: Ingredients) -> Built:
         """All of it: in memory too, the sources are asked for statistics."""
-        from hedgerow.learners.ridge.build import build
+        from hedgerow.ridge.build import build
 
         return build(self.spaces, given)
 

@@ -17,8 +17,8 @@ from hedgerow.align.spaces import Directions
 from hedgerow.core.running import Running, Spread
 from hedgerow.core.source_rows import ClassMoments, Gram, InMemory, Part, Smallest
 from hedgerow.dask.fitting import All, Pass, Sample, SampleByClass, _merged
-from hedgerow.learners.ridge.maps import Map, Times, octaves, usual_length
-from hedgerow.learners.ridge.space import InSpace
+from hedgerow.ridge.maps import Map, Times, octaves, usual_length
+from hedgerow.ridge.space import InSpace
 
 K, WIDTH = 3, 5
 A = np.random.default_rng(9).normal(size=(WIDTH, 4)).astype(np.float32)

@@ -13,17 +13,17 @@ from hedgerow.core.constants import Constants
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.core.moments import Moments
 from hedgerow.core.preprocess import unit
+from hedgerow.experts.learner import ExpertsLearner
+from hedgerow.experts.plan import Expert, Plan, Refresh
+from hedgerow.experts.recipe import ORIGINAL, SINGLE
 from hedgerow.heads import Head, make_head, train
 from hedgerow.heads.base import SOURCE_PASSES, counted
 from hedgerow.learners.base import State, bookkeeping
-from hedgerow.learners.experts.learner import ExpertsLearner
-from hedgerow.learners.experts.plan import Expert, Plan, Refresh
-from hedgerow.learners.experts.recipe import ORIGINAL, SINGLE
 from hedgerow.learners.method import Built, Offline, Options, Source
 from hedgerow.mix import MIXERS, Mixer, Single, horizon_beta, make_mixer
 
 if TYPE_CHECKING:
-    from hedgerow.learners.experts.recipe import Recipe
+    from hedgerow.experts.recipe import Recipe
 
 
 # A pass over sparse rows: a few at a time, dense only in the columns that they have, whatever the number of features.

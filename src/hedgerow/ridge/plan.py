@@ -10,8 +10,8 @@ from hedgerow.core.beside import own_width
 from hedgerow.core.errors import InputError
 from hedgerow.core.preprocess import parse
 from hedgerow.core.registry import is_of, of_json
-from hedgerow.learners.ridge.near import NearSettings
-from hedgerow.learners.ridge.space import Settings
+from hedgerow.ridge.near import NearSettings
+from hedgerow.ridge.space import Settings
 
 SPACES = {
     "kernel": Settings("kernel", lam=0.1, trust=0.3, tau=0.0),

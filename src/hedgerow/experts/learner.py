@@ -45,11 +45,11 @@ from hedgerow.core.moments import Moments
 from hedgerow.core.preprocess import unit
 from hedgerow.core.rule_numbers import RULES
 from hedgerow.drift import evidence
+from hedgerow.experts.live_refresh import LiveRefresh
+from hedgerow.experts.plan import Plan
+from hedgerow.experts.spaces import FixedSpaces, MovingSpaces, PrintedSpaces, Spaces, on_pages, pooled
 from hedgerow.heads import AROW, PassiveAggressive
 from hedgerow.learners.base import BLOCK, OnlineLearner, Prediction, State, Trace, pad_axis, register_learner
-from hedgerow.learners.experts.live_refresh import LiveRefresh
-from hedgerow.learners.experts.plan import Plan
-from hedgerow.learners.experts.spaces import FixedSpaces, MovingSpaces, PrintedSpaces, Spaces, on_pages, pooled
 from hedgerow.learners.layout import DOUBLE, FLOAT, WHOLE, Layout, Spec, common, not_more_known_before
 from hedgerow.mix import AdaHedge, FixedShare, FixedShareLogLoss, Hedge, LogLoss, LossBased, Single, Squint
 

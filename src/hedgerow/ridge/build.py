@@ -27,9 +27,9 @@ from hedgerow.core.moments import Moments
 from hedgerow.core.source_rows import ClassMoments, Gram, Part, SourceRows, summed
 from hedgerow.learners.base import State, bookkeeping
 from hedgerow.learners.method import Built, Ingredients
-from hedgerow.learners.ridge import mixture
-from hedgerow.learners.ridge.learner import RidgeLearner
-from hedgerow.learners.ridge.maps import (
+from hedgerow.ridge import mixture
+from hedgerow.ridge.learner import RidgeLearner
+from hedgerow.ridge.maps import (
     Map,
     Times,
     halved,
@@ -40,10 +40,10 @@ from hedgerow.learners.ridge.maps import (
     whitened_pca,
     whitening,
 )
-from hedgerow.learners.ridge.near import Near, NearSettings, whole
-from hedgerow.learners.ridge.plan import INPUT, NEAR, SPACES, RidgePlan
-from hedgerow.learners.ridge.size import Size, size_of
-from hedgerow.learners.ridge.space import InSpace, Settings, Space, Sums, with_own
+from hedgerow.ridge.near import Near, NearSettings, whole
+from hedgerow.ridge.plan import INPUT, NEAR, SPACES, RidgePlan
+from hedgerow.ridge.size import Size, size_of
+from hedgerow.ridge.space import InSpace, Settings, Space, Sums, with_own
 
 # Which rows of the sources the local heads keep: as many of each class of each source, those that stand for most.
 #

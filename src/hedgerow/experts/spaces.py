@@ -22,9 +22,9 @@ from hedgerow.align import refreshed
 from hedgerow.align.base import kernel_rows
 from hedgerow.core.arrays import Array, Matrix, Order, dense, is_sparse, on_large_pages
 from hedgerow.core.moments import Moments, gap
-from hedgerow.learners.experts.block_refresh import BlockRefresh
-from hedgerow.learners.experts.live_refresh import LiveRefresh
-from hedgerow.learners.experts.plan import Refresh
+from hedgerow.experts.block_refresh import BlockRefresh
+from hedgerow.experts.live_refresh import LiveRefresh
+from hedgerow.experts.plan import Refresh
 
 FIXED_BLOCK = 1024
 MOVING_BLOCK = 128  # rows; in a longer block the products of its rows with its own class sums take over

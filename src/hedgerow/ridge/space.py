@@ -16,11 +16,11 @@ from hedgerow.core.arrays import Array
 from hedgerow.core.linalg import from_upper, upper_of
 from hedgerow.core.moments import class_sums
 from hedgerow.core.source_rows import Part, Statistic
-from hedgerow.learners.ridge.class_targets import Targets, class_targets, grown_columns, weightings
-from hedgerow.learners.ridge.maps import Map, octaves, single, usual_length
-from hedgerow.learners.ridge.pool import TURN, Pool
-from hedgerow.learners.ridge.pool_labels import FIRST
-from hedgerow.learners.ridge.regression import Regression, deviation_prior, source_prior, with_rows
+from hedgerow.ridge.class_targets import Targets, class_targets, grown_columns, weightings
+from hedgerow.ridge.maps import Map, octaves, single, usual_length
+from hedgerow.ridge.pool import TURN, Pool
+from hedgerow.ridge.pool_labels import FIRST
+from hedgerow.ridge.regression import Regression, deviation_prior, source_prior, with_rows
 
 
 # All that a space wants to know of a source: Gram matrix, class counts and class sums of its rows there.

@@ -40,7 +40,7 @@ class Recipe(Method):
 
     def build(self, offline: Offline) -> Built:
         """Align every space, train the source classifiers, lay out the experts."""
-        from hedgerow.learners.experts.build import build
+        from hedgerow.experts.build import build
 
         return build(self, offline)
 

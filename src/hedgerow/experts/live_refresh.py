@@ -22,7 +22,7 @@ import numpy as np
 from hedgerow.core.arrays import Array
 from hedgerow.core.blas import one_blas_thread
 from hedgerow.core.moments import Moments
-from hedgerow.learners.experts.block_refresh import BlockRefresh, Due
+from hedgerow.experts.block_refresh import BlockRefresh, Due
 
 PIECE = 3.5  # flops of a piece, in multiples of those of one row's projection (a matrix product does them faster)
 PASS = 8  # flops that take as long as reading and writing one number of A

@@ -28,8 +28,8 @@ import numpy as np
 from hedgerow.core.arrays import Array, Matrix, Order, is_sparse, on_large_pages
 from hedgerow.core.moments import Moments
 from hedgerow.core.rule_numbers import UNSEEN
+from hedgerow.experts.plan import Refresh
 from hedgerow.kernels import EVEN
-from hedgerow.learners.experts.plan import Refresh
 
 Features = Array | slice
 ANCHOR = 128  # refreshes between two computations from scratch

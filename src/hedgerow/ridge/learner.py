@@ -74,12 +74,12 @@ from hedgerow.learners.layout import (
     common,
     not_more_known_before,
 )
-from hedgerow.learners.ridge import mixture
-from hedgerow.learners.ridge.near import Near, whole
-from hedgerow.learners.ridge.plan import FREQUENCIES, INPUT, RidgePlan
-from hedgerow.learners.ridge.pool import TURN
-from hedgerow.learners.ridge.regression import NEVER
-from hedgerow.learners.ridge.space import FADE, PENDING, Settings, Space
+from hedgerow.ridge import mixture
+from hedgerow.ridge.near import Near, whole
+from hedgerow.ridge.plan import FREQUENCIES, INPUT, RidgePlan
+from hedgerow.ridge.pool import TURN
+from hedgerow.ridge.regression import NEVER
+from hedgerow.ridge.space import FADE, PENDING, Settings, Space
 
 if TYPE_CHECKING:
     from hedgerow.learners.layout import Layout

@@ -18,9 +18,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from hedgerow.core.arrays import Array
-from hedgerow.learners.ridge.class_targets import Targets
-from hedgerow.learners.ridge.pool_labels import AGAIN, biases, expected
-from hedgerow.learners.ridge.regression import Regression
+from hedgerow.ridge.class_targets import Targets
+from hedgerow.ridge.pool_labels import AGAIN, biases, expected
+from hedgerow.ridge.regression import Regression
 
 TURN = 16  # rows of the stream between two turns
 CIRCLE = 3  # turns in which a pool is labelled once,
