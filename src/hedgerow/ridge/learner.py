@@ -61,8 +61,8 @@ from hedgerow.core.blas import one_blas_thread
 from hedgerow.core.constants import Constants
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.kernels import SCALE
-from hedgerow.learners.base import BLOCK, OnlineLearner, Prediction, State, Trace, register_learner
-from hedgerow.learners.layout import (
+from hedgerow.learner import (
+    BLOCK,
     MOST,
     ROUNDED,
     SHORT,
@@ -70,9 +70,14 @@ from hedgerow.learners.layout import (
     UNHALVED,
     WHOLE,
     Layout,
+    OnlineLearner,
+    Prediction,
     Spec,
+    State,
+    Trace,
     common,
     not_more_known_before,
+    register_learner,
 )
 from hedgerow.ridge import mixture
 from hedgerow.ridge.near import Near, whole
@@ -82,7 +87,7 @@ from hedgerow.ridge.regression import NEVER
 from hedgerow.ridge.space import FADE, PENDING, Settings, Space
 
 if TYPE_CHECKING:
-    from hedgerow.learners.layout import Layout
+    from hedgerow.learner import Layout
 
 
 def layout(plan: RidgePlan) -> Layout:
