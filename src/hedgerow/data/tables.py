@@ -14,6 +14,7 @@ from hedgerow.core.arrays import Array
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.core.mixed import Mixed, cells
+from hedgerow.core.values import usual_digits
 from hedgerow.data.columns import BadNumber, labels_of_text, listed, plain_labels
 from hedgerow.data.csv_records import DELIMITERS, refuse_numbers_as_names
 from hedgerow.data.csv_rows import CsvRows
@@ -81,7 +82,7 @@ def _typed(column: Array) -> Array:
     """Numbers as floats, where every cell is one; empty cells are gaps."""
     found = column.tolist()
     try:
-        if any(isinstance(cell, str) and "_" in cell for cell in found):  # which Python allows in a number
+        if not usual_digits("".join(cell for cell in found if isinstance(cell, str))):
             raise ValueError
         return np.array([np.nan if cell is None or cell == "" else float(cell) for cell in found], np.float64)
     except (TypeError, ValueError, OverflowError):

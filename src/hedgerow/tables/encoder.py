@@ -20,6 +20,7 @@ import numpy as np
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError
 from hedgerow.core.mixed import Mixed
+from hedgerow.core.values import usual_digits
 from hedgerow.tables.cells import LARGE
 from hedgerow.tables.kinds import BadCell, Column, Number, column_of_json
 
@@ -235,7 +236,7 @@ def _plain_numbers(cells: list[str | None]) -> Array | None:
     empty = cells.count("") + cells.count(None)
     if np.isnan(found).sum() > empty or (np.abs(found) > LARGE).any():  # "nan", "inf"
         return None
-    return None if "_" in "".join(filter(None, cells)) else found  # which Python allows in a number
+    return found if usual_digits("".join(filter(None, cells))) else None
 
 
 def _with_gaps(column: Column, numbers: Array) -> Array:
