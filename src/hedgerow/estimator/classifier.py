@@ -12,10 +12,10 @@ from sklearn.base import ClassifierMixin
 
 from hedgerow.align import Aligner
 from hedgerow.core.arrays import LARGEST, Array, Matrix, rows_from
-from hedgerow.core.blas import one_blas_thread
 from hedgerow.core.errors import InputError
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.labels import MISSING, Codes, as_labels, plain
+from hedgerow.core.linalg import one_blas_thread
 from hedgerow.estimator import input_rows as rows
 from hedgerow.estimator import inputs as door
 from hedgerow.estimator import table_rows as tables

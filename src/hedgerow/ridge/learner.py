@@ -14,7 +14,7 @@
 | `near input` | the input itself  | g = 60           | all sources, each source |
 | `near white` | those of `white`  | g = 40           | all sources, each source |
 
-Columns that nothing is transferred for (`core/beside.py`) join the rows of every space that has no pool.
+Columns that nothing is transferred for (`core/preprocess.py`) join the rows of every space that has no pool.
 The pool of `white` has labels as frequent as its classes are expected to be (`ridge/pool_labels.py`).
 `hedgerow` has kernel, white, free, pca, recent and the local heads; `hedgerow-linear` has the input in place of the
 kernel, no pool and no local heads: statistics that merge, and no kept instances. `ridge/size.py` bounds what is kept.
@@ -57,9 +57,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hedgerow.core.arrays import Array, Matrix, blocks, dense
-from hedgerow.core.blas import one_blas_thread
 from hedgerow.core.constants import Constants
 from hedgerow.core.interrupts import uninterrupted
+from hedgerow.core.linalg import one_blas_thread
 from hedgerow.kernels import SCALE
 from hedgerow.learners.base import BLOCK, OnlineLearner, Prediction, State, Trace, register_learner
 from hedgerow.learners.layout import (

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hedgerow.core.beside import own_width
 from hedgerow.core.errors import InputError
-from hedgerow.core.preprocess import parse
+from hedgerow.core.preprocess import own_width, parse
 from hedgerow.core.registry import is_of, of_json
 from hedgerow.ridge.near import NearSettings
 from hedgerow.ridge.space import Settings

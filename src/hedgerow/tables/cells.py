@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from hedgerow.core.arrays import LARGEST
-from hedgerow.core.mixed import is_gap
+from hedgerow.core.frame import is_gap
 
 GAPS = frozenset(("", "na", "n/a", "#n/a", "nan", "null", "none", "?", "-", "--", "nil"))
 TRUE = frozenset(("true", "yes", "t", "y", "on"))
