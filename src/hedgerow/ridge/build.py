@@ -41,8 +41,7 @@ from hedgerow.ridge.maps import (
     whitening,
 )
 from hedgerow.ridge.near import Near, NearSettings, whole
-from hedgerow.ridge.plan import INPUT, NEAR, SPACES, RidgePlan
-from hedgerow.ridge.size import Size, size_of
+from hedgerow.ridge.plan import INPUT, NEAR, SPACES, RidgePlan, Size, size_of
 from hedgerow.ridge.space import InSpace, Settings, Space, Sums, with_own
 
 # Which rows of the sources the local heads keep: as many of each class of each source, those that stand for most.
