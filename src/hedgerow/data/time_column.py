@@ -12,7 +12,7 @@ import numpy as np
 from hedgerow.core.arrays import Array
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError
-from hedgerow.core.mixed import Mixed, is_gap
+from hedgerow.core.frame import Frame, is_gap
 from hedgerow.core.values import DATE_FORMS, as_float, moment
 from hedgerow.data.readers import read
 
@@ -28,8 +28,8 @@ def read_timed(path: Path, label: str | None, time: str, name: str) -> tuple[Dom
     at, rest = names.index(time), [i for i, column in enumerate(names) if column != time]
     kept = tuple(names[i] for i in rest)
     X = found.X
-    if isinstance(X, Mixed):
-        table = Mixed(kept, tuple(X.columns[i] for i in rest), X.lines, X.unit)
+    if isinstance(X, Frame):
+        table = Frame(kept, tuple(X.columns[i] for i in rest), X.lines, X.unit)
         return Domain(name, table, found.y), X.columns[at]
     return Domain(name, np.ascontiguousarray(X[:, rest]), found.y, feature_names=kept), np.asarray(X[:, at])
 

@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from hedgerow.core.arrays import Array, Matrix, rows_from
-from hedgerow.core.beside import own_width
-from hedgerow.core.blas import one_blas_thread
 from hedgerow.core.constants import Constants
 from hedgerow.core.errors import HedgerowError
 from hedgerow.core.interrupts import uninterrupted
+from hedgerow.core.linalg import one_blas_thread
 from hedgerow.core.moments import Moments, discrepancy, gap
-from hedgerow.core.preprocess import FILL, Preprocess
+from hedgerow.core.preprocess import FILL, Preprocess, own_width
 from hedgerow.core.registry import Registry
 from hedgerow.drift import evidence
 

@@ -103,8 +103,7 @@ COUNTERS = {
 
 def common(steps: tuple[str, ...], experts: int) -> tuple[dict[str, Spec], dict[str, Spec]]:
     """What every learner has: moments of sources and target, running statistics of the preprocessing, counters."""
-    from hedgerow.core.beside import own_width
-    from hedgerow.core.preprocess import DOMAIN_STEPS, FILL
+    from hedgerow.core.preprocess import DOMAIN_STEPS, FILL, own_width
 
     constants = {
         "source.count": Spec(("n", 1), low=0),

@@ -132,7 +132,7 @@ class Method(ABC):
         return None
 
     def takes_own_columns(self, given: Options) -> bool:
-        """Whether it can learn columns that nothing is transferred for (`hedgerow.core.beside`), with these options."""
+        """Whether it can learn target-only columns (`hedgerow.core.preprocess`), with these options."""
         return False
 
     @abstractmethod

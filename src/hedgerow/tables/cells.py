@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from hedgerow.core.arrays import LARGEST
-from hedgerow.core.mixed import is_gap
+from hedgerow.core.frame import is_gap
 from hedgerow.core.values import as_float
 
 GAPS = frozenset(("", "na", "n/a", "#n/a", "nan", "null", "none", "?", "-", "--", "nil"))

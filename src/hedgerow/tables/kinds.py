@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hedgerow.core.errors import InputError
-from hedgerow.core.mixed import native
+from hedgerow.core.frame import native
 from hedgerow.core.registry import of_json
 from hedgerow.core.values import DATE_FORMS, moment
 from hedgerow.tables import cells

@@ -12,7 +12,7 @@ import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError, unknown
-from hedgerow.core.mixed import Mixed
+from hedgerow.core.frame import Frame
 from hedgerow.core.values import DATE_FORMS, as_float, moment
 from hedgerow.tables import cells
 from hedgerow.tables.cells import missing
@@ -168,7 +168,7 @@ class Named:
     """A table of a domain, and how an error calls it."""
 
     where: str
-    table: Mixed
+    table: Frame
 
 
 def learn(
