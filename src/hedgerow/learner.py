@@ -20,13 +20,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from hedgerow.core.arrays import LARGEST, Array, Matrix, rows_from
-from hedgerow.core.beside import own_width
-from hedgerow.core.blas import one_blas_thread
 from hedgerow.core.constants import Constants
 from hedgerow.core.errors import HedgerowError, InputError
 from hedgerow.core.interrupts import uninterrupted
+from hedgerow.core.linalg import one_blas_thread
 from hedgerow.core.moments import Moments, discrepancy, gap
-from hedgerow.core.preprocess import DOMAIN_STEPS, FILL, Preprocess
+from hedgerow.core.preprocess import DOMAIN_STEPS, FILL, Preprocess, own_width
 from hedgerow.core.registry import Registry
 from hedgerow.drift import evidence
 

@@ -50,9 +50,8 @@ import numpy as np
 
 from hedgerow.align import ALIGNERS, Aligner, Alignment, Info
 from hedgerow.core.arrays import Array, Matrix
-from hedgerow.core.beside import OWN
 from hedgerow.core.errors import InputError, unknown
-from hedgerow.core.preprocess import AUTO, FILL, TABLE, Preprocess, parse
+from hedgerow.core.preprocess import AUTO, FILL, OWN, TABLE, Preprocess, parse
 from hedgerow.core.registry import Registry
 from hedgerow.core.rule_numbers import UNSEEN
 from hedgerow.core.source_rows import InMemory, SourceRows
@@ -360,7 +359,7 @@ class Method(ABC):
         """The names of options, those of `Reading` among them, that make a difference beside the others given."""
 
     def takes_own_columns(self, given: Options) -> bool:
-        """Whether it can learn target-only columns (`hedgerow.core.beside`) with these options."""
+        """Whether it can learn target-only columns (`hedgerow.core.preprocess`) with these options."""
         return False
 
     def row(self) -> dict[str, str]:

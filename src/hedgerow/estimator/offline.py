@@ -16,8 +16,8 @@ from hedgerow.core.constants import Constants
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError
 from hedgerow.core.files import write_whole
+from hedgerow.core.frame import Frame
 from hedgerow.core.labels import Codes, classes_of, is_missing, plain
-from hedgerow.core.mixed import Mixed
 from hedgerow.core.source_rows import InMemory
 from hedgerow.estimator import input_rows as rows
 from hedgerow.estimator import inputs as door
@@ -120,7 +120,7 @@ class Files(Known):
 class TableDoor(Files):
     """Behind it a model of tables is one of numbers; see `hedgerow.estimator.table_rows` for rows that come later."""
 
-    def _encoded(self, table: Mixed, domain: Array) -> Array:
+    def _encoded(self, table: Frame, domain: Array) -> Array:
         """The rows of a table as numbers, by an encoder learned from all domains in it."""
         params = self.get_params(deep=False)
         parts = [(f"source {i}", np.flatnonzero(domain == i)) for i in np.unique(domain[domain >= 0])]
@@ -141,7 +141,7 @@ class TableDoor(Files):
         self._names_of_domains = True
 
     def _encoded_domains(
-        self, sources: Sequence[Domain], warmup: Domain | None, found: Sequence[Mixed]
+        self, sources: Sequence[Domain], warmup: Domain | None, found: Sequence[Frame]
     ) -> tuple[TableEncoder, list[Domain], Domain | None]:
         """Domains of numbers, by an encoder learned from all of them."""
         given = [(d.name, table) for d, table in zip(sources, found, strict=False)]

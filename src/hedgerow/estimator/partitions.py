@@ -7,13 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from hedgerow.core.arrays import canonical, cast, check_finite, is_sparse
+from hedgerow.core.arrays import DENSE_LIMIT, canonical, cast, check_finite, is_sparse
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError
 from hedgerow.core.feature_names import order_by_name
+from hedgerow.core.frame import Frame
 from hedgerow.core.labels import Codes, plain
-from hedgerow.core.mixed import Mixed
-from hedgerow.core.running import DENSE_LIMIT
 from hedgerow.core.source_rows import LabelledSource
 from hedgerow.estimator import inputs as door
 from hedgerow.estimator.classifier import OnlineTransferClassifier
@@ -36,7 +35,7 @@ def fit_partitions(
     clf: OnlineTransferClassifier, sources: Sequence[LabelledSource], warmup: Domain | None
 ) -> OnlineTransferClassifier:
     """As `clf.fit_domains`, with the same model as the result, up to rounding. Nothing changes if it fails."""
-    if warmup is not None and isinstance(warmup.X, Mixed):
+    if warmup is not None and isinstance(warmup.X, Frame):
         raise InputError(
             f"domain {warmup.name!r} has columns that are no numbers, or gaps; sources that are not in memory are "
             "numbers, so encode all of them first, or use --engine local"

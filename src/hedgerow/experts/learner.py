@@ -38,9 +38,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hedgerow.core.arrays import Array, Matrix, blocks
-from hedgerow.core.blas import one_blas_thread
 from hedgerow.core.constants import Constants
 from hedgerow.core.interrupts import uninterrupted
+from hedgerow.core.linalg import one_blas_thread
 from hedgerow.core.moments import Moments
 from hedgerow.core.preprocess import unit
 from hedgerow.core.rule_numbers import RULES

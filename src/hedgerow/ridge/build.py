@@ -20,10 +20,10 @@ from typing import NamedTuple
 import numpy as np
 
 from hedgerow.core.arrays import Array, dense
-from hedgerow.core.beside import Shared, own_width
 from hedgerow.core.constants import Constants
 from hedgerow.core.linalg import upper_of
 from hedgerow.core.moments import Moments
+from hedgerow.core.preprocess import Shared, own_width
 from hedgerow.core.source_rows import ClassMoments, Gram, Part, SourceRows, summed
 from hedgerow.learner import State, bookkeeping
 from hedgerow.methods import Built, Training
@@ -41,8 +41,7 @@ from hedgerow.ridge.maps import (
     whitening,
 )
 from hedgerow.ridge.near import Near, NearSettings, whole
-from hedgerow.ridge.plan import INPUT, NEAR, SPACES, RidgePlan
-from hedgerow.ridge.size import Size, size_of
+from hedgerow.ridge.plan import INPUT, NEAR, SPACES, RidgePlan, Size, size_of
 from hedgerow.ridge.space import InSpace, Settings, Space, Sums, with_own
 
 # Which rows of the sources the local heads keep: as many of each class of each source, those that stand for most.
@@ -212,7 +211,7 @@ class Made:
         """Local heads, which keep the same rows in every space."""
         cap, rng = self.size.source_rows_for(self.pool.shape[1]), np.random.default_rng(seed)
         share = share_of(cap, sum(int((each.class_counts > 0).sum()) for each in moments))
-        crowds = [source.crowd(CROWD * share, rng) for source in self.rows]
+        crowds = [source.candidates(CROWD * share, rng) for source in self.rows]
         codes = [np.asarray(crowd.codes) for crowd in crowds]
         found = chosen([crowd.X for crowd in crowds], codes, [crowd.weight for crowd in crowds], cap, rng)
         rows = np.concatenate([crowd.X for crowd in crowds])[found.rows]
