@@ -15,10 +15,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from hedgerow import kernels
 from hedgerow.core.arrays import LARGEST, Array, Matrix, rows_from
 from hedgerow.core.constants import Constants
 from hedgerow.core.errors import HedgerowError, InputError
@@ -30,11 +31,11 @@ from hedgerow.core.registry import Registry
 from hedgerow.drift import evidence
 
 State = dict[str, Array]
+NOBODY = np.empty((0, 0), dtype=np.bool_)
 BLOCK = 256  # rows taken at once where nothing else ends a block earlier
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(NamedTuple):
     """What happened on a block, for people, plots and tests; one row for each instance.
 
     `scores` (B x K) are the combined ones, `weights` (B x N) who was trusted, `votes` (B x N) what each expert said.
@@ -264,7 +265,7 @@ class OnlineLearner(ABC):
             return Trace(np.empty((0, self.n_classes)), np.empty((0, n)), np.empty((0, n), dtype=np.int64))
         if len(traces) == 1:
             return traces[0]
-        return Trace(*(np.concatenate([getattr(t, f) for t in traces]) for f in Trace.__dataclass_fields__))
+        return Trace(*(np.concatenate(parts) for parts in zip(*traces, strict=True)))
 
     def learn_row(self, x: Array, y: int, weight: float) -> Trace:
         """The label of one dense row, and what was predicted for it."""
@@ -299,15 +300,22 @@ class OnlineLearner(ABC):
 
     def _step(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> Trace:
         state, labelled = self.state, y >= 0
-        trace, loss = self._run_block(self.pre.fold(X, labelled | self.learns_unlabelled), y, known, weight)
-        said = np.concatenate([trace.predictions[:, None], trace.votes], axis=1)
-        wrong = (said != y[:, None])[labelled]
-        evidence.learned(state, self._counts, wrong)
-        state["expert_mistakes"] += wrong[:, 1:].sum(axis=0)
-        state["mistakes"] += int(wrong[:, 0].sum())
+        rows = self.pre.fold(X, labelled | self.learns_unlabelled) if self.pre.steps else X
+        trace, loss = self._run_block(rows, y, known, weight)
+        before, wrong = self._watched(y)
+        counters = state["seen"], state["mistakes"], state["expert_mistakes"]
+        kernels.experts.tally(y, trace.scores, trace.votes, wrong, *counters)
         state["mixture_loss"] += loss
-        state["seen"] += int(labelled.sum())
+        if before is not None:
+            evidence.learned(state, before, wrong[labelled])
         return trace
+
+    def _watched(self, y: Array) -> tuple[Array | None, Array]:
+        """If the mistakes are looked at within this block: the counts before it, and room to say who is wrong."""
+        if self.seen % evidence.EVERY + len(y) < evidence.EVERY:
+            return None, NOBODY
+        before = self._counts
+        return before, np.empty((len(y), len(before) - 1), dtype=np.bool_)
 
     def grow(self, n_classes: int) -> None:
         """Room for classes met for the first time, of which there are no instances yet."""

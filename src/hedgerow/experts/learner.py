@@ -33,14 +33,17 @@ The arrays of a learner of experts.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hedgerow import kernels
 from hedgerow.core.arrays import Array, Matrix, blocks, is_sparse
 from hedgerow.core.constants import Constants
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.linalg import one_blas_thread
+from hedgerow.drift import evidence
 from hedgerow.experts.plan import Plan
 from hedgerow.experts.spaces import FixedSpaces, MovingSpaces, PrintedSpaces, Spaces, on_pages, pooled
 from hedgerow.heads import AROW, PassiveAggressive
@@ -105,7 +108,7 @@ def _shape(plan: Plan, W: Array) -> tuple[int, ...]:
 
 
 NO_LABEL = np.full(1, -1)
-OWN_HEADS = (PassiveAggressive, AROW)
+FEW = 8  # rows that frozen experts score sooner in one loop than by a product each
 OWN_MIXERS = (Hedge, AdaHedge, Squint, FixedShare, FixedShareLogLoss, LossBased, LogLoss, Single)
 
 
@@ -192,7 +195,7 @@ class ExpertsLearner(OnlineLearner):
     @property
     def can_fail(self) -> bool:
         """Whether the head or the mixer came from outside."""
-        return type(self.plan.head) not in OWN_HEADS or type(self.plan.mixer) not in OWN_MIXERS
+        return type(self.plan.head) not in (PassiveAggressive, AROW) or type(self.plan.mixer) not in OWN_MIXERS
 
     def probabilities(self, scores: Array) -> Array:
         """As the mixer says."""
@@ -218,36 +221,83 @@ class ExpertsLearner(OnlineLearner):
         """Each expert's own scores (B x N x K)."""
         Z = self._units(self.spaces.project(self._contiguous(self.pre.apply(X) if self.pre.steps else X)))
         F = np.empty((len(Z), *self.W.shape[:2]), dtype=self.W.dtype)
-        for e, (i, W) in enumerate(zip(self._space, self.W, strict=True)):
-            np.matmul(Z[:, i], W.T, out=F[:, e])
+        self._score(Z, F, len(self.W))
         return F
 
     def predict_row(self, x: Array) -> Prediction:
-        """One dense row."""
-        F = self.expert_scores(x[None])
-        mixed = self.plan.mixer.run(self.state, self.seen, F, NO_LABEL)
-        return Prediction(int(mixed.scores[0].argmax()), mixed.scores[0], mixed.weights[0], F[0])
+        """One dense row: a block of one without a label."""
+        if self._experts is not None:
+            X = self.pre.apply(x[None]) if self.pre.steps else x[None]
+            trace, F = self._run_experts(self._units(self.spaces.project(self._contiguous(X))), NO_LABEL, None)
+            scores, weights = trace.scores, trace.weights
+        else:
+            F = self.expert_scores(x[None])
+            scores, weights, *_ = self.plan.mixer.run(self.state, self.seen, F, NO_LABEL)
+        return Prediction(int(scores[0].argmax()), scores[0], weights[0], F[0])
 
     # -- learning -----------------------------------------------------------------------------------------------
 
+    def learn_row(self, x: Array, y: int, weight: float) -> Trace:
+        """The label of one dense row: a block of one."""
+        if self._experts is None or not self.spaces.row_alone or not weight > 0:
+            return super().learn_row(x, y, weight)
+        with uninterrupted():
+            return self._whole(x[None], np.array([y]), None, None if weight == 1 else np.array([weight]))
+
+    def _step(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> Trace:
+        if self._experts is None or known is not None:
+            return super()._step(X, y, known, weight)
+        rows, before = self.pre.fold(X, y >= 0) if self.pre.steps else X, self.seen
+        return self._run_experts(self._units(self.spaces.learn(self._contiguous(rows), y, weight, before)), y, weight)[
+            0
+        ]
+
+    def _run_experts(self, Z: Array, y: Array, weight: Array | None) -> tuple[Trace, Array]:
+        """Rows in their spaces through our own heads and Hedge, in one compiled step; and each expert's scores."""
+        (N, K, _), B = self.W.shape, len(y)
+        F, scored = np.empty((B, N, K), dtype=self.W.dtype), 0 if B < FEW else self.plan.frozen
+        trace = Trace(np.empty((B, K)), np.empty((B, N)), np.empty((B, N), dtype=np.int64))
+        self._score(Z, F, scored)
+        before, wrong = self._watched(y)
+        kernels.experts.step(self._experts, Z, y, kernels.EVEN if weight is None else weight, scored, trace, F, wrong)
+        if before is not None:
+            evidence.learned(self.state, before, wrong[y >= 0])
+        return trace, F
+
     def _run_block(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> tuple[Trace, float]:
-        W, space = self.W, self._space
+        W = self.W
         Z = self._units(self.spaces.learn(self._contiguous(X), y, weight, self.seen))
         F = np.empty((len(y), *W.shape[:2]), dtype=W.dtype)
-        self.plan.head.blocks(W, self._online, space, Z, y, weight, F, self.state.get("memory"))
-        for e in range(self.plan.frozen):
-            np.matmul(Z[:, space[e]], W[e].T, out=F[:, e])
+        self.plan.head.blocks(W, self._online, self._space, Z, y, weight, F, self.state.get("memory"))
+        self._score(Z, F, self.plan.frozen)
         mixed = self.plan.mixer.run(self.state, self.seen, F[:, :, :known], y)
         trace = Trace(mixed.scores, mixed.weights, mixed.expert_predictions)
-        return trace, float((mixed.weights * mixed.losses).sum())
+        return trace, float(np.vdot(mixed.weights, mixed.losses))
+
+    def _score(self, Z: Array, F: Array, experts: int) -> None:
+        """The scores of the first experts into F (B x N x K)."""
+        for e in range(experts):
+            np.matmul(Z[:, self._space[e]], self.W[e].T, out=F[:, e])
+
+    @cached_property
+    def _experts(self) -> Any:
+        """The experts as the compiled step takes them; None where the head or the mixer is not ours or not Hedge."""
+        head, mixer, state = self.plan.head, self.plan.mixer, self.state
+        if type(head) not in (PassiveAggressive, AROW) or type(mixer) not in (Hedge, Single):
+            return None
+        assert isinstance(head, PassiveAggressive | AROW)
+        assert isinstance(mixer, Hedge)
+        return kernels.experts.Experts(
+            head.compiled(self.W, self._online, self._space, state.get("memory")),
+            mixer.beta or 0.0, mixer.combination == "vote", state["expert_loss"],
+            *(state[name] for name in ("seen", "mistakes", "expert_mistakes", "mixture_loss")),
+        )  # fmt: skip
 
     def _units(self, Z: Array) -> Array:
         """Projected rows as the heads take them: of unit length, if the plan says so."""
         if not self.plan.unit_projection:
             return Z
-        from hedgerow.kernels.experts import unit_rows
-
-        unit_rows(Z, out := np.empty_like(Z))
+        kernels.experts.unit_rows(Z, out := np.empty_like(Z))
         return out
 
     @staticmethod
@@ -274,4 +324,5 @@ class ExpertsLearner(OnlineLearner):
         self.flush()
         pad_axis(self.state, "W", 1, n_classes - self.n_classes)
         super().grow(n_classes)
+        self.__dict__.pop("_experts", None)
         self.__init__(self.plan, self.constants, self.state)  # type: ignore[misc]

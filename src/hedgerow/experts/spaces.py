@@ -20,7 +20,8 @@ import numpy as np
 
 from hedgerow.align import refreshed
 from hedgerow.align.base import kernel_rows
-from hedgerow.core.arrays import Array, Matrix, dense, is_sparse, on_large_pages
+from hedgerow.core.arrays import Array, Matrix, Order, dense, is_sparse, on_large_pages
+from hedgerow.core.linalg import one_blas_thread
 from hedgerow.core.moments import Moments, gap
 from hedgerow.experts.plan import Refresh
 from hedgerow.experts.refresh import LastRow, LowRankRefresh, add_rows, product
@@ -33,6 +34,7 @@ class Spaces(ABC):
     """Rows in every space (B x n x d), and what labels do to them."""
 
     block: int  # rows that are best taken at once
+    row_alone = False  # whether one row may be learned without `one_blas_thread`: no product of it is the BLAS's
     target: Moments
 
     @abstractmethod
@@ -60,6 +62,7 @@ class FixedSpaces(Spaces):
         self, A: Array | None, landmarks: Sequence[Array], gammas: Sequence[float | None], target: Moments
     ) -> None:
         self.A, self.landmarks, self.gammas, self.target = A, landmarks, gammas, target  # A: m x n x d
+        self.row_alone = not gammas
         self._last = LastRow[Array]()
 
     def project(self, X: Matrix) -> Array:
@@ -70,7 +73,7 @@ class FixedSpaces(Spaces):
             phi = [kernel_rows(X, L, gamma) for L, gamma in zip(self.landmarks, self.gammas, strict=True)]
             return np.stack([p @ self.A[: p.shape[1], i] for i, p in enumerate(phi)], axis=1)
         H = self.A.reshape(len(self.A), -1)
-        Z = product(X, H) if is_sparse(X) else self._last.of(X, lambda: product(X, H))
+        Z = self._last.of(X, lambda: product(X, H))
         return Z.reshape(X.shape[0], *self.A.shape[1:])
 
     def learn(self, X: Matrix, y: Array, weight: Array | None, seen: int) -> Array:
@@ -86,6 +89,8 @@ class FixedSpaces(Spaces):
 class MovingSpaces(Spaces):
     """Projections that follow the labels; the products that a refresh needs are kept between blocks."""
 
+    row_alone = True
+
     def __init__(self, A: Array, sources: list[Moments], target: Moments, refresh: Refresh) -> None:
         """A: m x n x d; `sources`: the moments of each space's. A and target change in place."""
         self.A, self.sources, self.target, self.refresh = A, sources, target, refresh
@@ -100,11 +105,17 @@ class MovingSpaces(Spaces):
 
     def learn(self, X: Matrix, y: Array, weight: Array | None, seen: int) -> Array:
         """Rows as A was before their labels, refreshed after every T_w-th."""
-        order = "F" if is_sparse(X) else "C"
-        if self._moves is None or self._moves.stale or self._moves.order != order:
-            self.flush()
-            self._moves = LowRankRefresh(self.H, self.sources, self.target, self.refresh, order)
-        return self._moves.learn(X, y, weight, seen).reshape(-1, *self.A.shape[1:])
+        order: Order = "F" if is_sparse(X) else "C"
+        moves = self._moves
+        if moves is not None and moves.order == order and moves.can_wait(len(y), seen):
+            Z = moves.learn(X, y, weight, seen)
+        else:
+            with one_blas_thread:
+                if moves is None or moves.stale or moves.order != order:
+                    self.flush()
+                    self._moves = moves = LowRankRefresh(self.H, self.sources, self.target, self.refresh, order)
+                Z = moves.learn(X, y, weight, seen)
+        return Z.reshape(-1, *self.A.shape[1:])
 
     def projection(self, i: int) -> Array:
         """A_i as it is now, in an array of its own."""
@@ -127,6 +138,7 @@ class PrintedSpaces(FixedSpaces):
 
     def __init__(self, A: Array, sources: list[Moments], target: Moments, refresh: Refresh) -> None:
         super().__init__(A, (), (), target)
+        self.row_alone = False
         self.sources, self.refresh = sources, refresh
 
     def learn(self, X: Matrix, y: Array, weight: Array | None, seen: int) -> Array:

@@ -29,15 +29,16 @@ from typing import Any
 
 import numpy as np
 
+from hedgerow import kernels
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.core.rule_numbers import PA, PA1_PRINTED, PA2, PERCEPTRON, RULES
 from hedgerow.heads.base import Head
-from hedgerow.kernels import EVEN
 
 FULL, DIAGONAL = AROW_RULES = ("arow", "arow-diagonal")
 LARGEST = 2**30  # bytes of one covariance; beyond we refuse to keep it unasked
 ONE = np.zeros(1, dtype=np.int64)
+NONE = {np.dtype(kind): np.empty((1, 0, 0), kind) for kind in (np.float32, np.float64)}  # no covariance, no mean
 
 
 class MarginHead(Head):
@@ -55,7 +56,7 @@ class MarginHead(Head):
 
     def block(self, W: Array, Z: Array, y: Array, weight: Array | None = None, memory: Array | None = None) -> Array:
         """Prequential scores; W and the memory in place. Without a memory the block is a pass of its own."""
-        return self._pass(W, Z, y, weight, memory, np.empty((0, *W.shape), dtype=W.dtype))
+        return self._pass(W, Z, y, weight, memory, NONE[W.dtype])
 
     def averaged(self, W: Array, Z: Array, y: Array, weight: Array | None = None) -> Array:
         """Mean of the weights after each row of a pass of its own."""
@@ -67,28 +68,25 @@ class MarginHead(Head):
         memory = self.memory(W.shape[1], W.dtype) if memory is None else memory
         rows = np.ascontiguousarray(Z, dtype=W.dtype)[:, None]
         F = np.empty((len(Z), 1, len(W)), dtype=W.dtype)
-        self._passes(W[None], ONE, ONE, rows, y, weight, F, None if memory is None else memory[None], mean)
+        heads = self.compiled(W[None], ONE, ONE, None if memory is None else memory[None])
+        kernels.experts.passes(heads, rows, y, kernels.EVEN if weight is None else weight, F, mean)
         return F[:, 0]
 
     def blocks(
         self, W: Array, which: Array, space: Array, Z: Array, y: Array, weight: Array | None, F: Array,
         memory: Array | None = None,
     ) -> None:  # fmt: skip
-        """All heads in one compiled loop."""
+        """All heads in one compiled loop; those of a subclass by its own `block`."""
         if type(self) in (PassiveAggressive, AROW):
-            self._passes(W, which, space, Z, y, weight, F, memory, np.empty((0, *W.shape[1:]), dtype=W.dtype))
+            heads, even = self.compiled(W, which, space, memory), kernels.EVEN if weight is None else weight
+            kernels.experts.passes(heads, Z, y, even, F, NONE[W.dtype])
         else:
             super().blocks(W, which, space, Z, y, weight, F, memory)
 
-    def _passes(
-        self, W: Array, which: Array, space: Array, Z: Array, y: Array, weight: Array | None, F: Array,
-        memory: Array | None, mean: Array,
-    ) -> None:  # fmt: skip
-        from hedgerow.kernels.experts import Heads, passes
-
-        S = np.empty((len(which), 0, 0), dtype=W.dtype) if memory is None else memory
-        rule = RULES.get(self.rule, PA2)  # AROW's step is PA-II's along u
-        passes(Heads(W, S, which, space, rule, float(self.C)), Z, y, EVEN if weight is None else weight, F, mean)
+    def compiled(self, W: Array, which: Array, space: Array, memory: Array | None) -> Any:
+        """The heads `which` of W, as the compiled loops take them; AROW's step is PA-II's along u."""
+        S = NONE[W.dtype] if memory is None else memory
+        return kernels.experts.Heads(W, S, which, space, RULES.get(self.rule, PA2), float(self.C))
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from hedgerow.kernels.rows import product_row
 class Heads(NamedTuple):
     """Heads in their spaces: weights W (N x K x d), those that learn, the space of each, the rule and its C.
 
-    S (a matrix for each head that learns) is AROW's covariance, d x d or its diagonal 1 x d; without rows: none.
+    S (a matrix for each head that learns) is AROW's covariance, d x d or its diagonal 1 x d; one without rows: none.
     """
 
     W: Array
@@ -112,14 +112,14 @@ def _add(W: Array, u: Array, tau: float, label: int, rival: int) -> None:
 def passes(heads: Heads, Z: Array, y: Array, weight: Array, F: Array, mean: Array) -> None:
     """Every head that learns over the rows Z (B x n x d) of its space: scores before each label into F (B x N x K).
 
-    `weight` (empty: one each) multiplies C. `mean` (as many W as learn, or none) gets the mean of W after each row.
+    `weight` (empty: one each) multiplies C. `mean` (a W for each, or one without rows) gets their mean W.
     """
     B, d = len(Z), Z.shape[2]
     u = np.empty(d, Z.dtype)
     for i in range(len(heads.which)):
         e = heads.which[i]
-        W, S = heads.W[e], heads.S[i]
-        if len(mean):
+        W, S, averaging = heads.W[e], heads.S[min(i, len(heads.S) - 1)], mean.shape[1] > 0
+        if averaging:
             for k in range(len(W)):
                 for j in range(d):
                     mean[i, k, j] = W[k, j]
@@ -144,7 +144,7 @@ def passes(heads: Heads, Z: Array, y: Array, weight: Array, F: Array, mean: Arra
             _add(W, along, tau, label, rival)
             if len(S):
                 _sharpen(S, u, 1.0 / (square + 0.5 / C))
-            if len(mean):
+            if averaging:
                 _add(mean[i], along, tau * (B - t) / B, label, rival)
 
 
@@ -179,25 +179,94 @@ def weigh(loss: Array, eta: float, p: Array) -> None:
 
 
 @compiled
+def _mix(F: Array, vote: bool, p: Array, votes: Array, scores: Array) -> None:
+    """One row: the class that each expert names (N), and the sum of their scores, or of their votes, by weight (K)."""
+    for k in range(len(scores)):
+        scores[k] = 0.0
+    for e in range(len(F)):
+        votes[e] = best(F[e])
+        if vote:
+            scores[votes[e]] += p[e]
+        else:
+            for k in range(len(scores)):
+                scores[k] += p[e] * F[e, k]
+
+
+@compiled
 def hedge(
     F: Array, y: Array, seen: int, beta: float, vote: bool, loss: Array, mixed: tuple[Array, Array, Array, Array]
 ) -> None:
     """Rows in order: combined scores (B x K, Eq. 6), weights, losses and votes (B x N); `loss` holds each L_e."""
     scores, weights, losses, votes = mixed
-    B, N, K = F.shape
-    for t in range(B):
-        p = weights[t]
-        weigh(loss, rate(beta, seen, N), p)
-        for k in range(K):
-            scores[t, k] = 0.0
-        for e in range(N):
-            f, choice = F[t, e], best(F[t, e])
-            votes[t, e] = choice
-            losses[t, e] = 1.0 if y[t] >= 0 and choice != y[t] else 0.0
+    for t in range(len(F)):
+        weigh(loss, rate(beta, seen, len(loss)), weights[t])
+        _mix(F[t], vote, weights[t], votes[t], scores[t])
+        for e in range(len(loss)):
+            losses[t, e] = 1.0 if y[t] >= 0 and votes[t, e] != y[t] else 0.0
             loss[e] += losses[t, e]
-            if vote:
-                scores[t, choice] += p[e]
-            else:
-                for k in range(K):
-                    scores[t, k] += p[e] * f[k]
         seen += y[t] >= 0
+
+
+@compiled
+def tally(
+    y: Array, scores: Array, votes: Array, wrong: Array, seen: Array, mistakes: Array, expert_mistakes: Array
+) -> None:
+    """Count the labels of a block, the mistakes of prediction and experts; `wrong` (B x 1 + N, or empty) says whose."""
+    for t in range(len(y)):
+        mistaken = best(scores[t]) != y[t]
+        if len(wrong):
+            wrong[t, 0] = mistaken
+            for e in range(votes.shape[1]):
+                wrong[t, e + 1] = votes[t, e] != y[t]
+        if y[t] >= 0:
+            seen[0] += 1
+            mistakes[0] += mistaken
+            for e in range(votes.shape[1]):
+                expert_mistakes[e] += votes[t, e] != y[t]
+
+
+class Experts(NamedTuple):
+    """All that a step of experts in fixed spaces changes: heads, the losses that Hedge weighs, counters."""
+
+    heads: Heads
+    beta: float
+    vote: bool
+    loss: Array
+    seen: Array
+    mistakes: Array
+    expert_mistakes: Array
+    mixture_loss: Array
+
+
+@compiled
+def step(
+    experts: Experts,
+    Z: Array,
+    y: Array,
+    weight: Array,
+    scored: int,
+    trace: tuple[Array, Array, Array],
+    F: Array,
+    wrong: Array,
+) -> None:
+    """A block of rows in their spaces: `passes`, then `hedge` and `tally`, in one call. `trace` and F are filled.
+
+    Of the frozen experts the first `scored` have their scores in F already.
+    """
+    scores, weights, votes = trace
+    heads, loss = experts.heads, experts.loss
+    for t in range(len(Z)):
+        for e in range(scored, len(loss) - len(heads.which)):
+            product_row(heads.W[e], Z[t, heads.space[e]], F[t, e])
+    passes(heads, Z, y, weight, F, np.empty((1, 0, 0), Z.dtype))
+    seen = experts.seen[0]
+    for t in range(len(Z)):
+        weigh(loss, rate(experts.beta, seen, len(loss)), weights[t])
+        _mix(F[t], experts.vote, weights[t], votes[t], scores[t])
+        if y[t] >= 0:
+            seen += 1
+            for e in range(len(loss)):
+                if votes[t, e] != y[t]:
+                    loss[e] += 1.0
+                    experts.mixture_loss[0] += weights[t, e]
+    tally(y, scores, votes, wrong, experts.seen, experts.mistakes, experts.expert_mistakes)

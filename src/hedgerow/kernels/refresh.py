@@ -100,31 +100,38 @@ def fold(XB: Array, first: int, K1: int, classes: Array) -> None:
 
 
 @compiled
-def join(products: Products, Z: Array, XB: Array, y: Array, weight: Array, start: int, classes: Array) -> None:
-    """Labelled rows of a window join T: T A_i, T M_i^T and T T^T, from projections Z (B x nd) and products XB.
-
-    XB has the products with M, with T before these rows, and from column `start` on with the window's class sums.
-    """
-    n, K1, d = products.TA.shape
-    TS, TT, TA = products.TS, products.TT, products.TA
+def add_projections(Z: Array, y: Array, weight: Array, TA: Array) -> None:
+    """T A_i for labelled rows that join T: TA[i, 0] and TA[i, y + 1] += z_i; Z (B x nd) are their projections."""
+    n, d = TA.shape[0], TA.shape[2]
     for t in range(len(y)):
-        if y[t] < 0:
-            continue
-        times = Z.dtype.type(weight[t] if len(weight) else 1.0)
-        for k in (0, y[t] + 1):
+        if y[t] >= 0:
+            times = Z.dtype.type(weight[t] if len(weight) else 1.0)
             for i in range(n):
                 for j in range(d):
-                    TA[i, k, j] += times * Z[t, i * d + j]
+                    share = times * Z[t, i * d + j]
+                    TA[i, 0, j] += share
+                    TA[i, y[t] + 1, j] += share
+
+
+@compiled
+def join(products: Products, SB: Array, classes: Array, first: int) -> None:
+    """T M_i^T and T T^T for class sums that join T.
+
+    SB has their products with M, with T before them, and from column `first` on with each other.
+    """
+    TS, TT = products.TS, products.TT
+    n, K1 = len(TS), len(TT)
+    for g in range(len(classes)):
+        for k in (0, classes[g] + 1):
+            for i in range(n):
                 for a in range(K1):
-                    TS[i, k, a] += times * XB[t, i * K1 + a]
+                    TS[i, k, a] += SB[g, i * K1 + a]
             for a in range(K1):
-                share = times * XB[t, n * K1 + a]
-                TT[k, a] += share
-                TT[a, k] += share
-            for g in range(len(classes)):
-                share = times * XB[t, start + g]
-                TT[k, 0] += share
-                TT[k, classes[g] + 1] += share
+                TT[k, a] += SB[g, n * K1 + a]
+                TT[a, k] += SB[g, n * K1 + a]
+            for h in range(len(classes)):
+                TT[k, 0] += SB[g, first + h]
+                TT[k, classes[h] + 1] += SB[g, first + h]
 
 
 @compiled(fastmath=SUMS)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hedgerow import kernels
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.mix.base import Exponential, Mistakes, Mixed, State
@@ -39,12 +40,10 @@ class Hedge(Mistakes, Exponential):
         """As every mixer, by a compiled loop; a subclass with a rule of its own runs by its own methods."""
         if type(self) not in (Hedge, Single):
             return super().run(state, seen, F, y)
-        from hedgerow.kernels.experts import hedge
-
         B, N, K = F.shape
         mixed = Mixed(np.empty((B, K)), np.empty((B, N)), np.empty((B, N)), np.empty((B, N), dtype=np.int64))
         vote, beta = self.combination == "vote", self.beta or 0.0
-        hedge(np.ascontiguousarray(F), y, seen, beta, vote, state["expert_loss"], mixed)
+        kernels.experts.hedge(np.ascontiguousarray(F), y, seen, beta, vote, state["expert_loss"], mixed)
         return mixed
 
     def rates(self, seen: Array, n: int) -> Array:
