@@ -43,13 +43,13 @@ from hedgerow.lab import figures, runner
 from hedgerow.lab import report as pages
 from hedgerow.lab import rows as results
 from hedgerow.lab.figures import Line, Panel
-from hedgerow.lab.peers import PEERS, SEED, FittedPeer, missing_peers
-from hedgerow.lab.report import Beside, Figure, Report, Section, Table, Value, chance, paragraph, signed
-from hedgerow.lab.rows import Cell, Row, Runs, summarise
+from hedgerow.lab.peers import PEERS, FittedPeer, missing_peers
+from hedgerow.lab.report import Beside, Figure, Report, Section, Table, Value, chance, lowest, paragraph, signed
+from hedgerow.lab.rows import Cell, Row, Runs, curves
 from hedgerow.lab.runner import Folder, Unit
 from hedgerow.lab.stats import ALPHA, Pair, against, mcnemar
 from hedgerow.lab.stream import evenly, prequential
-from hedgerow.lab.tasks import Arrivals, Task
+from hedgerow.lab.tasks import SEED, Arrivals, Task
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -72,16 +72,16 @@ NOT_LEFT_OUT = (
     "No source was left out: that takes two sources, or one and unlabelled rows, and a method that uses them."
 )
 
-Given = Any  # a Domain, a file name, a table with names, or (X, y)
+Rows = Any  # a Domain, a file name, a table with names, or (X, y)
 FILES = (str, os.PathLike)
 
 
 def compare(
-    sources: Mapping[str, Given] | Sequence[Given],
-    stream: Given,
+    sources: Mapping[str, Rows] | Sequence[Rows],
+    stream: Rows,
     *,
     label: str | None = None,
-    unlabelled: Given | None = None,
+    unlabelled: Rows | None = None,
     warmup: float | None = None,
     methods: str | Sequence[str] = METHODS,
     time: str | None = None,
@@ -148,17 +148,17 @@ def shown(out: Path) -> tuple[str, list[Table], list[str]]:
 
 
 def task_of(
-    sources: Mapping[str, Given] | Sequence[Given],
-    stream: Given,
+    sources: Mapping[str, Rows] | Sequence[Rows],
+    stream: Rows,
     label: str | None = None,
-    unlabelled: Given | None = None,
+    unlabelled: Rows | None = None,
     warmup: float | None = None,
     time: str | None = None,
 ) -> Task:
     """Everything read, the columns matched by name, the stream in its order, its first rows taken as warm-up."""
     if unlabelled is not None and warmup:
         raise InputError(f"warmup={warmup} and unlabelled rows: give one of them")
-    labelled = [_domain(given, name, label, time)[0] for name, given in _named(sources)]
+    labelled = [_domain(each, name, label, time)[0] for name, each in _named(sources)]
     if not labelled:
         raise InputError("no source: a comparison needs at least one labelled source")
     target, times = _domain(stream, "stream", label, time)
@@ -183,15 +183,15 @@ def task_of(
     return Task(target.name, tuple(before), every[-1] if every[-1] is not target else None, target, checksum)
 
 
-def _named(sources: Mapping[str, Given] | Sequence[Given]) -> list[tuple[str, Given]]:
+def _named(sources: Mapping[str, Rows] | Sequence[Rows]) -> list[tuple[str, Rows]]:
     """The sources with names that differ: their own, those of their files, else their numbers."""
     if isinstance(sources, Mapping):
-        return [(str(name), given) for name, given in sources.items()]
+        return [(str(name), rows) for name, rows in sources.items()]
     every = [sources] if isinstance(sources, (Domain, *FILES)) else list(sources)
-    of_files = iter(unique_names([Path(given) for given in every if isinstance(given, FILES)]))
+    of_files = iter(unique_names([Path(rows) for rows in every if isinstance(rows, FILES)]))
     names = [
-        next(of_files) if isinstance(given, FILES) else given.name if isinstance(given, Domain) else f"source {i}"
-        for i, given in enumerate(every, start=1)
+        next(of_files) if isinstance(rows, FILES) else rows.name if isinstance(rows, Domain) else f"source {i}"
+        for i, rows in enumerate(every, start=1)
     ]
     again = [name for name in names if names.count(name) > 1]
     if again:
@@ -199,36 +199,36 @@ def _named(sources: Mapping[str, Given] | Sequence[Given]) -> list[tuple[str, Gi
     return list(zip(names, every, strict=True))
 
 
-def _domain(given: Given, name: str, label: str | None, time: str | None) -> tuple[Domain, Any]:
+def _domain(rows: Rows, name: str, label: str | None, time: str | None) -> tuple[Domain, Any]:
     """A domain and, if it has that column, its times. The target's own name is kept, or is that of its file."""
-    if isinstance(given, Domain):
-        return (given if name == "stream" else replace(given, name=name)), None
-    if isinstance(given, FILES):
-        called = stem(str(given)) if name in ("stream", "unlabelled") else name
+    if isinstance(rows, Domain):
+        return (rows if name == "stream" else replace(rows, name=name)), None
+    if isinstance(rows, FILES):
+        called = stem(str(rows)) if name in ("stream", "unlabelled") else name
         if time is None:
-            return read(given, label=label, name=called), None
-        return read_timed(Path(given), label, time, called)
-    if isinstance(given, tuple):
-        if len(given) != 2:
-            raise InputError(f"{name}: a tuple of {len(given)}; give (X, y)")
-        return Domain(name, *given), None
-    columns = names_of_table(given, name)
+            return read(rows, label=label, name=called), None
+        return read_timed(Path(rows), label, time, called)
+    if isinstance(rows, tuple):
+        if len(rows) != 2:
+            raise InputError(f"{name}: a tuple of {len(rows)}; give (X, y)")
+        return Domain(name, *rows), None
+    columns = names_of_table(rows, name)
     if columns is None:
-        return Domain(name, given), None
-    y, times = (np.asarray(given[column]) if column in columns else None for column in (label, time))
+        return Domain(name, rows), None
+    y, times = (np.asarray(rows[column]) if column in columns else None for column in (label, time))
     features = [column for column in columns if column not in (label, time)]
-    pandas = hasattr(given, "iloc")  # where "select" may be the name of a column
-    return Domain(name, given[features] if pandas else given.select(features), y), times
+    pandas = hasattr(rows, "iloc")  # where "select" may be the name of a column
+    return Domain(name, rows[features] if pandas else rows.select(features), y), times
 
 
-def _unlabelled(given: Given, label: str | None, time: str | None) -> Domain:
+def _unlabelled(rows: Rows, label: str | None, time: str | None) -> Domain:
     """Rows of the target that are known in advance; a label column that happens to be there is not looked at."""
     try:
-        return _domain(given, "unlabelled", label, time)[0].unlabelled()
+        return _domain(rows, "unlabelled", label, time)[0].unlabelled()
     except InputError as error:
         if not str(error).startswith("unknown "):  # anything but "there is no such column"
             raise
-    return _domain(given, "unlabelled", None, time)[0].unlabelled()
+    return _domain(rows, "unlabelled", None, time)[0].unlabelled()
 
 
 # -- what is run ------------------------------------------------------------------------------------------------
@@ -266,82 +266,75 @@ def _unit(task: Task, method: str, orders: int, without: str = "") -> Unit:
         options["classes"] = task.all_classes.tolist()
     if need_encoder(task.all_domains) and not need_encoder([d for d in left.all_domains if d is not left.stream]):
         options["table"] = {}
-    peer = method in PEERS
+    peer = (lambda unit, task: FittedPeer(unit.method, task)) if method in PEERS else None
     return Unit(
-        LEFT_OUT if without else COMPARED, task.name, method, lambda data_dir: left,
-        partial(_measure_peer if peer else _measure_method, task), variant=without, orders=orders, reading=READING,
-        options=options, fit=(lambda unit, task: FittedPeer(unit.method, task)) if peer else None,
+        LEFT_OUT if without else COMPARED, task.name, method, lambda data_dir: left, partial(measure, whole=task),
+        variant=without, orders=orders, reading=READING, options=options, fit=peer,
     )  # fmt: skip
 
 
-def _measure_method(whole: Task, unit: Unit, task: Task, clf: OnlineTransferClassifier, order: int) -> Row:
-    """The facts of a finished order of one of our methods; `whole` is the task with all sources."""
-    stream = task.stream.rows(task.arriving(order).rows)
-    X, y = (stream.X if clf.table_ is None else as_table(stream)), np.asarray(stream.y)
-    discrepancy = _discrepancy(copy.deepcopy(clf), X, y) if order == 0 and not unit.variant else []
-    began = clock.perf_counter()
-    explained = clf.explain_then_learn(X, y)
-    seconds = clock.perf_counter() - began
-    table = Codes(whole.all_classes)
-    places = table.of(np.asarray(explained.classes))
-    p = np.zeros((len(y), len(table.classes)))
-    p[:, places] = explained.probabilities
+def measure(unit: Unit, task: Task, model: Any, order: int, whole: Task | None = None) -> Row:
+    """The facts of a finished order: mistakes along the stream, calibration, which class was taken for which.
+
+    `whole` is the task with all sources, where one was left out. Predictions are places in the table of its classes, -1
+    for none, which is a mistake; a learner of another package has no experts.
+    """
+    whole = whole or task
+    stream, table = task.arrived(order), Codes(whole.all_classes)
+    codes = table.of(np.asarray(stream.y))
+    known, at = codes >= 0, np.array(evenly(len(codes)))
+    if isinstance(model, FittedPeer):
+        predicted, p, seconds = model.run(stream)
+        own = {"title": PEERS[unit.method].title, "experts": [], "weights": [], "discrepancy": [], "options": {}}
+        own |= {"sources": [source.name for source in task.sources], "notes": []}
+    else:
+        predicted, p, seconds, own = _explained(model, stream, table, at, unit.group != LEFT_OUT)
+    wrong, first = (predicted != codes) & known, np.flatnonzero(known)[:FIRST]
+    pairs, counts = np.unique(np.column_stack([codes, predicted])[known], axis=0, return_counts=True)
+    shuffled = whole.arrivals is None
     return {
-        **runner.expert_losses(clf),
-        **_scores(whole, order, places[explained.codes], p, table.of(y), seconds),
-        "experts": clf.expert_names_,
-        "weights": explained.weights[np.array(evenly(len(y))) - 1],
-        "sources": clf.source_names_,
-        "discrepancy": discrepancy,
-        "options": {"dim": clf.dim_},
-        "notes": [] if clf.table_ is None else clf.table_.notes(),
+        **runner.finished(wrong, seconds, known),
+        **own,
+        "first_mistakes": int(wrong[first].sum()),
+        "first_n": len(first),
+        "instances": at,
+        "brier": brier(p[known], codes[known]),
+        "log_loss": log_loss(p[known], codes[known]),
+        "bins": reliability(p[known], codes[known]),
+        "classes": [plain(label) for label in whole.all_classes],
+        "confusion": np.column_stack([pairs, counts]),
+        "wrong": packed(wrong[known]),
+        "shuffled": shuffled,
+        "seeds": {"model": SEED, "order": order if shuffled else None},
+        "domains": {
+            "sources": {source.name: len(source) for source in whole.sources},
+            "unlabelled": {} if whole.warmup is None else {whole.warmup.name: len(whole.warmup)},
+            "stream": {whole.stream.name: len(whole.stream)},
+            "columns": whole.stream.X.shape[1],
+        },
     }
 
 
-def _discrepancy(clf: OnlineTransferClassifier, X: Any, y: Array) -> list[list[float]]:
-    """The discrepancy of each source at the checkpoints; empty where the method has none."""
-    if not np.isfinite(clf.discrepancy_).all() or not len(clf.discrepancy_):
-        return []
-    return [clf.discrepancy_.tolist() for _ in prequential(clf, X, y, evenly(len(y)))]
+def _explained(
+    clf: OnlineTransferClassifier, stream: Domain, table: Codes, at: Array, follow: bool
+) -> tuple[Array, Array, float, Row]:
+    """Predictions, probabilities, seconds, and what only our methods have: of one block, so that no call is timed.
 
-
-def _measure_peer(whole: Task, unit: Unit, task: Task, peer: FittedPeer, order: int) -> Row:
-    """The facts of a finished order of a learner of another package: it has no experts."""
-    stream = task.stream.rows(task.arriving(order).rows)
-    predicted, p, seconds = peer.run(stream)
-    return {
-        "title": PEERS[unit.method].title, "expert_mistakes": [], "expert_loss": [], "hedge_loss": 0.0, "beta": None,
-        "bound": None, "guarantee": "none", "experts": [], "weights": [], "discrepancy": [], "options": {}, "notes": [],
-        "sources": [source.name for source in task.sources],
-        **_scores(whole, order, predicted, p, peer.table.of(np.asarray(stream.y)), seconds),
-    }  # fmt: skip
-
-
-def _scores(task: Task, order: int, predicted: Array, p: Array, codes: Array, seconds: float) -> Row:
-    """What every row has: mistakes along the stream, calibration, which class was taken for which, what was given.
-
-    Predictions are places in the table of all classes, -1 for none, which is a mistake; `codes` are those of the
-    labels, -1 where a label is missing.
+    To `follow` the discrepancy at the checkpoints takes a run of its own, where the method has any.
     """
-    known = codes >= 0
-    wrong = (predicted != codes) & known
-    at, first = np.array(evenly(len(wrong))), np.flatnonzero(known)[:FIRST]
-    pairs, counts = np.unique(np.column_stack([codes, predicted])[known], axis=0, return_counts=True)
-    return {
-        "mistakes": int(wrong.sum()), "n": int(known.sum()), "first_mistakes": int(wrong[first].sum()),
-        "first_n": len(first), "instances": at, "labels": np.cumsum(known)[at - 1], "curve": np.cumsum(wrong)[at - 1],
-        "brier": brier(p[known], codes[known]), "log_loss": log_loss(p[known], codes[known]),
-        "bins": reliability(p[known], codes[known]), "classes": [plain(label) for label in task.all_classes],
-        "confusion": np.column_stack([pairs, counts]), "wrong": packed(wrong[known]), "seconds_online": seconds,
-        "order": order, "shuffled": task.arrivals is None,
-        "seeds": {"model": SEED, "order": order if task.arrivals is None else None},
-        "domains": {
-            "sources": {source.name: len(source) for source in task.sources},
-            "unlabelled": {} if task.warmup is None else {task.warmup.name: len(task.warmup)},
-            "stream": {task.stream.name: len(task.stream)},
-            "columns": task.stream.X.shape[1],
-        },
-    }  # fmt: skip
+    X, y = (stream.X if clf.table_ is None else as_table(stream)), np.asarray(stream.y)
+    follow = follow and len(clf.discrepancy_) > 0 and bool(np.isfinite(clf.discrepancy_).all())
+    again = copy.deepcopy(clf)
+    distances = [again.discrepancy_.tolist() for _ in prequential(again, X, y, at.tolist())] if follow else []
+    began = clock.perf_counter()
+    explained = clf.explain_then_learn(X, y)
+    seconds = clock.perf_counter() - began
+    places = table.of(np.asarray(explained.classes))
+    p = np.zeros((len(y), len(table.classes)))
+    p[:, places] = explained.probabilities
+    notes = [] if clf.table_ is None else clf.table_.notes()
+    own = {"weights": explained.weights[at - 1], "sources": clf.source_names_, "discrepancy": distances, "notes": notes}
+    return places[explained.codes], p, seconds, runner.expert_losses(clf) | own | {"options": {"dim": clf.dim_}}
 
 
 def brier(p: Array, codes: Array) -> float:
@@ -439,12 +432,12 @@ class Comparison:
         return self._runs.part(COMPARED, self.task, method)
 
     def _numbers(self, method: str) -> Row:
-        rows, cell, tenths = self.of(method), self.cell(method), self.windowed(method)[1]
+        rows, cell = self.of(method), self.cell(method)
+        tenths = curves(rows, WINDOW)[1].mean(axis=0) if len(curves(rows, WINDOW)[0]) else np.full(1, np.nan)
         return {
             "method": method, "mistakes": cell.mean, "sd": cell.sd, "orders": cell.orders, "n": self.n,
             "first": float((100 * rows["first_mistakes"] / rows["first_n"]).mean()),
-            "last_tenth": float(tenths[-1]) if len(tenths) else np.nan,
-            "worst_tenth": float(tenths.max()) if len(tenths) else np.nan,
+            "last_tenth": float(tenths[-1]), "worst_tenth": float(tenths.max()),
             "ece": 100 * calibration_error(self.bins(method)),
             "brier": float(rows["brier"].mean()), "log_loss": float(rows["log_loss"].mean()),
             # the median, because a run that shared its core says nothing about the method
@@ -454,18 +447,9 @@ class Comparison:
 
     def cell(self, method: str) -> Cell:
         """Mistakes in per cent, with their spread over the orders."""
-        return summarise(self.of(method))
-
-    def windowed(self, method: str) -> tuple[Array, Array]:
-        """Ends of windows of a tenth of the stream, and the mistakes in each in per cent, mean over the orders."""
-        rows = self.of(method)
-        at, curves = (np.pad(np.stack(rows[name]), ((0, 0), (1, 0))) for name in ("labels", "curve"))
-        usable = (np.diff(at) > 0).all(axis=1)  # else a window has no label
-        if not usable.any():
-            return np.empty(0), np.empty(0)
-        at, curves, width = at[usable], curves[usable], min(WINDOW, at.shape[1] - 1)
-        rates = 100 * (curves[:, width:] - curves[:, :-width]) / (at[:, width:] - at[:, :-width])
-        return at[0, width:], rates.mean(axis=0)
+        cell = self._runs.cell(COMPARED, self.task, method)
+        assert cell is not None  # of a method that has rows
+        return cell
 
     def bins(self, method: str) -> dict[str, Array]:
         """Confidence against how often it was right, all orders together."""
@@ -644,12 +628,10 @@ def _methods_table(c: Comparison) -> Table:
     """A row a method, the fewest mistakes first; the best of each column is marked."""
     columns: list[list[Any]] = [[c.titles[name] for name in c.ranked]]
     for name, (_, digits) in COLUMNS.items():
-        numbers = [round(x, digits) for x in c.table[name]]
-        texts = [f"{x:.{digits}f}" if x == x else "–" for x in numbers]
+        texts = [f"{x:.{digits}f}" for x in c.table[name]]
         if name == "mistakes" and c.orders > 1:
             texts = [f"{text} ± {sd:.1f}" for text, sd in zip(texts, c.table["sd"], strict=True)]
-        best = min((x for x in numbers if x == x), default=None)
-        columns.append([Value(text, mark="best" if x == best else "") for text, x in zip(texts, numbers, strict=True)])
+        columns.append([*lowest(c.table[name], texts, digits)])
     counted = (
         f"mean ± standard deviation over {c.orders} shuffled orders of the same {c.n} instances"
         if c.shuffled
@@ -730,11 +712,10 @@ def _along(lines: Sequence[Line], xlabel: str, ylabel: str, log: str = "") -> Dr
 
 def _running(c: Comparison) -> Figure:
     """Mistakes so far along the stream."""
-    lines = []
-    for j, name in enumerate(c.methods):
-        rows = c.of(name)
-        rates = 100 * np.stack(rows["curve"]) / np.maximum(np.stack(rows["labels"]), 1)
-        lines.append(Line.sd(c.titles[name], j, rows["instances"].iloc[0], rates))
+    lines = [
+        Line.over(c.titles[name], j, c.of(name)["instances"].iloc[0], curves(c.of(name))[1].T)
+        for j, name in enumerate(c.methods)
+    ]
     drawing = _along(lines, "instances of the stream", "mistakes so far, %")
     band = " Lines are means over the orders, bands one standard deviation." if c.orders > 1 else ""
     return Figure("running-mistakes", drawing, f"Mistakes so far in per cent of the labels so far.{band}")
@@ -742,9 +723,12 @@ def _running(c: Comparison) -> Figure:
 
 def _windowed(c: Comparison) -> Figure | None:
     """How good each method is now, whatever was before; None where labels are too few for windows."""
-    lines = [Line(c.titles[name], j, *c.windowed(name)) for j, name in enumerate(c.methods)]
-    if not all(len(line.x) for line in lines):
+    windows = [curves(c.of(name), WINDOW) for name in c.methods]
+    if not all(len(at) for at, _ in windows):
         return None
+    lines = [
+        Line(c.titles[m], j, at, Y.mean(axis=0)) for j, (m, (at, Y)) in enumerate(zip(c.methods, windows, strict=True))
+    ]
     drawing = _along(lines, "labelled instances of the stream", "mistakes in the last tenth, %")
     caption = "Mistakes in a window of a tenth of the stream: a rise that lasts hints at a change."
     return Figure("windowed-mistakes", drawing, caption)
@@ -766,11 +750,9 @@ def _distances(c: Comparison) -> Figure | None:
     """Distance between target and sources, relative to its first value; None where no method has one."""
     lines = []
     for j, name in enumerate(c.methods):
-        row = c.of(name).iloc[0]
-        means = np.mean(row["discrepancy"], axis=1) if row["discrepancy"] else np.zeros(1)
-        if means[0] > 0:
-            ratio = np.maximum(means, 1e-12 * means.max()) / means[0]
-            lines.append(Line(c.titles[name], j, np.array(row["instances"]), ratio))
+        means = np.array([np.mean(each, axis=1) for each in c.of(name)["discrepancy"] if each])
+        if len(means) and (means[:, 0] > 0).all():
+            lines.append(Line.ratio(c.titles[name], j, c.of(name)["instances"].iloc[0], means))
     if not lines:
         return None
     drawing = _along(lines, "instances of the stream", "discrepancy / its start (log scale)", log="y")
@@ -853,7 +835,7 @@ FIGURES = (_running, _windowed, _weights, _distances, _reliability, _confusion, 
 
 def _facts(c: Comparison, command: str) -> dict[str, str]:
     """What was run, for the end of the report."""
-    given, left = c.shared["domains"], len(c.worth)
+    domains, left = c.shared["domains"], len(c.worth)
     orders = f"{c.orders} shuffled (seeds 0 to {c.orders - 1})" if c.shuffled else "one, that of the stream"
 
     def counted(rows: Mapping[str, int], more: str = "") -> str:
@@ -861,10 +843,10 @@ def _facts(c: Comparison, command: str) -> dict[str, str]:
 
     facts = {
         "command": command,
-        "sources": counted(given["sources"]),
-        "unlabelled": counted(given["unlabelled"]) or "none",
-        "stream": counted(given["stream"], f", {c.n} labelled"),
-        "table": f"{given['columns']} columns, {len(c.shared['classes'])} classes",
+        "sources": counted(domains["sources"]),
+        "unlabelled": counted(domains["unlabelled"]) or "none",
+        "stream": counted(domains["stream"], f", {c.n} labelled"),
+        "table": f"{domains['columns']} columns, {len(c.shared['classes'])} classes",
         "columns": "; ".join(c.column_notes),
         "data": str(c.shared["data"]),
         "methods": ", ".join(c.titles[name] for name in c.methods),
