@@ -17,7 +17,7 @@ from hedgerow.data import load
 from hedgerow.lab import rows as results
 from hedgerow.lab.compare import measure
 from hedgerow.lab.figures import Line, Panel, draw, expert_weights
-from hedgerow.lab.report import Figure, Report, Section, Table, count, lowest
+from hedgerow.lab.report import Figure, Report, Section, Table, count, figure, lowest, table
 from hedgerow.lab.rows import Runs, curves
 from hedgerow.lab.runner import Folder, Tell, Unit, run
 from hedgerow.lab.tasks import SEED, WARMUP, Arrivals, Task
@@ -64,8 +64,8 @@ def demo(
     ]  # fmt: skip
     run(units, out, jobs=jobs, tell=tell)
     runs = Runs.read(out)
-    table = _table(runs, target, orders, len(task.stream))
-    return Demo(table, runs, _report(runs, table, task, orders).save(out))
+    methods = _table(runs, target, orders, len(task.stream))
+    return Demo(methods, runs, _report(runs, methods, task, orders).save(out))
 
 
 def _task(target: str) -> Task:
@@ -94,12 +94,7 @@ def _table(runs: Runs, target: str, orders: int, n: int) -> Table:
     offline = [f"{part['seconds_offline'].iloc[0]:.3f}" for part in parts]
     rows = zip([METHODS[name].title for name in METHODS], *rates, micro, offline, strict=True)
     header = ["method", *(f"mistakes, {setting}" for setting in SETTINGS), "µs an instance", "offline, s"]
-    note = (
-        f"Mean ± standard deviation over {count(orders, 'order')} of the same {n} instances, "
-        "the lowest mean is marked. The spread is that of the order, not of the data. Times are of the setting as "
-        "published, the stream given as one block, on one core."
-    )
-    return Table("methods", "", header, rows, note)
+    return table("demo-methods", header, rows, name="methods", orders=count(orders, "order"), n=n)
 
 
 def _figures(runs: Runs, target: str) -> list[Figure]:
@@ -121,31 +116,13 @@ def _figures(runs: Runs, target: str) -> list[Figure]:
     weights = expert_weights(at, first["weights"], first["experts"], who)
     distances = draw([distance], size=(7.3, 3.9), names="ends", log="y")
     return [
-        Figure(
-            "running-mistakes",
-            mistakes,
-            "Mistakes so far in percent of the instances so far; left as published, right with our input.",
-            "Lines are means over the orders, bands one standard deviation. Our input: square roots, then every domain "
-            "about its own mean.",
-        ),
-        Figure(
-            "expert-weights",
-            weights,
-            "Who is trusted when: the weights of the experts along the stream.",
-            "'source x' (hatched) is the frozen classifier of source x, 'target via x' the one that learns from the "
-            "stream in the space aligned with x.",
-        ),
-        Figure(
-            "discrepancy",
-            distances,
-            "Sum of squared distances between the overall and class means of target and source in the aligned space.",
-            "The target's are by the labels seen so far, relative to the first checkpoint; bands reach from the lowest "
-            "to the highest order. It is not relative to the spread of the data, which the refresh reduces too.",
-        ),
+        figure("demo-running-mistakes", mistakes, name="running-mistakes"),
+        figure("demo-expert-weights", weights, name="expert-weights"),
+        figure("demo-discrepancy", distances, name="discrepancy"),
     ]
 
 
-def _report(runs: Runs, table: Table, task: Task, orders: int) -> Report:
+def _report(runs: Runs, methods: Table, task: Task, orders: int) -> Report:
     warmup = len(task.warmup) if task.warmup else 0
     lead = (
         "Real handwritten digits (scikit-learn's images of 8 x 8 pixels), dealt out to five domains that differ by a "
@@ -155,7 +132,7 @@ def _report(runs: Runs, table: Table, task: Task, orders: int) -> Report:
     )
     mistakes, weights, discrepancy = _figures(runs, task.name)
     sections = [
-        Section("Mistakes and time", [table, MEANING]),
+        Section("Mistakes and time", [methods, MEANING]),
         Section("Running mistakes", [mistakes]),
         Section("Who is trusted", [weights]),
         Section("How far apart the domains are", [discrepancy]),
