@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.laws import STEPS, law, seeds
 
+from hedgerow import OnlineTransferClassifier
 from hedgerow.core import arrays, preprocess
 from hedgerow.core.errors import InputError
 from hedgerow.core.preprocess import INSTANCE_STEPS, Preprocess, RunningStats, parse
@@ -146,3 +147,46 @@ def test_names_of_steps():
         parse("zscor")
     with pytest.raises(InputError, match="preprocessing step '3'"):
         parse([3])
+
+
+@pytest.mark.parametrize("steps", ["centre+target-only-1", "target-only-3", "fill+centre", ["fill"]])
+def test_internal_steps_are_not_accepted_from_users(steps):
+    with pytest.raises(InputError, match="comes with a table; write 'table' in its place"):
+        parse(steps)
+    with pytest.raises(InputError, match="comes with a table"):
+        OnlineTransferClassifier(preprocess=steps if isinstance(steps, str) else tuple(steps)).fit(rows(0), [0, 1] * 6)
+    with pytest.raises(InputError, match="has to be the first step"):
+        Preprocess(("centre", "target-only-1"))
+
+
+@pytest.mark.parametrize(
+    "steps", ["centre", "zscore", "fill", "signed-sqrt+unit+fill+centre", "target-only-2+fill+scale+unit"]
+)
+@given(seeds)
+@law(10)
+def test_rows_with_gaps_in_a_block_and_one_by_one(steps, seed):
+    rng = np.random.default_rng(seed)
+    source, U, X = (rng.normal(3, 2, size=(n, 5)) for n in (9, 4, 20))
+    if "fill" in steps:
+        for domain in (source, U, X):
+            domain[rng.random(domain.shape) < 0.3] = np.nan
+    learned = rng.random(len(X)) < 0.7
+    block, live = Preprocess(steps), Preprocess(steps)
+    for pre in (block, live):
+        pre.fit_arrays([source], U)
+    one_by_one = np.vstack([live.fold(X[t : t + 1], learned[t : t + 1]) for t in range(len(X))])
+    np.testing.assert_allclose(block.fold(X, learned), one_by_one, atol=1e-9)
+    assert np.isfinite(one_by_one).all()
+    for name, array in block.arrays()[1].items():
+        np.testing.assert_allclose(array, live.arrays()[1][name], atol=1e-9)
+
+
+def test_the_arrays_of_a_step_are_as_it_says():
+    pre = Preprocess("target-only-2+fill+scale+zscore+centre+unit")
+    pre.fit_arrays([rows(0)], rows(1))
+    for arrays, specs in zip(pre.arrays(), pre.spec(), strict=True):
+        assert list(arrays) == list(specs)
+        for name, spec in specs.items():
+            assert arrays[name].shape == tuple({"s": 3}.get(size, size) for size in spec.shape)
+            assert (arrays[name] >= spec.low).all()
+            assert arrays[name].dtype == np.float64
