@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -13,6 +16,7 @@ from hedgerow import OnlineTransferClassifier
 from hedgerow.core import arrays, preprocess
 from hedgerow.core.errors import InputError
 from hedgerow.core.preprocess import INSTANCE_STEPS, Preprocess, RunningStats, parse
+from hedgerow.fleet.following import Following
 
 
 def rows(seed, sign=True, sparse=False):
@@ -184,9 +188,29 @@ def test_rows_with_gaps_in_a_block_and_one_by_one(steps, seed):
 def test_the_arrays_of_a_step_are_as_it_says():
     pre = Preprocess("target-only-2+fill+scale+zscore+centre+unit")
     pre.fit_arrays([rows(0)], rows(1))
-    for arrays, specs in zip(pre.arrays(), pre.spec(), strict=True):
-        assert list(arrays) == list(specs)
+    for known, specs in zip(pre.arrays(), pre.spec(), strict=True):
+        assert list(known) == list(specs)
         for name, spec in specs.items():
-            assert arrays[name].shape == tuple({"s": 3}.get(size, size) for size in spec.shape)
-            assert (arrays[name] >= spec.low).all()
-            assert arrays[name].dtype == np.float64
+            assert known[name].shape == tuple({"s": 3}.get(size, size) for size in spec.shape)
+            assert (known[name] >= spec.low).all()
+            assert known[name].dtype == np.float64
+
+
+@pytest.mark.parametrize("steps", ["centre", "zscore+unit", "fill+centre", "target-only-2+fill+scale+unit"])
+def test_many_targets_at_once_are_as_each_by_itself(steps):
+    rng = np.random.default_rng(0)
+    source, U, X = (rng.normal(3, 2, size=(n, 5)) for n in (9, 4, 60))
+    if "fill" in steps:
+        for domain in (source, U, X):
+            domain[rng.random(domain.shape) < 0.3] = np.nan
+    learned, keys = rng.random(len(X)) < 0.7, rng.integers(0, 3, len(X))
+    alone = [Preprocess(steps) for _ in range(3)]
+    for pre in alone:
+        pre.fit_arrays([source], U)
+    following = Following(copy.deepcopy(alone[0]), begin=2)
+    R = np.zeros((5, following.end))
+    R[:, 2:] = following.start
+    places = np.arange(len(X))
+    out = following.scaled(X, [(SimpleNamespace(R=R), places, keys + 1)], learned)
+    for key, pre in enumerate(alone):
+        np.testing.assert_allclose(out[keys == key], pre.fold(X[keys == key], learned[keys == key]), atol=1e-12)
