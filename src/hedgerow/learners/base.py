@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from hedgerow import drift as evidence
 from hedgerow.core.arrays import Array, Matrix, rows_from
 from hedgerow.core.beside import own_width
 from hedgerow.core.blas import one_blas_thread
@@ -24,7 +25,6 @@ from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.moments import Moments, discrepancy, gap
 from hedgerow.core.preprocess import FILL, Preprocess
 from hedgerow.core.registry import Registry
-from hedgerow.drift import evidence
 
 if TYPE_CHECKING:
     from hedgerow.learners.layout import Layout

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from hedgerow import drift as evidence
 from hedgerow.core.arrays import LARGEST, Array
 from hedgerow.core.errors import InputError
-from hedgerow.drift import evidence
 
 DOUBLE, FLOAT, WHOLE = "double", "float", "whole"  # FLOAT: float32 or float64, the same for all of a model
 ROUNDED, SINGLE, SHORT = "rounded", "single", "short"  # ROUNDED: as narrow as its numbers allow
