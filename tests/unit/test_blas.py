@@ -11,7 +11,7 @@ import scipy.linalg  # noqa: F401 (its BLAS is another one than NumPy's)
 from support.laws import fitted, make_task
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from hedgerow.core.blas import one_blas_thread
+from hedgerow.core.linalg import one_blas_thread
 from hedgerow.heads import StepwiseHead
 from hedgerow.mix import Hedge
 

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from support.laws import assert_close_state, assert_same_state, budget, fitted, make_task
 
-from hedgerow.core import blas
+from hedgerow.core import linalg
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.heads import PassiveAggressive, StepwiseHead
 from hedgerow.mix import Hedge
@@ -134,7 +134,7 @@ def test_interrupted_and_resumed_is_never_interrupted(method, way, kind):
         assert_close_state(hurried.learner_.arrays(), whole.learner_.arrays(), 1e-7)
         np.testing.assert_allclose(hurried.predict_proba(task.X), whole.predict_proba(task.X), atol=1e-7)
     assert hits >= wanted
-    assert blas._inside == 0  # every step that was cut short has left
+    assert linalg._inside == 0  # every step that was cut short has left
     assert len(places) > 1 or way in ("block", "partial_fit")  # which may be one block
 
 

@@ -26,7 +26,7 @@ from support.laws import (
 from hedgerow import OnlineTransferClassifier
 from hedgerow.align import BDA, CORAL, JDA, TCA, Identity
 from hedgerow.core.errors import InputError
-from hedgerow.learners.base import BLOCK
+from hedgerow.learner import BLOCK
 
 
 def chopped(clf, X, y, seed):

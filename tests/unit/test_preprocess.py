@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.laws import STEPS, law, seeds
 
-from hedgerow.core import preprocess, running
+from hedgerow.core import arrays, preprocess
 from hedgerow.core.errors import InputError
 from hedgerow.core.preprocess import INSTANCE_STEPS, Preprocess, Running, parse
 
@@ -133,7 +133,7 @@ def test_statistics_as_arrays_and_back():
 def test_centring_makes_sparse_rows_dense_up_to_a_limit(monkeypatch):
     X = sp.csr_array(rows(0, sparse=True))
     assert isinstance(Preprocess("centre").start([X], X)[0][0], np.ndarray)
-    monkeypatch.setattr(running, "DENSE_LIMIT", 100)
+    monkeypatch.setattr(arrays, "DENSE_LIMIT", 100)
     with pytest.raises(InputError, match=r"'centre'.*12 x 5.*preprocess='unit'"):
         Preprocess("centre").start([X], X)
 

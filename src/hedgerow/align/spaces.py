@@ -20,12 +20,11 @@ from operator import add
 import numpy as np
 
 from hedgerow.align.base import Alignment, Info, Projection, quadratic
-from hedgerow.core.arrays import Array, Matrix, blocks, dense, stack_rows
+from hedgerow.core.arrays import DENSE_LIMIT, Array, Matrix, blocks, dense, stack_rows
 from hedgerow.core.errors import InputError
 from hedgerow.core.linalg import symmetric_power
 from hedgerow.core.moments import Moments
 from hedgerow.core.preprocess import unit
-from hedgerow.core.running import DENSE_LIMIT
 from hedgerow.core.source_rows import ClassMoments, Gram, InMemory, Part, SourceRows, Statistic, summed
 
 

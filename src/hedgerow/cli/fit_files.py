@@ -24,7 +24,7 @@ from hedgerow.data.inputs import files_of
 from hedgerow.data.named_files import read_unlabelled, unique_names
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.estimator.table_rows import numbers_of
-from hedgerow.learners.readings import Reading, reading_of
+from hedgerow.methods import Reading, reading_of
 
 # a classifier has a preprocessing of its own, and does not split
 ANSWERS = [field.name for field in fields(Reading) if field.name not in ("preprocess", "split_rule", "preset")]

@@ -11,8 +11,8 @@ import numpy as np
 from hedgerow.core.arrays import Array, Matrix, canonical, check_matrix, is_sparse, stack_rows
 from hedgerow.core.errors import InputError
 from hedgerow.core.feature_names import checked_names, listed, names_of_table, order_by_name
+from hedgerow.core.frame import Frame, as_frame
 from hedgerow.core.labels import as_labels, is_missing
-from hedgerow.core.mixed import Mixed, mixed_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +22,7 @@ class Domain:
     `order` is a presentation order fixed by whoever published the data (the authors' `ID_old`), if there is one.
     `feature_names` are those of the table's columns if X is a table with names (pandas, polars, pyarrow). X is not
     copied where it can be used as it is. A table whose columns are not all numbers, or have gaps, is kept column by
-    column (`hedgerow.core.mixed`).
+    column (`hedgerow.core.frame`).
 
     >>> Domain("webcam", [[0.0, 1.0], [2.0, 0.0]], ["mug", "bike"])
     Domain('webcam', 2 x 2, 2 classes)
@@ -37,11 +37,11 @@ class Domain:
     def __post_init__(self) -> None:
         where = f"domain {self.name!r}"
         names = self._names(where)
-        table = mixed_of(self.X, where)
+        table = as_frame(self.X, where)
         if table is not None and not table.plain:
             X: Matrix = table
         else:
-            X = check_matrix(table.numbers() if isinstance(self.X, Mixed) and table else self.X, where, names=names)
+            X = check_matrix(table.numbers() if isinstance(self.X, Frame) and table else self.X, where, names=names)
         if X.shape[0] == 0:
             raise InputError(f"{where}: 0 rows; a domain needs at least one instance")
         if X.shape[1] == 0:
@@ -103,7 +103,7 @@ class Domain:
         >>> Domain("a", [[0.0, 0.0], [1.0, 2.0]]).without_empty_rows()
         Domain('a', 1 x 2, unlabelled)
         """
-        if isinstance(self.X, Mixed):
+        if isinstance(self.X, Frame):
             return self
         norms = np.asarray(abs(self.X).sum(axis=1)).ravel()
         kept = np.flatnonzero(norms > 0)
@@ -156,7 +156,7 @@ def pool(domains: Sequence[Domain], name: str = "pooled") -> Domain:
     Domain('pooled', 2 x 1, 2 classes)
     """
     for d in domains:
-        if isinstance(d.X, Mixed):
+        if isinstance(d.X, Frame):
             raise InputError(f"domain {d.name!r} has columns that are no numbers, or gaps; tables are not pooled")
     alike = same_columns(domains)
     y = None if any(d.y is None for d in alike) else np.concatenate([d.y for d in alike if d.y is not None])

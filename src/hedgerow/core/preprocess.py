@@ -9,7 +9,7 @@
 | `centre`      | x - mean, per feature                     | the domain; on the stream: what was learned     |
 | `scale`       | x / sd within the sources, per feature    | the sources, once                               |
 | `fill`        | gaps (NaN) become the mean of the feature | the domain; on the stream: what was learned     |
-| `own-N`       | (x - mean)/sd of the last N columns, which no other step sees (`core/beside.py`) | what was learned |
+| `own-N`       | (x - mean)/sd of the last N columns, which no other step sees | what was learned |
 | `auto`        | `signed-sqrt`, `unit` if nothing is below 0, else `scale` | the sources, once               |
 
 A source is scaled by its own statistics. The target starts with those of its unlabelled rows; each learned instance is
@@ -21,16 +21,242 @@ stands in, with the weight of one instance.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from hedgerow.core.arrays import Array, Matrix, canonical, is_sparse
-from hedgerow.core.beside import OWN, Beside, Padded, Shared, own_width
+from hedgerow.core.arrays import Array, Matrix, canonical, densified, is_sparse
 from hedgerow.core.errors import unknown
-from hedgerow.core.running import Densified, Running, Scaled, Spread, densified
 from hedgerow.core.source_rows import InMemory, Part, Smallest, SourceRows, Statistic, summed
+
+CONSTANT = 1e-13  # a feature whose sd is below this share of its mean only varies by rounding
+
+
+@dataclass
+class Running:
+    """Running mean and variance of a domain: n, and sums of x - shift and (x - shift)^2 (the shift keeps digits)."""
+
+    n: Array
+    shift: Array
+    total: Array
+    squares: Array
+
+    @classmethod
+    def of(cls, X: Array) -> Running:
+        """The statistics of these rows, always in double precision."""
+        shift = X.mean(axis=0, dtype=np.float64)
+        D = X - shift
+        return cls(np.array([float(len(X))]), shift, D.sum(axis=0), (D * D).sum(axis=0))
+
+    def merge(self, other: Running) -> Running:
+        """The statistics of both sets of rows, about the mean of both (the parallel-axis rule keeps digits).
+
+        >>> rows = np.array([[1.0], [3.0], [8.0]])
+        >>> both = Running.of(rows[:1]).merge(Running.of(rows[1:]))
+        >>> both.shift.tolist(), both.squares.tolist()
+        ([4.0], [26.0])
+        """
+        if not self.n[0] or not other.n[0]:
+            return self if self.n[0] else other
+        n = self.n + other.n
+        a, b = (part.shift + part.total / part.n for part in (self, other))
+        mean = a + (b - a) * (other.n / n)
+        within = sum(part.squares - part.total**2 / part.n for part in (self, other))
+        return Running(n, mean, np.zeros_like(mean), within + (b - a) ** 2 * (self.n * other.n / n))
+
+    @classmethod
+    def average(cls, parts: Sequence[Running]) -> Running:
+        """One instance's worth of the average of several domains' statistics."""
+        mean = np.mean([p.shift + p.total / p.n for p in parts], axis=0)
+        variance = np.mean([p.variance for p in parts], axis=0)
+        return cls(np.ones(1), mean, np.zeros_like(mean), variance)
+
+    @classmethod
+    def frozen(cls, parts: Sequence[Running], there: Sequence[Array] | None = None) -> Running:
+        """The pooled variance within the domains, about zero: for a scale that does not move.
+
+        `there` says which features each domain has; the others, filled by a constant, say nothing of a variance.
+        """
+        if there is None:
+            n: float | Array = sum(float(p.n[0]) for p in parts)
+            within = sum(p.variance * p.n[0] for p in parts) / n
+        else:
+            n = np.maximum(sum(p.n[0] * has for p, has in zip(parts, there, strict=True)), 1.0)
+            within = sum(p.variance * p.n[0] * has for p, has in zip(parts, there, strict=True)) / n
+        zero = np.zeros_like(parts[0].shift)
+        return cls(np.ones(1), zero, zero.copy(), np.where(within > 0, within, 1.0))
+
+    @property
+    def variance(self) -> Array:
+        """Variance of each feature so far."""
+        return np.asarray(self.squares / self.n - (self.total / self.n) ** 2)
+
+    def scale(self, X: Array, step: str, learned: Array | None = None) -> Array:
+        """X scaled row by row; with `learned` (a mask) each such row is folded in after it was scaled."""
+        D = X - self.shift
+        if learned is not None and len(X) == 1:  # no running sums
+            out = self.scale(X, step)
+            if learned[0]:
+                self.n[0] += 1
+                self.total += D[0]
+                self.squares += D[0] * D[0]
+            return out
+        if learned is None:
+            n, total, squares = self.n[:, None], self.total[None], self.squares[None]
+        else:
+            n, total, squares = self._before_each_row(D, learned)
+        out = D - total / n
+        if step != "centre":
+            sd = np.sqrt(np.maximum(squares / n - (total / n) ** 2, 0))
+            out /= np.where(sd <= CONSTANT * np.abs(self.shift), 1, sd)
+        return np.asarray(out, dtype=X.dtype)
+
+    def _before_each_row(self, D: Array, learned: Array) -> tuple[Array, Array, Array]:
+        """Statistics before each row, by running sums (the same additions, in the same order, as one by one)."""
+        kept = learned[:, None] * D
+        n = self.n[0] + np.concatenate([[0], np.cumsum(learned)])[:, None]
+        total = np.cumsum(np.vstack([self.total, kept]), axis=0)
+        squares = np.cumsum(np.vstack([self.squares, kept * D]), axis=0)
+        self.n[0], self.total[:], self.squares[:] = n[-1, 0], total[-1], squares[-1]
+        return n[:-1], total[:-1], squares[:-1]
+
+
+@dataclass(frozen=True)
+class Spread(Statistic[Running]):
+    """Mean and variance of each feature."""
+
+    def of(self, part: Part) -> Running:
+        """Of some rows."""
+        return Running.of(part.X)
+
+    def merge(self, a: Running, b: Running) -> Running:
+        """Of both."""
+        return a.merge(b)
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """A step that looks at a domain, with what it saw there; sparse rows become dense."""
+
+    step: str
+    by: Running
+
+    def __call__(self, X: Matrix) -> Array:
+        """Rows scaled by these statistics, which stay as they are."""
+        return self.by.scale(densified(X, self.step), self.step)
+
+
+@dataclass(frozen=True)
+class Densified:
+    """Rows as a step needs them. `changes_nothing`: rows that are not sparse stay as they are."""
+
+    step: str
+    changes_nothing: ClassVar[bool] = True
+
+    def __call__(self, X: Matrix) -> Array:
+        """Dense, if that can be afforded."""
+        return densified(X, self.step)
+
+
+# Columns that nothing can be transferred for: beside the others, each by its own running mean and variance.
+#
+# Nobody in the sources has them, or the target did not have them yet. They are the last columns of a row, the step
+# `own-N` of the preprocessing takes N of them apart; no other step sees them, so that what is transferred stays what it
+# is. A gap is zero, and so is the first value: of one value the variance is not known.
+#
+#     z = (x - mean)/sd, at most LARGEST from zero; over sqrt m where the m other columns end as rows of unit length
+OWN = re.compile(r"own-([1-9]\d{0,5})")
+LARGEST = 3.0  # standard deviations; of few values an sd is a guess
+
+
+def own_width(steps: Sequence[str]) -> int:
+    """How many columns stand beside the others.
+
+    >>> own_width(("own-3", "fill")), own_width(("centre",))
+    (3, 0)
+    """
+    found = OWN.fullmatch(steps[0]) if steps else None
+    return int(found[1]) if found else 0
+
+
+@dataclass
+class Beside:
+    """How often each column was there, and sums of x - shift and its square; the shift is the first value."""
+
+    n: Array
+    shift: Array
+    total: Array
+    squares: Array
+
+    @classmethod
+    def of(cls, X: Array) -> Beside:
+        """Of these rows, of which there may be none."""
+        m = X.shape[1]
+        made = cls(np.zeros(m), np.zeros(m), np.zeros(m), np.zeros(m))
+        made.standard(X, np.ones(len(X), bool))
+        return made
+
+    def standard(self, X: Array, learned: Array | None = None) -> Array:
+        """Rows by the statistics before each; with `learned` (a mask) such rows are folded in after they were used."""
+        there = ~np.isnan(X)
+        if learned is None:
+            return self._scaled(np.where(there, X - self.shift, 0.0), there, self.n, self.total, self.squares)
+        kept = there & learned[:, None]
+        self._begin(X, kept)
+        D = np.where(there, X - self.shift, 0.0)
+        # the same additions, in the same order, as one by one
+        n = np.cumsum(np.vstack([self.n, kept]), axis=0)
+        total = np.cumsum(np.vstack([self.total, kept * D]), axis=0)
+        squares = np.cumsum(np.vstack([self.squares, kept * D * D]), axis=0)
+        self.n[:], self.total[:], self.squares[:] = n[-1], total[-1], squares[-1]
+        return self._scaled(D, there, n[:-1], total[:-1], squares[:-1])
+
+    def add_each(self, X: Array, learned: Array) -> None:
+        """Fold in a row for each row of statistics (all have as many as X): of as many domains."""
+        kept = ~np.isnan(X) & learned[:, None]
+        self.shift = np.where((self.n == 0) & kept, X, self.shift)
+        D = np.where(kept, X - self.shift, 0.0)
+        self.n += kept
+        self.total += D
+        self.squares += D * D
+
+    def _begin(self, X: Array, kept: Array) -> None:
+        """The first value of a column is its shift."""
+        for j in np.flatnonzero((self.n == 0) & kept.any(axis=0)):
+            self.shift[j] = X[kept[:, j].argmax(), j]
+
+    @staticmethod
+    def _scaled(D: Array, there: Array, n: Array, total: Array, squares: Array) -> Array:
+        mean = total / np.maximum(n, 1)
+        sd = np.sqrt(np.maximum(squares / np.maximum(n, 1) - mean**2, 0))
+        known = there & (sd > 0)
+        z = np.divide(D - mean, np.where(sd > 0, sd, 1.0), where=known, out=np.zeros_like(D))
+        return np.clip(z, -LARGEST, LARGEST)
+
+
+@dataclass(frozen=True)
+class Shared:
+    """The step of a source: the columns that are transferred."""
+
+    width: int
+
+    def __call__(self, X: Matrix) -> Matrix:
+        """The first ones."""
+        return np.ascontiguousarray(X[:, : self.width])
+
+
+@dataclass(frozen=True)
+class Padded:
+    """The step of a source after all others: its rows say nothing of the columns beside."""
+
+    own: int
+
+    def __call__(self, X: Matrix) -> Matrix:
+        """With zeros."""
+        return np.hstack([X, np.zeros((len(X), self.own), X.dtype)])
 
 
 # Gaps in rows: the mean that stands for a missing number, which follows its domain.

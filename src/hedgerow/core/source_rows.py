@@ -118,7 +118,7 @@ class SourceRows(ABC):
         """Rows drawn at random, each at most once; all of them, if there are no more."""
 
     @abstractmethod
-    def crowd(self, limit: int, rng: np.random.Generator) -> Part:
+    def candidates(self, limit: int, rng: np.random.Generator) -> Part:
         """The rows that others are chosen from. Where a class has more than `limit`, the rest may be left out.
 
         Those that stay then count for those that do not.
@@ -149,7 +149,7 @@ class InMemory(SourceRows):
         """Rows drawn at random."""
         return self.X[rng.choice(self.count, min(count, self.count), replace=False)]
 
-    def crowd(self, limit: int, rng: np.random.Generator) -> Part:
+    def candidates(self, limit: int, rng: np.random.Generator) -> Part:
         """All rows."""
         return Part(self.X, self.codes, self.weight)
 

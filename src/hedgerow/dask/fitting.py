@@ -15,13 +15,13 @@ import numpy as np
 
 from hedgerow.align import ALIGNERS, Aligner, Alignment
 from hedgerow.align.base import MergingAligner
-from hedgerow.core.arrays import Array, Matrix, cast, dense
+from hedgerow.core.arrays import DENSE_LIMIT, Array, Matrix, cast, dense
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import HedgerowError, InputError, require
 from hedgerow.core.feature_names import order_by_name
 from hedgerow.core.labels import Codes, classes_of, objects
 from hedgerow.core.moments import Moments
-from hedgerow.core.running import DENSE_LIMIT, Spread
+from hedgerow.core.preprocess import Spread
 from hedgerow.core.source_rows import Part, Smallest, SourceRows, Statistic, Step
 from hedgerow.dask.cluster import Place, connected
 from hedgerow.dask.partitions import Opened, Partition, open_frame, open_parquet
@@ -266,7 +266,7 @@ class Partitioned(SourceRows):
         """A uniform sample; which rows it has depends on the partitions and the seed."""
         return self.totals(Sample(min(count, self.count), int(rng.integers(2**63))))[0].X
 
-    def crowd(self, limit: int, rng: np.random.Generator) -> Part:
+    def candidates(self, limit: int, rng: np.random.Generator) -> Part:
         """A uniform sample of each class that has more than `limit` rows."""
         found = self.totals(SampleByClass(limit, int(rng.integers(2**63))))[0]
         return Part(found.X, found.codes, found.weights())

@@ -10,6 +10,7 @@ import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError
+from hedgerow.core.values import as_float, as_whole, usual_digits
 
 SHOWN = 40  # characters of a cell in an error
 WHOLE = np.iinfo(np.int64)
@@ -35,7 +36,7 @@ def labels_of_text(cells: Sequence[str]) -> Array:
     (array([1, 2]), array([1, None], dtype=object), array(['mug', 'bike'], dtype='<U4'))
     """
     known = [cell.strip() for cell in cells if cell.strip()]
-    values = _as(int, known) or _as(float, known) or known
+    values = _all(as_whole, known) or _all(as_float, known) or known
     if len(known) == len(cells):
         return np.array(values)
     given = iter(values)
@@ -43,11 +44,9 @@ def labels_of_text(cells: Sequence[str]) -> Array:
     return np.array(filled, dtype=np.float64 if known and isinstance(values[0], float) else object)
 
 
-def _as(kind: type[int] | type[float], cells: list[str]) -> list[Any] | None:
-    try:
-        return [kind(cell) for cell in cells]
-    except ValueError:
-        return None
+def _all(kind: Callable[[str], Any], cells: list[str]) -> list[Any] | None:
+    values = [kind(cell) for cell in cells]
+    return None if None in values else values
 
 
 def label_reader(classes: Sequence[Any] | Array, new: bool = True) -> Callable[[Any], Any]:
@@ -102,23 +101,21 @@ def _no_class(text: str, known: list[Any]) -> InputError:
 
 
 def _finite(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        raise InputError(f"label {shown(text)} is not a number, as the model's classes are") from None
+    value = as_float(text)
+    if value is None:
+        raise InputError(f"label {shown(text)} is not a number, as the model's classes are")
     if not math.isfinite(value):
         raise InputError(f"label {shown(text)} is not a finite number, as the model's classes are")
     return value
 
 
 def _whole(text: str) -> int:
-    try:
-        value = int(text)  # not by way of a float, which would round a large one
-    except ValueError:
+    value = as_whole(text)
+    if value is None:
         number = _finite(text)
         value = int(number)
         if value != number:
-            raise InputError(f"label {shown(text)} is not a whole number, as the model's classes are") from None
+            raise InputError(f"label {shown(text)} is not a whole number, as the model's classes are")
     if not WHOLE.min <= value <= WHOLE.max:
         raise InputError(f"label {shown(text)} is too large: a class is a whole number of at most 64 bits")
     return value
@@ -145,13 +142,10 @@ def number(value: Any, name: object) -> float:
         raise BadNumber(name, "missing", "missing value")
     if isinstance(value, list | dict):
         raise BadNumber(name, "text", f"{_container(value)} is not a number")
-    try:
-        result = float(value)
-    except OverflowError:  # a whole number of JSON beyond all floats
-        result = math.inf
-    except ValueError:
+    result = as_float(value)
+    if result is None:
         words = f"{shown(utf8(value, f'column {name!r}'))} is not a number"
-        raise BadNumber(name, "text", words) from None
+        raise BadNumber(name, "text", words)
     if not math.isfinite(result):
         problem = "nan" if math.isnan(result) else "infinite"
         raise BadNumber(name, problem, f"{shown(value)} is not a finite number")
@@ -166,7 +160,7 @@ def numbers(values: Sequence[Any], names: Sequence[object]) -> list[float]:
     """
     try:
         found = list(map(float, values))
-        if math.isfinite(sum(found)):
+        if math.isfinite(sum(found)) and usual_digits("".join(v for v in values if type(v) is str)):
             return found
     except (ValueError, TypeError, OverflowError):
         pass
@@ -196,11 +190,7 @@ def id_text(value: Any, name: str) -> str:
 
 def is_number(cell: str) -> bool:
     """Whether a cell can be read as a number at all, be it infinite or NaN."""
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+    return as_float(cell) is not None
 
 
 def utf8(text: str, what: str) -> str:

@@ -13,7 +13,7 @@
 
 CSV, TSV and JSON lines may be compressed: `.csv.gz`, `.csv.zst`. In the place of a file of the first four kinds there
 may be a folder (all files of one kind in it, by name) or a pattern (`day-*.csv.gz`): their rows are one domain. Where
-their columns are not all numbers without gaps, the domain keeps them as they are (`hedgerow.core.mixed`).
+their columns are not all numbers without gaps, the domain keeps them as they are (`hedgerow.core.frame`).
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ import numpy as np
 from hedgerow.core.arrays import Array
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError, unknown
-from hedgerow.core.mixed import Mixed, cells
+from hedgerow.core.frame import Frame, cells
+from hedgerow.core.values import usual_digits
 from hedgerow.data.columns import BadNumber, labels_of_text, listed, plain_labels
 from hedgerow.data.csv_records import DELIMITERS, refuse_numbers_as_names
 from hedgerow.data.csv_rows import CsvRows
@@ -28,9 +29,9 @@ from hedgerow.data.stretches import Bad, Stretch
 MOST = 20  # bad rows that one error lists
 
 
-def read_mixed(files: Files, label: str | None) -> tuple[Mixed, list[Any]]:
+def read_mixed(files: Files, label: str | None) -> tuple[Frame, list[Any]]:
     """The rows of all files, and their labels as they are written."""
-    parts: list[Mixed] = []
+    parts: list[Frame] = []
     labels: list[Any] = []
     problems: list[str] = []
     for number in range(len(files)):
@@ -53,7 +54,7 @@ def read_mixed(files: Files, label: str | None) -> tuple[Mixed, list[Any]]:
 
 def _rows(
     files: Files, number: int, table: Table, label: str | None, labels: list[Any], problems: list[str]
-) -> Mixed | None:
+) -> Frame | None:
     table.match(Wanted(0, None, label, None, table=AsTheyAre()))
     unit, blocks, lines = "line" if files.text else "row", [], []
     for stretch in table.stretches():
@@ -66,10 +67,10 @@ def _rows(
         return None
     X, where = np.concatenate(blocks), np.concatenate(lines)
     if isinstance(table, JsonRows):
-        found = Mixed.of_rows(X[:, 0].tolist())
-        return Mixed(found.names, found.columns, where, unit)
+        found = Frame.of_rows(X[:, 0].tolist())
+        return Frame(found.names, found.columns, where, unit)
     names = [name for name in table.names if name != label]
-    return Mixed(tuple(names), tuple(_typed(X[:, j]) for j in range(X.shape[1])), where, unit)
+    return Frame(tuple(names), tuple(_typed(X[:, j]) for j in range(X.shape[1])), where, unit)
 
 
 def _words(file: str, unit: str, bad: Bad) -> str:
@@ -81,7 +82,7 @@ def _typed(column: Array) -> Array:
     """Numbers as floats, where every cell is one; empty cells are gaps."""
     found = column.tolist()
     try:
-        if any(isinstance(cell, str) and "_" in cell for cell in found):  # which Python allows in a number
+        if not usual_digits("".join(cell for cell in found if isinstance(cell, str))):
             raise ValueError
         return np.array([np.nan if cell is None or cell == "" else float(cell) for cell in found], np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -89,7 +90,7 @@ def _typed(column: Array) -> Array:
     return cells([None if isinstance(cell, str) and not cell.strip() else cell for cell in found])
 
 
-def _joined(parts: list[Mixed]) -> Mixed:
+def _joined(parts: list[Frame]) -> Frame:
     """Files of one source, one after the other; a column that a file does not have is a gap there."""
     if len(parts) == 1:
         return parts[0]
@@ -101,7 +102,7 @@ def _joined(parts: list[Mixed]) -> Mixed:
         alike = all(c.dtype.kind == "f" for c in own)
         columns.append(np.concatenate(own) if alike else cells(np.concatenate([c.astype(object) for c in own])))
     lines = np.concatenate([part.lines for part in parts if part.lines is not None])
-    return Mixed(names, tuple(columns), lines, parts[0].unit)
+    return Frame(names, tuple(columns), lines, parts[0].unit)
 
 
 def _together(problems: list[str]) -> str:
@@ -117,7 +118,7 @@ FILL = "drop the row or fill the gap first"
 def read_table(files: Files, label: str | None, name: str) -> Domain:
     """The rows of all files, in their order, as one domain.
 
-    Where not all columns but the label are numbers without gaps, they are kept as they are (`hedgerow.core.mixed`).
+    Where not all columns but the label are numbers without gaps, they are kept as they are (`hedgerow.core.frame`).
     The columns of the first file are those of all. float32 is kept if all of them are float32. Labels are as they are
     written: "NA" and "None" are not taken for missing ones, an empty cell is.
     """

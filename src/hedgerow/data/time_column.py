@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,8 @@ import numpy as np
 from hedgerow.core.arrays import Array
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError
-from hedgerow.core.mixed import Mixed, is_gap
+from hedgerow.core.frame import Frame, is_gap
+from hedgerow.core.values import DATE_FORMS, as_float, moment
 from hedgerow.data.readers import read
 
 
@@ -27,14 +28,14 @@ def read_timed(path: Path, label: str | None, time: str, name: str) -> tuple[Dom
     at, rest = names.index(time), [i for i, column in enumerate(names) if column != time]
     kept = tuple(names[i] for i in rest)
     X = found.X
-    if isinstance(X, Mixed):
-        table = Mixed(kept, tuple(X.columns[i] for i in rest), X.lines, X.unit)
+    if isinstance(X, Frame):
+        table = Frame(kept, tuple(X.columns[i] for i in rest), X.lines, X.unit)
         return Domain(name, table, found.y), X.columns[at]
     return Domain(name, np.ascontiguousarray(X[:, rest]), found.y, feature_names=kept), np.asarray(X[:, at])
 
 
 def order_in_time(times: Sequence[Any] | Array, column: str, where: str) -> Array:
-    """The order of the rows by their times: numbers, or dates as ISO 8601 writes them; equal ones stay as they are.
+    """The order of the rows by their times: numbers, or dates of one of `DATE_FORMS`; equal ones stay as they are.
 
     >>> order_in_time(["10", "9", "10.5"], "t", "x.csv").tolist()
     [1, 0, 2]
@@ -50,26 +51,20 @@ def order_in_time(times: Sequence[Any] | Array, column: str, where: str) -> Arra
     for row, value in enumerate(values.tolist(), start=1):
         if is_gap(value):
             raise InputError(f"{where}, column {column!r}: no time in row {row}; drop the row or fill it")
-    read_all = [_number(text) for text in values.tolist()]
-    if any(number is None for number in read_all):
-        read_all = [_date(text, i, column, where) for i, text in enumerate(values.tolist(), start=1)]
-    return np.argsort(np.array(read_all, dtype=float), kind="stable")
-
-
-def _number(text: Any) -> float | None:
-    try:
-        number = float(text)
-    except (TypeError, ValueError):
-        return None
-    return number if np.isfinite(number) else None
-
-
-def _date(text: Any, row: int, column: str, where: str) -> float:
-    try:
-        date = text if isinstance(text, datetime) else datetime.fromisoformat(str(text))
-    except ValueError:
+    cells = values.tolist()
+    seconds = next((read for form in ("number", *DATE_FORMS) if None not in (read := _times(cells, form))), None)
+    if seconds is None:
+        known = [_times(cells, form) for form in ("number", *DATE_FORMS)]
+        row = max(times.index(None) for times in known)  # the first that the form of those before it does not fit
         raise InputError(
-            f"{where}, column {column!r}: {str(text)!r} in row {row} is no time; write numbers, or dates as "
+            f"{where}, column {column!r}: {str(cells[row])!r} in row {row + 1} is no time; write numbers, or dates as "
             "2024-03-01 or 2024-03-01T12:30:00"
-        ) from None
-    return (date.replace(tzinfo=None) - (date.utcoffset() or date - date) - datetime(1970, 1, 1)).total_seconds()
+        )
+    return np.argsort(np.array(seconds, dtype=float), kind="stable")
+
+
+def _times(cells: list[Any], form: str) -> list[float | None]:
+    """The cells as times of one form; None for what is none."""
+    if form != "number":
+        return [moment(cell, form) for cell in cells]
+    return [value if value is not None and math.isfinite(value) else None for value in map(as_float, cells)]

@@ -9,11 +9,20 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from hedgerow.core.arrays import Array, Matrix, as_array, cast, check_finite, check_mask, is_sparse
+from hedgerow.core.arrays import (
+    Array,
+    Matrix,
+    as_array,
+    cast,
+    check_finite,
+    check_mask,
+    check_parts,
+    checked_csr,
+    is_sparse,
+)
 from hedgerow.core.domains import Domain, same_columns
 from hedgerow.core.errors import InputError
 from hedgerow.core.feature_names import check_same_order, listed, names_of_row, names_of_table, order_by_name
-from hedgerow.core.sparse import check_parts, checked_csr
 
 
 def matrix(estimator: Any, X: Any, reset: bool, dtype: Any) -> Matrix:

@@ -10,13 +10,13 @@ from sklearn.exceptions import NotFittedError
 
 from hedgerow.align import Info
 from hedgerow.core.arrays import Array
-from hedgerow.core.blas import one_blas_thread
 from hedgerow.core.constants import Constants
 from hedgerow.core.errors import InputError, require
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.labels import Codes
+from hedgerow.core.linalg import one_blas_thread
 from hedgerow.drift import Drift
-from hedgerow.learners.base import OnlineLearner
+from hedgerow.learner import OnlineLearner
 from hedgerow.tables.encoder import TableEncoder
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from hedgerow.core.arrays import Array, Matrix, is_sparse
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError
 from hedgerow.core.feature_names import names_of_row
-from hedgerow.core.mixed import Mixed, mixed_of
+from hedgerow.core.frame import Frame, as_frame
 from hedgerow.core.preprocess import TABLE, parse
-from hedgerow.estimator.composition import takes_own_columns
+from hedgerow.methods import choose
 from hedgerow.tables.encoder import TableEncoder, together
 from hedgerow.tables.kinds import BadCell
 from hedgerow.tables.learning import Named, learn
@@ -29,42 +29,42 @@ def asked_for(params: Mapping[str, Any]) -> bool:
     return params["table"] is not None or TABLE in parse(params["preprocess"])
 
 
-def table_of(params: Mapping[str, Any], X: Any, what: str) -> Mixed | None:
+def table_of(params: Mapping[str, Any], X: Any, what: str) -> Frame | None:
     """X as a table that needs an encoder; None for rows of numbers."""
-    found = mixed_of(X, what)
+    found = as_frame(X, what)
     if asked_for(params):
         return found if found is not None else _of_array(X, what)
     return None if found is None or found.plain else found
 
 
-def _of_array(X: Any, what: str) -> Mixed:
+def _of_array(X: Any, what: str) -> Frame:
     if is_sparse(X):
         raise InputError(f"{what}: preprocess='table' is for columns, and a sparse matrix has numbers; leave it out")
     rows = np.asarray(X)
     if rows.ndim != 2:
         raise InputError(f"{what}: expected a table with a row per instance, got an array of shape {rows.shape}")
-    return Mixed.of_matrix(rows, [f"x{j}" for j in range(rows.shape[1])])
+    return Frame.of_matrix(rows, [f"x{j}" for j in range(rows.shape[1])])
 
 
 def need_encoder(domains: Sequence[Domain]) -> bool:
     """Whether a domain has columns that are no numbers, or gaps, or not all have the same columns."""
     named = [set(d.feature_names) for d in domains if d.feature_names is not None]
     different = len(named) == len(domains) and any(names != named[0] for names in named)
-    return different or any(isinstance(d.X, Mixed) for d in domains)
+    return different or any(isinstance(d.X, Frame) for d in domains)
 
 
-def as_table(d: Domain) -> Mixed:
+def as_table(d: Domain) -> Frame:
     """The rows of a domain column by column."""
-    if isinstance(d.X, Mixed):
+    if isinstance(d.X, Frame):
         return d.X
     if is_sparse(d.X):
         raise InputError(
             f"domain {d.name!r}: a sparse matrix beside tables; make it dense, or encode the others yourself"
         )
-    return Mixed.of_matrix(d.X, d.feature_names or [f"x{j}" for j in range(d.X.shape[1])])
+    return Frame.of_matrix(d.X, d.feature_names or [f"x{j}" for j in range(d.X.shape[1])])
 
 
-def tables_of(params: Mapping[str, Any], domains: Sequence[Domain]) -> list[Mixed] | None:
+def tables_of(params: Mapping[str, Any], domains: Sequence[Domain]) -> list[Frame] | None:
     """All domains as tables, if one of them needs an encoder, or not all have the same columns; else None."""
     if not asked_for(params) and not need_encoder(domains):
         return None
@@ -72,12 +72,14 @@ def tables_of(params: Mapping[str, Any], domains: Sequence[Domain]) -> list[Mixe
 
 
 def learned(
-    params: Mapping[str, Any], sources: Sequence[tuple[str, Mixed]], target: Mixed | None, called: str = "the target"
+    params: Mapping[str, Any], sources: Sequence[tuple[str, Frame]], target: Frame | None, called: str = "the target"
 ) -> tuple[TableEncoder, list[Array]]:
     """An encoder for these domains, and their numbers, the target's last."""
     options = TableOptions.of(params["table"])
     given = None if target is None or not len(target) else Named(called, target)
-    encoder, numbers = learn([Named(name, table) for name, table in sources], given, options, takes_own_columns(params))
+    method, chosen = choose({**params, "preprocess": None})
+    own = method.takes_own_columns(chosen)
+    encoder, numbers = learn([Named(name, table) for name, table in sources], given, options, own)
     if given is None and target is not None:
         numbers.append(np.empty((0, encoder.width)))
     return encoder, numbers
@@ -87,7 +89,7 @@ def numbers_of(encoder: TableEncoder | None, d: Domain) -> Matrix:
     """The rows of a domain that a model was fitted on, by its encoder, if it has one."""
     if encoder is None:
         return d.X
-    table = d.X if isinstance(d.X, Mixed) else Mixed.of_matrix(d.X, d.feature_names or ())
+    table = d.X if isinstance(d.X, Frame) else Frame.of_matrix(d.X, d.feature_names or ())
     return encoder.encode(table, fitting=True, where=d.name)
 
 
@@ -98,7 +100,7 @@ def matrix(encoder: TableEncoder, X: Any) -> Any:
         if bad:
             raise InputError(together([f"X, row {i}{_mark(why)}{why}" for i, why in bad.items()]))
         return numbers
-    found = _by_position(encoder, X) if isinstance(X, np.ndarray) and X.ndim == 2 else mixed_of(X, "X")
+    found = _by_position(encoder, X) if isinstance(X, np.ndarray) and X.ndim == 2 else as_frame(X, "X")
     if found is None:
         return X
     _check_some(encoder, found.names, "X")
@@ -112,7 +114,7 @@ def usable(encoder: TableEncoder, X: Any) -> tuple[Array, dict[int, str]] | None
     """
     if _are_mappings(X):
         return _of_mappings(encoder, X)
-    found = None if isinstance(X, np.ndarray) else mixed_of(X, "X")
+    found = None if isinstance(X, np.ndarray) else as_frame(X, "X")
     if found is None:
         return None
     _check_some(encoder, found.names, "X")
@@ -155,7 +157,7 @@ def row(encoder: TableEncoder, x: Any) -> Any:
     names = names_of_row(x)
     if names is None:
         return x
-    found = mixed_of(x, "x")
+    found = as_frame(x, "x")
     if found is not None:
         if len(found) != 1:
             raise InputError(f"x: expected one instance, got a table of {len(found)} rows")
@@ -163,11 +165,11 @@ def row(encoder: TableEncoder, x: Any) -> Any:
     return row(encoder, dict(zip(names, x.tolist(), strict=True)))
 
 
-def _by_position(encoder: TableEncoder, X: Array) -> Mixed | None:
+def _by_position(encoder: TableEncoder, X: Array) -> Frame | None:
     """Rows of an array as the columns of the array that the model was fitted on, if that had no names; else None."""
     names = [f"x{j}" for j in range(X.shape[1])]
     known = {*encoder.names, *encoder.left_out}
-    return Mixed.of_matrix(X, names) if X.shape[1] != encoder.width and known == set(names) else None
+    return Frame.of_matrix(X, names) if X.shape[1] != encoder.width and known == set(names) else None
 
 
 def _check_some(encoder: TableEncoder, names: Any, what: str) -> None:

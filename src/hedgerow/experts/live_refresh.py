@@ -20,7 +20,7 @@ from math import ceil
 import numpy as np
 
 from hedgerow.core.arrays import Array
-from hedgerow.core.blas import one_blas_thread
+from hedgerow.core.linalg import one_blas_thread
 from hedgerow.core.moments import Moments
 from hedgerow.experts.block_refresh import BlockRefresh, Due
 

@@ -12,7 +12,7 @@ from hedgerow.core.preprocess import parse
 from hedgerow.core.registry import of_json
 from hedgerow.core.rule_numbers import UNSEEN
 from hedgerow.heads import HEADS, Head, make_head
-from hedgerow.learners.readings import CHOICES
+from hedgerow.methods import ANSWERS
 from hedgerow.mix import MIXERS, Mixer
 
 
@@ -38,8 +38,8 @@ class Refresh:
     def __post_init__(self) -> None:
         if self.every < 1 or not self.mu >= 0 or not self.kappa > 0 or self.unseen not in UNSEEN:
             raise InputError(f"{self}: every must be at least 1, mu not negative, kappa positive, unseen a known rule")
-        if self.inverse not in CHOICES["inverse"]:
-            raise InputError(f"inverse={self.inverse!r}: use one of {', '.join(CHOICES['inverse'])}")
+        if self.inverse not in ANSWERS["inverse"]:
+            raise InputError(f"inverse={self.inverse!r}: use one of {', '.join(ANSWERS['inverse'])}")
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from hedgerow.core.arrays import Array, dense
-from hedgerow.core.beside import Beside
-from hedgerow.core.preprocess import INSTANCE_STEPS, Means, Preprocess, Statistics
-from hedgerow.core.running import Running
+from hedgerow.core.preprocess import INSTANCE_STEPS, Beside, Means, Preprocess, Running, Statistics
 from hedgerow.fleet.records import Arena
 
 Where = list[tuple[Arena, Array, Array]]  # rows of a part by the arena of their keys: arena, places, slots

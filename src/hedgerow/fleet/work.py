@@ -15,10 +15,10 @@ from typing import TypeVar
 import numpy as np
 
 from hedgerow.core.arrays import Array
-from hedgerow.core.blas import one_blas_thread
 from hedgerow.core.errors import InputError
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.labels import MISSING, is_missing
+from hedgerow.core.linalg import one_blas_thread
 from hedgerow.fleet.batch import Batch
 from hedgerow.fleet.following import Where
 from hedgerow.fleet.holder import PART, Holder

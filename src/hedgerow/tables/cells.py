@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, date, datetime, time
-from decimal import Decimal
 from typing import Any
 
 from hedgerow.core.arrays import LARGEST
-from hedgerow.core.mixed import is_gap
+from hedgerow.core.frame import is_gap
+from hedgerow.core.values import as_float
 
 GAPS = frozenset(("", "na", "n/a", "#n/a", "nan", "null", "none", "?", "-", "--", "nil"))
 TRUE = frozenset(("true", "yes", "t", "y", "on"))
 FALSE = frozenset(("false", "no", "f", "n", "off"))
 WRITTEN = frozenset(("True", "False", "TRUE", "FALSE"))
 EXACT = 2.0**53  # whole numbers below are themselves as floats
-FORMATS = ("%d.%m.%Y", "%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S", "%Y/%m/%d", "%Y/%m/%d %H:%M", "%Y/%m/%d %H:%M:%S")
-DAY_FIRST = ("%d/%m/%Y", "%d/%m/%Y %H:%M", "%d/%m/%Y %H:%M:%S")
-MONTH_FIRST = ("%m/%d/%Y", "%m/%d/%Y %H:%M", "%m/%d/%Y %H:%M:%S")
-ALL_FORMATS = ("iso", *FORMATS, *MONTH_FIRST, *DAY_FIRST)
 DAY = 86400.0
-SHORTEST = 6  # letters of the shortest date
 LARGE = max(LARGEST.values()) / 2**20  # a number beyond is no measurement, and its square would overflow
 
 
@@ -43,20 +37,6 @@ def number(cell: Any) -> float | None:
     return value if value is not None and abs(value) <= LARGE else None
 
 
-def as_float(cell: Any) -> float | None:
-    """A cell as a number, be it infinite; None if it is none."""
-    if isinstance(cell, str) and "_" in cell:
-        return None
-    if not isinstance(cell, str | int | float | Decimal) and not hasattr(cell, "__float__"):
-        return None
-    try:
-        return float(cell)
-    except OverflowError:
-        return math.inf
-    except (TypeError, ValueError):
-        return None
-
-
 def truth(cell: Any) -> float | None:
     """Yes as 1, no as 0; None for anything else.
 
@@ -67,29 +47,6 @@ def truth(cell: Any) -> float | None:
         word = cell.strip().lower()
         return 1.0 if word in TRUE or word == "1" else 0.0 if word in FALSE or word == "0" else None
     return float(cell) if isinstance(cell, bool | int | float) and cell in (0, 1) else None
-
-
-def moment(cell: Any, form: str = "iso") -> float | None:
-    """Seconds since 1970 (UTC where nothing else is said), to the microsecond; None for what is no date of this form.
-
-    >>> moment("1970-01-02"), moment("2.1.1970", "%d.%m.%Y"), moment("Tuesday"), moment(date(1970, 1, 2))
-    (86400.0, 86400.0, None, 86400.0)
-    """
-    if isinstance(cell, datetime):
-        found = cell
-    elif isinstance(cell, date):
-        found = datetime.combine(cell, time())
-    elif isinstance(cell, str):
-        text = cell.strip()
-        if len(text) < SHORTEST or not text[0].isdigit():
-            return None
-        try:
-            found = datetime.fromisoformat(text) if form == "iso" else datetime.strptime(text, form)
-        except (ValueError, OverflowError):
-            return None
-    else:
-        return None
-    return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
 
 
 def text(cell: Any) -> str:

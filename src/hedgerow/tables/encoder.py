@@ -19,7 +19,8 @@ import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError
-from hedgerow.core.mixed import Mixed
+from hedgerow.core.frame import Frame
+from hedgerow.core.values import usual_digits
 from hedgerow.tables.cells import LARGE
 from hedgerow.tables.kinds import BadCell, Column, Number, column_of_json
 
@@ -97,7 +98,7 @@ class TableEncoder:
         """The numbers of one row; a name that it does not have is a gap."""
         return [value for column in self.used for value in column(row.get(column.name))]
 
-    def encode(self, table: Mixed, *, fitting: bool = False, where: str = "X") -> Array:
+    def encode(self, table: Frame, *, fitting: bool = False, where: str = "X") -> Array:
         """All rows. For `fitting` a column that the table does not have is absent, which is no gap of a row.
 
         Every cell that cannot be used is named in one error.
@@ -115,7 +116,7 @@ class TableEncoder:
             raise InputError(together(problems))
         return np.concatenate(parts, axis=1) if parts else np.empty((len(table), 0))
 
-    def problems(self, table: Mixed) -> dict[int, list[BadCell]]:
+    def problems(self, table: Frame) -> dict[int, list[BadCell]]:
         """The rows of which some cells cannot be used, with these cells."""
         found: dict[int, list[BadCell]] = {}
         for column in self.used:
@@ -235,7 +236,7 @@ def _plain_numbers(cells: list[str | None]) -> Array | None:
     empty = cells.count("") + cells.count(None)
     if np.isnan(found).sum() > empty or (np.abs(found) > LARGE).any():  # "nan", "inf"
         return None
-    return None if "_" in "".join(filter(None, cells)) else found  # which Python allows in a number
+    return found if usual_digits("".join(filter(None, cells))) else None
 
 
 def _with_gaps(column: Column, numbers: Array) -> Array:

@@ -26,8 +26,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hedgerow.core.errors import InputError
-from hedgerow.core.mixed import native
+from hedgerow.core.frame import native
 from hedgerow.core.registry import of_json
+from hedgerow.core.values import DATE_FORMS, moment
 from hedgerow.tables import cells
 
 NAN = float("nan")
@@ -185,7 +186,7 @@ class Date(Column):
 
     def of_cell(self, cell: Any) -> tuple[float, ...]:
         """By the clock of UTC, where the cell names an offset from it."""
-        value = cells.moment(cell, self.form)
+        value = moment(cell, self.form)
         if value is None and self.form == "number":
             value = cells.number(cell)
         if value is None:
@@ -282,4 +283,4 @@ def column_of_json(data: Mapping[str, Any]) -> Column:
 
 
 def _is_sane(date: Any) -> bool:
-    return set(date.turns) <= set(PARTS) and date.form in (*cells.ALL_FORMATS, "number")
+    return set(date.turns) <= set(PARTS) and date.form in (*DATE_FORMS, "number")

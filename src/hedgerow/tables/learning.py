@@ -12,7 +12,8 @@ import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError, unknown
-from hedgerow.core.mixed import Mixed
+from hedgerow.core.frame import Frame
+from hedgerow.core.values import DATE_FORMS, as_float, moment
 from hedgerow.tables import cells
 from hedgerow.tables.cells import missing
 from hedgerow.tables.encoder import TableEncoder, encoded, together
@@ -87,11 +88,11 @@ def _of_numbers(seen: Seen, domains: Sequence[Array], kept: bool) -> Column | st
 
 def _by_content(seen: Seen, every: list[Any], kept: bool) -> Column | str:
     name, n = seen.name, len(every)
-    if all(cells.truth(cell) is not None for cell in every) and not all(cells.as_float(c) is not None for c in every):
+    if all(cells.truth(cell) is not None for cell in every) and not all(as_float(c) is not None for c in every):
         return Boolean(name, gaps=seen.gaps)
-    numbers = [value for cell in every if (value := cells.as_float(cell)) is not None]
+    numbers = [value for cell in every if (value := as_float(cell)) is not None]
     if len(numbers) == n or (n >= FEW_ROWS and len(numbers) >= MOST_ALIKE * n):
-        read = [np.array([cells.as_float(cell) for cell in domain], dtype=float) for domain in seen.domains]
+        read = [np.array([as_float(cell) for cell in domain], dtype=float) for domain in seen.domains]
         if not kept and _counts_rows(name, read):
             return ID
         return Number(name, gaps=seen.gaps)  # if all are 0 and 1: a count may have a 2 tomorrow
@@ -134,10 +135,10 @@ def _form(every: list[Any]) -> str | None:
     """How dates are written here; None if the cells are none."""
     needed = MOST_ALIKE * len(every) if len(every) >= FEW_ROWS else len(every)
     best, most = None, 0
-    for form in cells.ALL_FORMATS:
-        found = sum(cells.moment(cell, form) is not None for cell in every[:50])
+    for form in DATE_FORMS:
+        found = sum(moment(cell, form) is not None for cell in every[:50])
         if 2 * found >= min(len(every), 50):
-            found = sum(cells.moment(cell, form) is not None for cell in every)
+            found = sum(moment(cell, form) is not None for cell in every)
             if found > most:
                 best, most = form, found
     return best if best is not None and most >= needed else None
@@ -145,7 +146,7 @@ def _form(every: list[Any]) -> str | None:
 
 def _date(seen: Seen, every: list[Any], form: str) -> Column:
     """With those turns of which the cells show at least a part, and which they do not only touch."""
-    read = cells.number if form == "number" else lambda cell: cells.moment(cell, form)
+    read = cells.number if form == "number" else lambda cell: moment(cell, form)
     moments = [value for cell in every if (value := read(cell)) is not None]
     if not moments:  # every cell will be reported
         return Date(seen.name, 0.0, (), "iso", gaps=seen.gaps)
@@ -167,7 +168,7 @@ class Named:
     """A table of a domain, and how an error calls it."""
 
     where: str
-    table: Mixed
+    table: Frame
 
 
 def learn(

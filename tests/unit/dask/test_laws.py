@@ -14,7 +14,7 @@ from support.laws import law
 pytest.importorskip("dask", reason="pip install 'hedgerow[dask]'")
 
 from hedgerow.align.spaces import Directions
-from hedgerow.core.running import Running, Spread
+from hedgerow.core.preprocess import Running, Spread
 from hedgerow.core.source_rows import ClassMoments, Gram, InMemory, Part, Smallest
 from hedgerow.dask.fitting import All, Pass, Sample, SampleByClass, _merged
 from hedgerow.ridge.maps import Map, Times, octaves, usual_length

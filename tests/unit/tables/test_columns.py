@@ -8,14 +8,14 @@ import pandas as pd
 import pytest
 
 from hedgerow import InputError, OnlineTransferClassifier
-from hedgerow.core.mixed import Mixed
+from hedgerow.core.frame import Frame
 from hedgerow.tables import TableEncoder, TableOptions, learn
 from hedgerow.tables.learning import Named
 
 
 def encoder_of(columns, target=None, **options):
     def table(given):
-        return Mixed.of_rows([dict(zip(given, row, strict=True)) for row in zip(*given.values(), strict=True)])
+        return Frame.of_rows([dict(zip(given, row, strict=True)) for row in zip(*given.values(), strict=True)])
 
     named = None if target is None else Named("target", table(target))
     return learn([Named("source", table(columns))], named, TableOptions.of(options))[0]

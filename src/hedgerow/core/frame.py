@@ -20,7 +20,7 @@ NO_VALUE = ("NAType", "NaTType", "MaskedConstant")  # classes of what pandas and
 
 
 @dataclass(frozen=True, eq=False)
-class Mixed:
+class Frame:
     """Columns by name, all of one length. `lines` say where the rows stood: lines of a text, or rows, from 1."""
 
     names: tuple[str, ...]
@@ -36,10 +36,10 @@ class Mixed:
         """Rows and columns."""
         return len(self), len(self.names)
 
-    def __getitem__(self, rows: Any) -> Mixed:
+    def __getitem__(self, rows: Any) -> Frame:
         """Some rows."""
         lines = None if self.lines is None else self.lines[rows]
-        return Mixed(self.names, tuple(column[rows] for column in self.columns), lines, self.unit)
+        return Frame(self.names, tuple(column[rows] for column in self.columns), lines, self.unit)
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -64,20 +64,20 @@ class Mixed:
         return np.stack(self.columns, axis=1) if self.columns else np.empty((0, 0))
 
     @classmethod
-    def of_matrix(cls, X: Array, names: Sequence[str]) -> Mixed:
+    def of_matrix(cls, X: Array, names: Sequence[str]) -> Frame:
         """A matrix with names for its columns."""
         return cls(tuple(names), tuple(_column(X[:, j]) for j in range(X.shape[1])))
 
     @classmethod
-    def of_rows(cls, rows: Sequence[Mapping[str, Any]]) -> Mixed:
+    def of_rows(cls, rows: Sequence[Mapping[str, Any]]) -> Frame:
         """Mappings from names to values; a name that a row does not have is a gap."""
         names = tuple(dict.fromkeys(name for row in rows for name in row))
         return cls(names, tuple(_column([row.get(name) for row in rows]) for name in names))
 
 
-def mixed_of(X: Any, what: str) -> Mixed | None:
+def as_frame(X: Any, what: str) -> Frame | None:
     """A table with names as columns; None for what has no names, or whose columns cannot be taken one by one."""
-    if isinstance(X, Mixed):
+    if isinstance(X, Frame):
         return X
     if is_sparse(X) or isinstance(X, np.ndarray):
         return None
@@ -90,7 +90,7 @@ def mixed_of(X: Any, what: str) -> Mixed | None:
         return None
     if any(column.ndim != 1 for column in columns):
         return None
-    return Mixed(names, columns)
+    return Frame(names, columns)
 
 
 def cells(values: Any) -> Array:
