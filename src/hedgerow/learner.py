@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from hedgerow import drift as evidence
 from hedgerow.core.arrays import LARGEST, Array, Matrix, rows_from
 from hedgerow.core.constants import DOUBLE as DOUBLE
 from hedgerow.core.constants import SUM, Constants
@@ -29,7 +30,6 @@ from hedgerow.core.linalg import one_blas_thread
 from hedgerow.core.moments import Moments, discrepancy, gap
 from hedgerow.core.preprocess import FILL, Preprocess, target_only_width
 from hedgerow.core.registry import Registry
-from hedgerow.drift import evidence
 
 State = dict[str, Array]
 BLOCK = 256  # rows taken at once where nothing else ends a block earlier
