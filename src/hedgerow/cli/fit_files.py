@@ -22,7 +22,7 @@ from hedgerow.core.preprocess import Preprocess
 from hedgerow.data import read
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.estimator.table_rows import numbers_of
-from hedgerow.learners.readings import Reading, reading_of
+from hedgerow.methods import Reading, reading_of
 from hedgerow.rows.domains import read_unlabelled, unique_names
 from hedgerow.rows.inputs import Files
 
@@ -61,7 +61,7 @@ def separations(clf: OnlineTransferClassifier, sources: Sequence[Domain], target
         return [Separation(source.name) for source in sources]
     learner = clf.learner_
     K, codes = learner.n_classes, Codes(clf.classes_)
-    Xs, U = Preprocess(learner.plan.steps).start(
+    Xs, U = Preprocess(learner.plan.steps).fit_arrays(
         [numbers_of(clf.table_, s) for s in sources], numbers_of(clf.table_, target)
     )
     rows, linear = dense(U), bool(clf.info_) and not learner.plan.gammas

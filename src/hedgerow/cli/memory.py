@@ -8,7 +8,6 @@ from pathlib import Path
 
 from hedgerow.core.errors import InputError
 from hedgerow.methods import METHODS
-from hedgerow.methods.build import merges
 from hedgerow.rows.inputs import Files
 
 LOCAL, DASK = "local", "dask"
@@ -28,7 +27,7 @@ def choose_engine(sources: Sequence[Path], method: str, asked: str | None) -> tu
 
             Place.of(asked)
         return asked, ""
-    if not merges(METHODS[method]) or find_spec("distributed") is None:
+    if not METHODS[method].merges or find_spec("distributed") is None:
         return LOCAL, ""
     size, free = size_of(sources), free_memory()
     if size is None or free is None or size * SHARE <= free:

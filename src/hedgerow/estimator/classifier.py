@@ -21,7 +21,7 @@ from hedgerow.estimator import inputs as door
 from hedgerow.estimator import table_rows as tables
 from hedgerow.estimator.offline import Offline
 from hedgerow.heads import Head
-from hedgerow.learners.base import OnlineLearner, Prediction, Trace
+from hedgerow.learner import OnlineLearner, Prediction, Trace
 from hedgerow.methods import Reading
 from hedgerow.mix import Mixer
 

@@ -30,7 +30,7 @@ from hedgerow.lab.runner import Folder, Unit, commands_given, expert_losses, fin
 from hedgerow.lab.stats import ALPHA, wilcoxon
 from hedgerow.lab.stream import OnlineModel, evenly, events, play
 from hedgerow.lab.tasks import Task, task_of
-from hedgerow.learners.base import BLOCK
+from hedgerow.learner import BLOCK
 
 OURS = ("hedgerow", "hedgerow-linear")
 ALONE = "no sources"

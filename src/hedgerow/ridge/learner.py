@@ -59,7 +59,7 @@ from hedgerow.core.arrays import Array, Matrix, blocks, dense
 from hedgerow.core.constants import Constants
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.linalg import one_blas_thread
-from hedgerow.learners.base import BLOCK, OnlineLearner, Prediction, State, Trace, register_learner
+from hedgerow.learner import BLOCK, OnlineLearner, Prediction, State, Trace, register_learner
 from hedgerow.ridge import mixture
 from hedgerow.ridge.near import Near, whole
 from hedgerow.ridge.plan import FREQUENCIES, INPUT, RidgePlan, layout
@@ -68,7 +68,7 @@ from hedgerow.ridge.regression import NEVER
 from hedgerow.ridge.space import FADE, Space
 
 if TYPE_CHECKING:
-    from hedgerow.learners.layout import Layout
+    from hedgerow.learner import Layout
 
 
 class Predicted(NamedTuple):

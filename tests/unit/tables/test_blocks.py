@@ -12,8 +12,7 @@ from support.messy import messy
 
 from hedgerow import Domain, OnlineTransferClassifier
 from hedgerow.rows import Wanted, csv_rows, open_rows
-from hedgerow.tables.encoder import encoded
-from hedgerow.tables.kinds import BadCell, Boolean, Category, Date, Hashed, Late, Number, Text
+from hedgerow.tables.columns import BadCell, Boolean, Category, Date, Hashed, Late, Number, Text
 
 COLUMNS = [
     Number("n"), Number("n", gaps=True), Boolean("b", gaps=True), Category("c", ("Oslo", "3", "true"), gaps=True),
@@ -36,17 +35,17 @@ def test_a_column_of_texts_is_its_cells(cells):
             except BadCell as error:
                 expected.append(column(None))
                 bad.append((i, str(error)))
-        given = np.empty(len(cells), dtype=object)
-        given[:] = cells
-        found = encoded(column, given)
-        np.testing.assert_array_equal(found.numbers, np.array(expected))
-        assert [(i, str(error)) for i, error in found.bad] == bad
+        column_of_cells = np.empty(len(cells), dtype=object)
+        column_of_cells[:] = cells
+        numbers, errors = column.encode(column_of_cells)
+        np.testing.assert_array_equal(numbers, np.array(expected))
+        assert [(i, str(error)) for i, error in errors.items()] == bad
 
 
 def test_values_that_are_equal_but_not_alike_stay_apart():
     cells = np.array([1, True, 1.0, "1", "true"], dtype=object)
     column = Category("c", ("1", "true"))
-    np.testing.assert_array_equal(encoded(column, cells).numbers, [column(cell) for cell in cells])
+    np.testing.assert_array_equal(column.encode(cells)[0], [column(cell) for cell in cells])
 
 
 @pytest.fixture(scope="module")

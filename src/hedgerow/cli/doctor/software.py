@@ -1,4 +1,4 @@
-"""What is installed: versions, extras, programs, compiled loops, data sets."""
+"""What is installed: versions, extras, programs, compiled kernels, data sets."""
 
 from __future__ import annotations
 
@@ -74,20 +74,20 @@ def programs() -> Iterator[Finding]:
             yield Finding("programs", program, f"{path}{_java(path) if program == 'java' else ''}")
 
 
-def compiled_loops() -> Iterator[Finding]:
+def compiled_kernels() -> Iterator[Finding]:
     """Whether what is compiled can be kept, and where."""
     from hedgerow.cli.warm import REMEDY
-    from hedgerow.kernels.compiled import usable
+    from hedgerow.kernels import compiled
 
-    folder, reasons = usable()
-    for path, reason in reasons.items():
-        yield Finding("compiled loops", "not used", f"{path}: {reason}", NOTE)
-    if folder is None:
-        yield Finding("compiled loops", "kept in", "nowhere", PROBLEM, REMEDY.removeprefix("error: "))
-        return
-    kept = len(list(folder.glob("*.nbc")))
-    remedy = "" if kept else "the first use compiles for some seconds; in advance: hedgerow warm"
-    yield Finding("compiled loops", "kept in", f"{folder} ({kept} there)", OK if kept else NOTE, remedy)
+    for folder, reason in compiled.folders().items():
+        if reason:
+            yield Finding("compiled kernels", "not used", f"{folder}: {reason}", NOTE)
+            continue
+        kept = len(list(folder.glob("*.nbc")))
+        remedy = "" if kept else "the first use compiles for some seconds; in advance: hedgerow warm"
+        yield Finding("compiled kernels", "kept in", f"{folder} ({kept} there)", OK if kept else NOTE, remedy)
+    if all(compiled.folders().values()):
+        yield Finding("compiled kernels", "kept in", "nowhere", PROBLEM, REMEDY.removeprefix("error: "))
 
 
 def data_sets() -> Iterator[Finding]:
