@@ -25,7 +25,7 @@ from hedgerow.align.spaces import kernel_root
 from hedgerow.kernels import SCALE
 from hedgerow.kernels.ridge import LEAST
 from hedgerow.ridge import mixture
-from hedgerow.ridge import pool_labels as balance
+from hedgerow.ridge import pool as balance
 from hedgerow.ridge.learner import RidgeLearner
 from hedgerow.ridge.near import TRUST, Near, whole
 from hedgerow.ridge.pool import ALONE, CIRCLE, TURN

@@ -29,7 +29,7 @@ import hedgerow  # noqa: E402
 from hedgerow.cli.app import app  # noqa: E402
 from hedgerow.core.errors import MissingExtra  # noqa: E402
 from hedgerow.lab import PARTS, STUDIES  # noqa: E402
-from hedgerow.learners.readings import as_table  # noqa: E402
+from hedgerow.methods import as_table  # noqa: E402
 
 Pages = dict[str, str]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", flags=re.M | re.S)

@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from hedgerow.estimator.watch import watch
     from hedgerow.heads import register_head
     from hedgerow.lab.compare import compare
-    from hedgerow.learners.base import register_learner
-    from hedgerow.learners.method import Method
-    from hedgerow.methods import METHODS, Reading, Recipe, reading_of, register_method
+    from hedgerow.learner import register_learner
+    from hedgerow.methods import METHODS, Method, Reading, Recipe, reading_of, register_method
     from hedgerow.mix import register_mixer
 
 __version__ = "0.1.0"
@@ -42,18 +41,18 @@ _HOMES = {
     "HedgerowError": "core.errors",
     "InputError": "core.errors",
     "METHODS": "methods",
-    "Method": "learners.method",
+    "Method": "methods",
     "Moments": "core.moments",
     "OnlineTransferClassifier": "estimator",
-    "Reading": "learners.readings",
+    "Reading": "methods",
     "Recipe": "methods",
     "compare": "lab.compare",
     "load": "data",
     "read": "data",
-    "reading_of": "learners.readings",
+    "reading_of": "methods",
     "register_aligner": "align",
     "register_head": "heads",
-    "register_learner": "learners.base",
+    "register_learner": "learner",
     "register_method": "methods",
     "register_mixer": "mix",
     "split": "core.domains",

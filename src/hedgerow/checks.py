@@ -20,7 +20,7 @@ from hedgerow.core.arrays import Array, dense
 from hedgerow.core.errors import InputError
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.heads import Head
-from hedgerow.learners.base import State
+from hedgerow.learner import State
 from hedgerow.mix import Mixer, Single
 
 __all__ = ["check_aligner", "check_head", "check_method", "check_mixer"]

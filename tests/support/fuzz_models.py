@@ -31,7 +31,7 @@ Edit = tuple[str, Callable[[], bytes]]  # what was done, and the file
 def models() -> dict[str, Callable[[], Any]]:
     """Small models in the middle of a stream, by name; a class was met late."""
     from hedgerow.align import JDA
-    from hedgerow.learners.readings import reading_of
+    from hedgerow.methods import reading_of
 
     def of(method: str, learned: int, dtype: str = "float64", **options: Any) -> Callable[[], Any]:
         return lambda: _model(method, learned, dtype, options)

@@ -13,8 +13,8 @@ from hedgerow.core.arrays import LARGEST
 from hedgerow.core.domains import pool
 from hedgerow.core.errors import HedgerowError, InputError, MissingExtra, require
 from hedgerow.heads import make_head
-from hedgerow.learners.readings import Reading, reading_of
 from hedgerow.methods import METHODS as REGISTERED
+from hedgerow.methods import Reading, reading_of
 from hedgerow.mix import Hedge, LossBased
 
 TASK = make_task(0, n=2)

@@ -21,10 +21,20 @@ from hedgerow.core.constants import Constants
 from hedgerow.core.errors import InputError
 from hedgerow.core.moments import Moments
 from hedgerow.core.registry import of_json
-from hedgerow.learners.base import LEARNERS, OnlineLearner, Prediction, Trace, bookkeeping, pad_axis, register_learner
-from hedgerow.learners.layout import Layout, Spec, common, not_more_known_before
-from hedgerow.learners.method import Built, Method
-from hedgerow.methods import METHODS
+from hedgerow.learner import (
+    LEARNERS,
+    Layout,
+    OnlineLearner,
+    Prediction,
+    Spec,
+    Trace,
+    bookkeeping,
+    common,
+    not_more_known_before,
+    pad_axis,
+    register_learner,
+)
+from hedgerow.methods import METHODS, Built, Method
 from hedgerow.mix import softmax
 
 NAME = "fourier-sgd"

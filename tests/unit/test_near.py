@@ -13,7 +13,7 @@ from hedgerow.kernels import SCALE
 from hedgerow.kernels.near import MANY, products, row_products
 from hedgerow.ridge.build import chosen, medoids
 from hedgerow.ridge.near import TRUST, Near, NearSettings, whole
-from hedgerow.ridge.size import SIZES
+from hedgerow.ridge.plan import SIZES
 
 
 def near_of(rng, n=40, d=6, K=3, room=9, sources=2):

@@ -17,9 +17,7 @@ from hedgerow import OnlineTransferClassifier
 from hedgerow.align import CORAL
 from hedgerow.core.errors import InputError
 from hedgerow.heads import AROW
-from hedgerow.learners.method import CHOICES
-from hedgerow.learners.readings import CHOICES as ANSWERS
-from hedgerow.learners.readings import Reading, reading_of
+from hedgerow.methods import ANSWERS, CHOICES, Reading, reading_of
 from hedgerow.mix import Squint
 
 PARAMETERS: dict[str, list[Any]] = {

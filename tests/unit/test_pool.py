@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from support.laws import fitted, law, make_task, seeds
 
 from hedgerow import OnlineTransferClassifier, load
-from hedgerow.ridge.class_targets import Targets
 from hedgerow.ridge.pool import CIRCLE, TURN, Pool
-from hedgerow.ridge.regression import Regression
+from hedgerow.ridge.regression import Regression, Targets
 
 
 def ridge(Z, Y, w, lam=1.0):

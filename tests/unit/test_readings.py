@@ -10,7 +10,7 @@ from support.laws import PAPER, fitted, make_task, projections
 
 from hedgerow import split
 from hedgerow.core.errors import InputError
-from hedgerow.learners.readings import CHOICES, NAMES, Reading, as_table, reading_of
+from hedgerow.methods import ANSWERS, NAMES, Reading, as_table, reading_of
 from hedgerow.mix import Hedge
 
 TWELVE = {  # algorithms.md, section 2: paper, authors' code
@@ -168,7 +168,7 @@ def test_an_explicit_discount_and_without_a_horizon_the_rule_is_anytime():
     assert fitted(task, "oddm").learner_.plan.mixer.beta is None
 
 
-@pytest.mark.parametrize("option", sorted(CHOICES))
+@pytest.mark.parametrize("option", sorted(ANSWERS))
 def test_a_value_that_is_not_known_is_answered_with_those_that_are(option):
     with pytest.raises(InputError, match=f"value of {option}.*Known: "):
         reading_of("authors", "oddm", **{option: "nonsense"})

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.laws import fitted, law, make_task, seeds
 
-from hedgerow.ridge import pool_labels as balance
-from hedgerow.ridge.pool_labels import biases, expected
+from hedgerow.ridge import pool as balance
+from hedgerow.ridge.pool import biases, expected
 
 
 def frequencies(F, b):

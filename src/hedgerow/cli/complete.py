@@ -13,7 +13,7 @@ def methods(incomplete: str) -> list[str]:
 
 def readings(incomplete: str) -> list[str]:
     """Presets of the options."""
-    from hedgerow.learners.readings import PRESETS
+    from hedgerow.methods import PRESETS
 
     return [name for name in PRESETS if name.startswith(incomplete)]
 

@@ -7,9 +7,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from hedgerow.core.errors import InputError
-from hedgerow.data.inputs import files_of
 from hedgerow.methods import METHODS
-from hedgerow.methods.build import merges
+from hedgerow.rows.inputs import Files
 
 LOCAL, DASK = "local", "dask"
 SHARE = 2  # one in so many bytes of the free memory may be the sources' numbers
@@ -28,7 +27,7 @@ def choose_engine(sources: Sequence[Path], method: str, asked: str | None) -> tu
 
             Place.of(asked)
         return asked, ""
-    if not merges(METHODS[method]) or find_spec("distributed") is None:
+    if not METHODS[method].merges or find_spec("distributed") is None:
         return LOCAL, ""
     size, free = size_of(sources), free_memory()
     if size is None or free is None or size * SHARE <= free:
@@ -42,12 +41,12 @@ def size_of(sources: Sequence[Path]) -> int | None:
     total = 0
     for source in sources:
         try:
-            found = files_of(str(source))
+            found = Files.of(str(source))
         except InputError:
             return None  # for the reader to say
         if found.format != "parquet":
             return None
-        for file in found.files:
+        for file in found.paths:
             size = _size_of_file(file)
             if size is None:
                 return None

@@ -21,7 +21,7 @@ from hedgerow.estimator import inputs as door
 from hedgerow.estimator import table_rows as tables
 from hedgerow.estimator.offline import Offline
 from hedgerow.heads import Head
-from hedgerow.learners.base import OnlineLearner, Prediction, Trace
+from hedgerow.learner import OnlineLearner, Prediction, Trace
 from hedgerow.methods import Reading
 from hedgerow.mix import Mixer
 
@@ -94,7 +94,7 @@ class OnlineTransferClassifier(ClassifierMixin, Offline):  # type: ignore[misc]
     dim : upper limit of the dimension of an aligned space (None: 100); `dim_` says what the data allowed.
     rank : upper limit of the dimension of our own learner's input: a leaner, faster model at some price in mistakes.
     size : "full" (None) or "small", a twentieth of the bytes, for thousands of targets, at some price in mistakes:
-        bounds on landmarks, directions and kept rows of our own learner (`hedgerow.ridge.size`).
+        bounds on landmarks, directions and kept rows of our own learner (`hedgerow.ridge.plan`).
     C : aggressiveness of PA-I, PA-II and AROW (None: 5).
     mu : strength of the refresh, A <- (I + mu sum_k g_k g_k^T)^{-1} A (None: 1).
     beta : Hedge's discount in (0, 1).

@@ -16,7 +16,7 @@ from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.labels import Codes
 from hedgerow.core.linalg import one_blas_thread
 from hedgerow.drift import Drift
-from hedgerow.learners.base import OnlineLearner
+from hedgerow.learner import OnlineLearner
 from hedgerow.tables.encoder import TableEncoder
 
 if TYPE_CHECKING:

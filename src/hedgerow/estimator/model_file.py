@@ -17,7 +17,7 @@ from hedgerow.core.arrays import Array
 from hedgerow.core.constants import Constants, array_digest
 from hedgerow.core.errors import InputError
 from hedgerow.core.labels import labels_from_json, labels_to_json
-from hedgerow.learners.base import LEARNERS, OnlineLearner
+from hedgerow.learner import LEARNERS, OnlineLearner
 
 SCHEMA = 5
 FORMAT = "hedgerow"

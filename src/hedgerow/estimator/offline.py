@@ -18,15 +18,14 @@ from hedgerow.core.errors import InputError
 from hedgerow.core.files import write_whole
 from hedgerow.core.frame import Frame
 from hedgerow.core.labels import Codes, classes_of, is_missing, plain
+from hedgerow.core.source_rows import InMemory
 from hedgerow.estimator import input_rows as rows
 from hedgerow.estimator import inputs as door
 from hedgerow.estimator import model_file, parameters
 from hedgerow.estimator import table_rows as tables
-from hedgerow.estimator.composition import composition
 from hedgerow.estimator.input_rows import name_features
 from hedgerow.estimator.known import Known
-from hedgerow.learners.method import Source
-from hedgerow.methods.build import build, fit_aligner
+from hedgerow.methods import AlignFit, Training, build, choose, fit_aligner
 from hedgerow.tables.encoder import TableEncoder
 
 
@@ -153,9 +152,6 @@ class TableDoor(Files):
         return encoder, alike, None if warmup is None else warmup.of_numbers(numbers[-1], encoder.feature_names)
 
 
-AlignFit = Any  # (aligner, source, codes, warmup) -> Alignment
-
-
 class Offline(TableDoor):
     """`fit` in its forms: either the whole model is there afterwards, or nothing has changed."""
 
@@ -246,7 +242,7 @@ class Offline(TableDoor):
         warmup: Matrix,
         align: AlignFit = fit_aligner,
     ) -> None:
-        method, options = composition(self.get_params(deep=False), self.table_)
+        method, options = choose(self.get_params(deep=False), self.table_)
         labels = [y for _, _, y, _, _ in sources]
         for name, _, y, _, _ in sources:
             if is_missing(y).any():
@@ -257,9 +253,10 @@ class Offline(TableDoor):
             door.check_targets(y)
         codes = Codes(door.all_classes(labels) if self.classes is None else door.given_classes(self.classes))
         door.check_classes(self.max_classes, codes.classes, self.classes is not None)
-        parts = [Source(name, X, self._known(codes, y, f"source {name!r}"), at, w) for name, X, y, at, w in sources]
-        built = build(method, options, parts, warmup, len(codes.classes), align)
-        self._install(built.learner, codes, [part.name for part in parts], built.infos)
+        rows = [InMemory(X, self._known(codes, y, f"source {name!r}"), w) for name, X, y, _, w in sources]
+        names, positions = [name for name, *_ in sources], [at for _, _, _, at, _ in sources]
+        built = build(method, Training(names, rows, warmup, len(codes.classes), options, positions, align))
+        self._install(built.learner, codes, names, built.infos)
 
     def _known(self, codes: Codes, labels: Array, where: str) -> Array:
         new = codes.unseen(labels)
@@ -271,7 +268,7 @@ class Offline(TableDoor):
         return codes.of(labels)
 
     def _cold_start(self, X: Matrix, labels: Array, classes: Any) -> None:
-        method, options = composition(self.get_params(deep=False), self.table_)
+        method, options = choose(self.get_params(deep=False), self.table_)
         given = self.classes if self.classes is not None else classes
         known = labels[~is_missing(labels)]
         if given is None:
@@ -282,5 +279,5 @@ class Offline(TableDoor):
         else:
             door.check_classes(self.max_classes, found, True)
         codes = Codes(found)
-        built = build(method, options, [], X[:0], len(codes.classes))
+        built = build(method, Training([], [], X[:0], len(codes.classes), options))
         self._install(built.learner, codes, [], [])

@@ -11,12 +11,11 @@ from hedgerow.core.errors import InputError
 from hedgerow.core.labels import as_labels, labels_from_json, labels_to_json
 from hedgerow.core.preprocess import parse
 from hedgerow.core.registry import Parts, of_json
-from hedgerow.estimator.composition import NUMBERS, check_number
 from hedgerow.estimator.inputs import given_dtype
 from hedgerow.heads import HEADS
-from hedgerow.learners.readings import Reading, reading_of
+from hedgerow.methods import NUMBERS, Reading, check_number, reading_of
 from hedgerow.mix import MIXERS
-from hedgerow.tables.options import TableOptions
+from hedgerow.tables.learning import TableOptions
 
 ASKING = ("fit", "partial_fit", "predict", "predict_proba", "decision_function", "score")
 PARTS: dict[str, Parts] = {"aligner": ALIGNERS, "head": HEADS, "mixer": MIXERS}

@@ -16,14 +16,13 @@ from hedgerow.core.labels import Codes, plain
 from hedgerow.core.source_rows import LabelledSource
 from hedgerow.estimator import inputs as door
 from hedgerow.estimator.classifier import OnlineTransferClassifier
-from hedgerow.estimator.composition import composition
 from hedgerow.estimator.input_rows import name_features
-from hedgerow.methods.build import build_from_rows, check_merges
+from hedgerow.methods import Training, build, check_merges, choose
 
 
 def check_affordable(clf: OnlineTransferClassifier, width: int) -> None:
     """Before anything is read: the options can be used, the method needs no rows, and a Gram matrix has room."""
-    composition(clf.get_params(deep=False))
+    choose(clf.get_params(deep=False))
     check_merges(clf.method)
     if 8 * width * width > DENSE_LIMIT:
         raise InputError(
@@ -49,7 +48,7 @@ def fit_partitions(
     if target is not None:
         check_finite(U, f"domain {target.name!r}", names)
     with clf._restored_on_error():
-        method, options = composition(clf.get_params(deep=False))
+        method, options = choose(clf.get_params(deep=False))
         for source in sources:
             door.check_targets(source.labels)
         labels = [source.labels for source in sources]
@@ -62,7 +61,7 @@ def fit_partitions(
         clf.table_ = None
         rows = [source.rows(codes.classes, dtype) for source in sources]
         called = [source.name for source in sources]
-        built = build_from_rows(method, options, called, rows, U, len(codes.classes))
+        built = build(method, Training(called, rows, U, len(codes.classes), options))
         clf._install(built.learner, codes, called, built.infos)
     return clf
 

@@ -17,11 +17,10 @@ from hedgerow.core.errors import InputError
 from hedgerow.core.feature_names import names_of_row
 from hedgerow.core.frame import Frame, as_frame
 from hedgerow.core.preprocess import TABLE, parse
-from hedgerow.estimator.composition import takes_own_columns
+from hedgerow.methods import choose
+from hedgerow.tables.columns import BadCell
 from hedgerow.tables.encoder import TableEncoder, together
-from hedgerow.tables.kinds import BadCell
-from hedgerow.tables.learning import Named, learn
-from hedgerow.tables.options import TableOptions
+from hedgerow.tables.learning import Named, TableOptions, learn
 
 
 def asked_for(params: Mapping[str, Any]) -> bool:
@@ -77,7 +76,9 @@ def learned(
     """An encoder for these domains, and their numbers, the target's last."""
     options = TableOptions.of(params["table"])
     given = None if target is None or not len(target) else Named(called, target)
-    encoder, numbers = learn([Named(name, table) for name, table in sources], given, options, takes_own_columns(params))
+    method, chosen = choose({**params, "preprocess": None})
+    own = method.takes_own_columns(chosen)
+    encoder, numbers = learn([Named(name, table) for name, table in sources], given, options, own)
     if given is None and target is not None:
         numbers.append(np.empty((0, encoder.width)))
     return encoder, numbers

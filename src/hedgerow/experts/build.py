@@ -15,15 +15,14 @@ from hedgerow.core.moments import Moments
 from hedgerow.core.preprocess import unit
 from hedgerow.experts.learner import ExpertsLearner
 from hedgerow.experts.plan import Expert, Plan, Refresh
-from hedgerow.experts.recipe import ORIGINAL, SINGLE
 from hedgerow.heads import Head, make_head, train
 from hedgerow.heads.base import SOURCE_PASSES, counted
-from hedgerow.learners.base import State, bookkeeping
-from hedgerow.learners.method import Built, Offline, Options, Source
+from hedgerow.learner import State, bookkeeping
+from hedgerow.methods import ORIGINAL, SINGLE, Built, Options, Source, Training
 from hedgerow.mix import MIXERS, Mixer, Single, horizon_beta, make_mixer
 
 if TYPE_CHECKING:
-    from hedgerow.experts.recipe import Recipe
+    from hedgerow.methods import Recipe
 
 
 # A pass over sparse rows: a few at a time, dense only in the columns that they have, whatever the number of features.
@@ -87,24 +86,24 @@ DIM = 100  # upper limit of the dimension of an aligned space
 MU = 1.0  # strength of the refresh
 
 
-def build(recipe: Recipe, offline: Offline) -> Built:
+def build(recipe: Recipe, training: Training) -> Built:
     """The whole offline stage; without sources only the target learns, in the input space."""
-    sources, options, reading = offline.sources, offline.options, offline.options.reading
+    sources, options, reading = training.sources, training.options, training.options.reading
     head, shared = _head(recipe, options), recipe.spaces == "shared"
     groups = [[source] for source in sources] if sources and not shared else [list(sources)]
-    alignments = [_align(recipe, offline, group) for group in groups]
+    alignments = [_align(recipe, training, group) for group in groups]
     projections = [alignment.projection for alignment in alignments]
     of = [projections[0 if shared else i] for i in range(len(sources))]
     mapped = [projection.mapped(source.X) for projection, source in zip(of, sources, strict=True)]
     refreshes = recipe.refresh and bool(sources)
     to_unit = reading.projected == "unit" and (refreshes or any(p.A is not None for p in projections))
     Z = [_project(projection, X, to_unit) for projection, X in zip(of, mapped, strict=True)]
-    experts, weights = _experts(recipe, offline, Z, head)
+    experts, weights = _experts(recipe, training, Z, head)
     dtype = weights[0].dtype
 
-    moments = [Moments.of(X, s.codes, offline.K, weight=s.weight) for X, s in zip(mapped, sources, strict=True)]
-    kept = offline.warmup if reading.target_mean == "warmup" else offline.warmup[:0]
-    constants, state = bookkeeping(moments, kept, offline.K, len(experts))
+    moments = [Moments.of(X, s.codes, training.K, weight=s.weight) for X, s in zip(mapped, sources, strict=True)]
+    kept = training.warmup if reading.target_mean == "warmup" else training.warmup[:0]
+    constants, state = bookkeeping(moments, kept, training.K, len(experts))
     mixer = _mixer(recipe, options, len(experts))
     frozen = sum(not expert.learns for expert in experts)
     if frozen:
@@ -114,12 +113,12 @@ def build(recipe: Recipe, offline: Offline) -> Built:
     if memory is not None:
         state["memory"] = np.stack([memory] * (len(experts) - frozen))
     gammas = _add_projections(constants, state, projections, refreshes, dtype)
-    fixed, running = offline.pre.arrays()
+    fixed, running = training.pre.arrays()
     every = Refresh(reading.refresh_every, MU if options.mu is None else options.mu, reading.unseen, reading.inverse)
     spaces = len(projections) if "A" in constants or "A" in state else 0
     if not spaces:  # all experts live in the input space
         experts = [replace(expert, space=0) for expert in experts]
-    plan = Plan(offline.pre.steps, tuple(experts), head, mixer, to_unit, spaces, gammas, every if refreshes else None)
+    plan = Plan(training.pre.steps, tuple(experts), head, mixer, to_unit, spaces, gammas, every if refreshes else None)
     plan.check()
     learner = ExpertsLearner(plan, Constants(constants | fixed), state | running)
     return Built(learner, [alignment.info for alignment in alignments])
@@ -166,14 +165,14 @@ def make_aligner(choice: str | Aligner, options: Options) -> Aligner:
     return aligner
 
 
-def _align(recipe: Recipe, offline: Offline, group: list[Source]) -> Alignment:
-    U = offline.warmup
+def _align(recipe: Recipe, training: Training, group: list[Source]) -> Alignment:
+    U = training.warmup
     if not group:
         return Identity().fit(U, np.empty(0, dtype=np.int64), U)
-    choice = recipe.aligner if offline.options.aligner is None else offline.options.aligner
+    choice = recipe.aligner if training.options.aligner is None else training.options.aligner
     X = group[0].X if len(group) == 1 else stack_rows([source.X for source in group])
     codes = np.concatenate([source.codes for source in group])
-    found: Alignment = offline.align(make_aligner(choice, offline.options), X, codes, U)
+    found: Alignment = training.align(make_aligner(choice, training.options), X, codes, U)
     return found
 
 
@@ -182,23 +181,23 @@ def _project(projection: Projection, X: Matrix, to_unit: bool) -> Matrix:
     return Z if is_sparse(Z) else np.ascontiguousarray(Z)
 
 
-def _experts(recipe: Recipe, offline: Offline, Z: list[Matrix], head: Head) -> tuple[list[Expert], list[Array]]:
+def _experts(recipe: Recipe, training: Training, Z: list[Matrix], head: Head) -> tuple[list[Expert], list[Array]]:
     """Frozen source heads first, then the online ones: the order of every array that has one row an expert."""
-    shared, names, K = recipe.spaces == "shared", [source.name for source in offline.sources], offline.K
-    codes = [source.codes for source in offline.sources]
-    width, dtype = max((z.shape[1] for z in Z), default=offline.warmup.shape[1]), (Z or [offline.warmup])[0].dtype
+    shared, names, K = recipe.spaces == "shared", [source.name for source in training.sources], training.K
+    codes = [source.codes for source in training.sources]
+    width, dtype = max((z.shape[1] for z in Z), default=training.warmup.shape[1]), (Z or [training.warmup])[0].dtype
     zero = np.zeros((K, width), dtype=dtype)
 
     def trained(rows: Matrix, y: Array, weight: Array | None) -> Array:
         W = zero.copy()
         fit = train_sparse if is_sparse(rows) else train
-        W[:, : rows.shape[1]] = fit(head, rows, y, K, offline.options.reading.source_pass, weight)
+        W[:, : rows.shape[1]] = fit(head, rows, y, K, training.options.reading.source_pass, weight)
         return W
 
     pooled = zero
     if names and "pooled" in (recipe.frozen, recipe.online):
-        together = np.argsort(np.concatenate([source.positions for source in offline.sources]), kind="stable")
-        pooled = trained(stack_rows(Z)[together], np.concatenate(codes)[together], _joined(offline.sources, together))
+        together = np.argsort(np.concatenate([source.positions for source in training.sources]), kind="stable")
+        pooled = trained(stack_rows(Z)[together], np.concatenate(codes)[together], _joined(training.sources, together))
     experts: list[Expert] = []
     weights: list[Array] = []
     if recipe.frozen == "pooled" and names:
@@ -206,7 +205,7 @@ def _experts(recipe: Recipe, offline: Offline, Z: list[Matrix], head: Head) -> t
         weights.append(pooled)
     elif recipe.frozen == "each":
         experts += [Expert(f"source {name}", 0 if shared else i, False) for i, name in enumerate(names)]
-        weights += [trained(z, s.codes, s.weight) for z, s in zip(Z, offline.sources, strict=True)]
+        weights += [trained(z, s.codes, s.weight) for z, s in zip(Z, training.sources, strict=True)]
     start = pooled if recipe.online == "pooled" else zero
     if shared or not names:
         experts.append(Expert("target", 0, True))

@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hedgerow import drift as evidence
 from hedgerow.core.arrays import Array, Matrix, blocks
 from hedgerow.core.constants import Constants
 from hedgerow.core.interrupts import uninterrupted
@@ -44,17 +45,30 @@ from hedgerow.core.linalg import one_blas_thread
 from hedgerow.core.moments import Moments
 from hedgerow.core.preprocess import unit
 from hedgerow.core.rule_numbers import RULES
-from hedgerow.drift import evidence
 from hedgerow.experts.live_refresh import LiveRefresh
 from hedgerow.experts.plan import Plan
 from hedgerow.experts.spaces import FixedSpaces, MovingSpaces, PrintedSpaces, Spaces, on_pages, pooled
 from hedgerow.heads import AROW, PassiveAggressive
-from hedgerow.learners.base import BLOCK, OnlineLearner, Prediction, State, Trace, pad_axis, register_learner
-from hedgerow.learners.layout import DOUBLE, FLOAT, WHOLE, Layout, Spec, common, not_more_known_before
+from hedgerow.learner import (
+    BLOCK,
+    DOUBLE,
+    FLOAT,
+    WHOLE,
+    Layout,
+    OnlineLearner,
+    Prediction,
+    Spec,
+    State,
+    Trace,
+    common,
+    not_more_known_before,
+    pad_axis,
+    register_learner,
+)
 from hedgerow.mix import AdaHedge, FixedShare, FixedShareLogLoss, Hedge, LogLoss, LossBased, Single, Squint
 
 if TYPE_CHECKING:
-    from hedgerow.learners.layout import Layout
+    from hedgerow.learner import Layout
 
 
 # The live path of the paper's learner: one dense row in two compiled calls, with one pass over the projections.

@@ -12,7 +12,7 @@ from hedgerow.core.preprocess import parse
 from hedgerow.core.registry import of_json
 from hedgerow.core.rule_numbers import UNSEEN
 from hedgerow.heads import HEADS, Head, make_head
-from hedgerow.learners.readings import CHOICES
+from hedgerow.methods import ANSWERS
 from hedgerow.mix import MIXERS, Mixer
 
 
@@ -38,8 +38,8 @@ class Refresh:
     def __post_init__(self) -> None:
         if self.every < 1 or not self.mu >= 0 or not self.kappa > 0 or self.unseen not in UNSEEN:
             raise InputError(f"{self}: every must be at least 1, mu not negative, kappa positive, unseen a known rule")
-        if self.inverse not in CHOICES["inverse"]:
-            raise InputError(f"inverse={self.inverse!r}: use one of {', '.join(CHOICES['inverse'])}")
+        if self.inverse not in ANSWERS["inverse"]:
+            raise InputError(f"inverse={self.inverse!r}: use one of {', '.join(ANSWERS['inverse'])}")
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Plan:
     def from_json(cls, data: Mapping[str, Any]) -> Plan:
         """The inverse of `to_json`."""
         plan = cls(
-            steps=parse(data["steps"]),
+            steps=parse(data["steps"], internal=True),
             experts=tuple(of_json(Expert, expert) for expert in data["experts"]),
             head=make_head(HEADS.from_json(data["head"])),
             mixer=MIXERS.from_json(data["mixer"]),

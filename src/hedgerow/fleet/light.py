@@ -13,7 +13,7 @@ import numpy as np
 from hedgerow.core.arrays import Array
 from hedgerow.fleet.following import Following, Where
 from hedgerow.fleet.records import COUNTERS, Arenas, Shape
-from hedgerow.learners.base import OnlineLearner
+from hedgerow.learner import OnlineLearner
 from hedgerow.ridge import mixture
 from hedgerow.ridge.learner import RidgeLearner
 from hedgerow.ridge.near import TRUST

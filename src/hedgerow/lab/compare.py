@@ -25,9 +25,6 @@ from hedgerow.core.errors import InputError, unknown
 from hedgerow.core.feature_names import names_of_table
 from hedgerow.core.labels import Codes, is_missing, plain
 from hedgerow.data import read
-from hedgerow.data.inputs import stem
-from hedgerow.data.named_files import unique_names
-from hedgerow.data.time_column import order_in_time, read_timed
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.estimator.table_rows import as_table, need_encoder
 from hedgerow.lab import rows as results
@@ -49,6 +46,8 @@ from hedgerow.lab.rows import Row
 from hedgerow.lab.runner import Folder, Unit
 from hedgerow.lab.stream import evenly, prequential
 from hedgerow.lab.tasks import SEED, Arrivals, Task
+from hedgerow.rows.domains import order_in_time, read_timed, unique_names
+from hedgerow.rows.inputs import stem
 
 METHODS = "pa,paio,homotlms,oddm,hedgerow,hedgerow-linear"  # what is compared where nothing is said
 ALONE = ("pa",)  # it learns from the stream alone: no source is worth anything to it

@@ -20,8 +20,7 @@ from hedgerow.lab.rows import Cell, Row, Say
 from hedgerow.lab.runner import Folder, Unit, expert_losses, find_methods
 from hedgerow.lab.stream import evenly, prequential
 from hedgerow.lab.tasks import Task, options_read, reading_answers, task_of
-from hedgerow.learners.readings import BASELINES, READINGS
-from hedgerow.methods import METHODS
+from hedgerow.methods import BASELINES, METHODS, READINGS
 
 # -- what the paper has -----------------------------------------------------------------------------------------
 

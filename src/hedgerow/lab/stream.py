@@ -25,7 +25,7 @@ import numpy as np
 from hedgerow.core.arrays import Array, Matrix, is_sparse
 from hedgerow.core.errors import InputError
 from hedgerow.core.labels import as_labels, is_missing
-from hedgerow.learners.base import BLOCK
+from hedgerow.learner import BLOCK
 
 CHECKPOINTS = 40  # points of a curve in a results file
 

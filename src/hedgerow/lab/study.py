@@ -28,7 +28,7 @@ from hedgerow.lab.rows import Row
 from hedgerow.lab.runner import Folder, Unit, expert_losses, find_methods, finished
 from hedgerow.lab.stream import OnlineModel, events, play
 from hedgerow.lab.tasks import Task, task_of
-from hedgerow.learners.base import BLOCK
+from hedgerow.learner import BLOCK
 
 ALONE = "no sources"
 Points = dict[str, Callable[[Task], Task]]

@@ -25,9 +25,7 @@ from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.estimator.inputs import all_classes
 from hedgerow.estimator.table_rows import need_encoder
 from hedgerow.lab.stream import Event, batches, late, missing
-from hedgerow.learners.method import CHOICES, Options
-from hedgerow.learners.readings import Reading, reading_of
-from hedgerow.methods import METHODS
+from hedgerow.methods import CHOICES, METHODS, Options, Reading, reading_of
 from hedgerow.mix import LossBased
 
 WARMUP = 0.3  # share of the target that comes unlabelled and in advance

@@ -23,10 +23,10 @@ from hedgerow.core.arrays import Array, dense
 from hedgerow.core.constants import Constants
 from hedgerow.core.linalg import upper_of
 from hedgerow.core.moments import Moments
-from hedgerow.core.preprocess import Shared, own_width
+from hedgerow.core.preprocess import First, target_only_width
 from hedgerow.core.source_rows import ClassMoments, Gram, Part, SourceRows, summed
-from hedgerow.learners.base import State, bookkeeping
-from hedgerow.learners.method import Built, Ingredients
+from hedgerow.learner import State, bookkeeping
+from hedgerow.methods import Built, Training
 from hedgerow.ridge import mixture
 from hedgerow.ridge.learner import RidgeLearner
 from hedgerow.ridge.maps import (
@@ -41,8 +41,7 @@ from hedgerow.ridge.maps import (
     whitening,
 )
 from hedgerow.ridge.near import Near, NearSettings, whole
-from hedgerow.ridge.plan import INPUT, NEAR, SPACES, RidgePlan
-from hedgerow.ridge.size import Size, size_of
+from hedgerow.ridge.plan import INPUT, NEAR, SPACES, RidgePlan, Size, size_of
 from hedgerow.ridge.space import InSpace, Settings, Space, Sums, with_own
 
 # Which rows of the sources the local heads keep: as many of each class of each source, those that stand for most.
@@ -249,20 +248,20 @@ class Made:
         )
 
 
-def build(spaces: Sequence[str], given: Ingredients) -> Built:
+def build(spaces: Sequence[str], training: Training) -> Built:
     """The spaces and local heads by name. Without sources: `free` alone."""
-    rank, K, size = given.options.rank, given.K, size_of(given.options.size)
-    rows, pool = [source.through(dense) for source in given.rows], dense(given.warmup)
-    own = own_width(given.pre.steps)
+    rank, K, size = training.options.rank, training.K, size_of(training.options.size)
+    rows, pool = [source.through(dense) for source in training.rows], dense(training.warmup)
+    own = target_only_width(training.pre.steps)
     if own:  # which the spaces do not see
-        shared = Shared(pool.shape[1] - own)
+        shared = First(pool.shape[1] - own)
         rows, pool = [source.through(shared) for source in rows], shared(pool)
     constants: State = {}
     if rank is not None and rank < pool.shape[1] and (rows or len(pool)):
         constants["axes"] = axes = single(leading_axes(reduce(add, [*summed(rows, Gram()), pool.T @ pool]), rank))
         rows, pool = [source.through(Times(axes)) for source in rows], pool @ axes
-    about = _Input(given.rows, rows, pool, K)
-    rng = np.random.default_rng(given.options.seed)
+    about = _Input(training.rows, rows, pool, K)
+    rng = np.random.default_rng(training.options.seed)
     wanted = [
         each
         for name in (spaces if rows else ("free",))
@@ -270,16 +269,16 @@ def build(spaces: Sequence[str], given: Ingredients) -> Built:
         for each in _spaces(name, about, size, rng, rank)
     ]
     about.grams.clear()  # they may be large, and the maps are all that was wanted of them
-    made = Made(given.names, rows, pool, K, size, own)
+    made = Made(training.names, rows, pool, K, size, own)
     made.add(wanted, pooled="kernel" in spaces and bool(rows))
     near = [name for name in spaces if name in NEAR and NEAR[name][0] in ("input", *spaces)]
     if near and rows:
-        made.add_near(near, given.options.seed, about.moments)
-    plan = made.plan(given.pre.steps, "axes" in constants)
-    kept = given.warmup if given.options.reading.target_mean == "warmup" else given.warmup[:0]
+        made.add_near(near, training.options.seed, about.moments)
+    plan = made.plan(training.pre.steps, "axes" in constants)
+    kept = training.warmup if training.options.reading.target_mean == "warmup" else training.warmup[:0]
     of_sources, state = bookkeeping(about.moments, kept, K, len(plan.heads) + 1)
     of_sources["source.class_totals"] = single(of_sources["source.class_totals"])
-    fixed, running = given.pre.arrays()
+    fixed, running = training.pre.arrays()
     state |= made.state | mixture.initial(len(plan.heads), K) | running | {"rows": np.zeros(1, np.int64)}
     # one memory layout, so that a model that was saved and loaded computes the same to the last bit
     state = {name: np.ascontiguousarray(array) for name, array in state.items()}

@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from hedgerow.core.errors import InputError
-from hedgerow.core.preprocess import own_width, parse
+from hedgerow.core.arrays import Array
+from hedgerow.core.errors import InputError, unknown
+from hedgerow.core.preprocess import parse, target_only_width
 from hedgerow.core.registry import is_of, of_json
+from hedgerow.kernels import SCALE
+from hedgerow.learner import (
+    MOST,
+    ROUNDED,
+    SHORT,
+    SINGLE,
+    UNHALVED,
+    WHOLE,
+    Layout,
+    Spec,
+    common,
+    not_more_known_before,
+)
+from hedgerow.ridge import mixture
 from hedgerow.ridge.near import NearSettings
-from hedgerow.ridge.space import Settings
+from hedgerow.ridge.pool import TURN
+from hedgerow.ridge.space import PENDING, Settings
 
 SPACES = {
     "kernel": Settings("kernel", lam=0.1, trust=0.3, tau=0.0),
@@ -49,7 +65,7 @@ class RidgePlan:
     @property
     def own(self) -> int:
         """Columns that nothing is transferred for."""
-        return own_width(self.steps)
+        return target_only_width(self.steps)
 
     def own_in(self, i: int) -> int:
         """How many of them the rows of space i have."""
@@ -69,7 +85,7 @@ class RidgePlan:
         if not is_of(data["kept"], int):
             raise TypeError(f"kept={data['kept']!r} cannot stand there")
         plan = cls(
-            steps=parse(data["steps"]),
+            steps=parse(data["steps"], internal=True),
             spaces=tuple(of_json(Settings, settings) for settings in data["spaces"]),
             near=tuple(of_json(NearSettings, settings) for settings in data["near"]),
             kept=data["kept"],
@@ -101,3 +117,209 @@ class RidgePlan:
                 raise InputError(f"{settings} with room for {room} rows cannot be a space")
         if not all(settings.sharpness > 0 for settings in self.near):
             raise InputError(f"{self.near} cannot be local heads")
+
+
+# How large a model may be: `size="full"`, or `size="small"` for thousands of targets.
+USUAL = 800  # features up to which more rows of the sources are kept
+FEWEST, A_FEATURE = 200, 4  # landmarks of the kernel: at least so many, and so many a feature
+
+
+@dataclass(frozen=True)
+class Size:
+    """Bounds on what a model keeps, whatever the data.
+
+    landmarks: of the kernel. white, free, pca: directions of these spaces (`recent` has those of pca). near: features
+    up to which local heads compare the input itself; beyond it, rows of `free`. pool, source_rows, target_rows: rows
+    that are kept. half: maps are stored in half precision.
+    """
+
+    landmarks: int
+    white: int
+    free: int
+    pca: int
+    near: int
+    pool: int
+    source_rows: tuple[int, int]
+    target_rows: int
+    half: bool = False
+
+    def source_rows_for(self, features: int) -> int:
+        """More where there are few features, as a row then costs less.
+
+        >>> [SIZES["full"].source_rows_for(m) for m in (64, 400, 800, 1024)]
+        [6000, 4000, 2000, 2000]
+        """
+        least, most = self.source_rows
+        return min(most, max(least, USUAL * least // max(features, 1)))
+
+    def landmarks_for(self, features: int) -> int:
+        """Fewer where there are few features: second-degree features of them are soon spanned.
+
+        >>> [SIZES["full"].landmarks_for(m) for m in (10, 64, 800)]
+        [200, 256, 1000]
+        """
+        return min(self.landmarks, max(FEWEST, A_FEATURE * features))
+
+
+SIZES = {
+    "full": Size(1000, white=500, free=300, pca=100, near=1024, pool=1000, source_rows=(2000, 6000), target_rows=1000),
+    "small": Size(
+        160, white=128, free=64, pca=16, near=64, pool=200, source_rows=(640, 640), target_rows=200, half=True
+    ),
+}
+
+
+def size_of(name: str | None) -> Size:
+    """By name; None is the full one."""
+    if name is not None and name not in SIZES:
+        raise unknown("size", name, list(SIZES))
+    return SIZES[name or "full"]
+
+
+def layout(plan: RidgePlan) -> Layout:
+    """By the plan, as the tables above; sizes that it does not know are letters."""
+    constants, state = common(plan.steps, len(plan.heads) + 1)
+    constants["source.class_totals"] = replace(constants["source.class_totals"], kind=ROUNDED)
+    rows = shared = "s" if plan.own else "m"
+    if plan.axes:
+        constants["axes"], rows = Spec((shared, "r"), UNHALVED), "r"
+    for i, settings in enumerate(plan.spaces):
+        own = _constant_specs(i, settings, plan, rows)
+        constants |= {f"space.{i}.{name}": spec for name, spec in own.items()}
+        own = _state(i, settings, plan.heads_of[i], plan.rooms[i])
+        state |= {f"space.{i}.{name}": spec for name, spec in own.items()}
+    state["rows"] = Spec((1,), WHOLE, 0, MOST)
+    if plan.near:
+        own, now = _near(plan, rows)
+        constants |= {f"near.{name}": spec for name, spec in own.items()}
+        state |= {f"near.{name}": spec for name, spec in now.items()}
+    for name, array in mixture.initial(len(plan.heads), 1).items():
+        shape: tuple[int | str, ...] = ("K",) if name == "mix.counts" else array.shape
+        low = {"mix.counts": 1.0, "mix.members": 0.0}.get(name, -float("inf"))
+        state[name] = Spec(shape, low=low)
+
+    def consistent(arrays: Mapping[str, Array], sizes: Mapping[str, int]) -> str | None:
+        if not arrays["mix.members"].sum() > 0:
+            return "'mix.members' has nobody to believe"
+        if plan.own and sizes["s"] + plan.own != sizes["m"]:
+            return f"{sizes['s']} columns and {plan.own} beside them, of {sizes['m']}"
+        for i, settings in enumerate(plan.spaces):
+            broken = _inconsistent(i, settings, plan, arrays, sizes)
+            if broken:
+                return f"space {i}: {broken}"
+        return _near_inconsistent(plan, arrays, sizes) if plan.near else None
+
+    return Layout(constants, state, (not_more_known_before, consistent))
+
+
+def _constant_specs(i: int, settings: Settings, plan: RidgePlan, rows: str) -> dict[str, Spec]:
+    map_, heads, room = plan.maps[i], plan.heads_of[i], plan.rooms[i]
+    d, q0, L, e = f"d{i}", f"q0_{i}", f"L{i}", _mapped(plan, i)
+    specs = {
+        "widths": Spec((heads,), WHOLE, 0),
+        "prior.P": Spec((f"tri{i}",), needed=settings.keep < 1),
+        "prior.M": Spec((d, q0), needed=settings.keep < 1),
+    }
+    if settings.class_targets:
+        specs["targets"] = Spec(("K0", q0))
+    if map_ in ("A", "axes"):
+        specs[map_] = Spec((rows, e), ROUNDED)
+    elif map_ == "landmarks":
+        specs["landmarks"] = Spec((e, rows), ROUNDED)
+    elif map_ == "landmarks+A":
+        specs |= {"landmarks": Spec((L, rows), ROUNDED), "A": Spec((L, e))}
+    if room:
+        specs["prior.U"] = Spec((f"u0_{i}", d), ROUNDED, needed=False)
+        if settings.balanced:
+            specs["counts"] = Spec(("K0",), low=0)
+    return specs
+
+
+def _mapped(plan: RidgePlan, i: int) -> str:
+    """The letter of the dimension behind the map of space i: less than the space has, where columns stand beside."""
+    return f"e{i}" if plan.own_in(i) else f"d{i}"
+
+
+def _state(i: int, settings: Settings, heads: int, room: int) -> dict[str, Spec]:
+    d, q, u = f"d{i}", f"q{i}", f"u{i}"
+    specs = {"P": Spec((f"tri{i}",), needed=False), "M": Spec((d, q), needed=False)}
+    specs |= {"G": Spec((f"pending{i}", d), needed=False), "E": Spec((f"pending{i}", q), needed=False)}
+    if not room:
+        return specs
+    specs |= {"U": Spec((u, d), ROUNDED, needed=False), "labels": Spec((u, heads), WHOLE, 0, "K")}
+    specs |= {"leverage": Spec((u,), SINGLE), "at": Spec((2,), WHOLE, 0)}
+    specs["waiting"] = Spec((f"waiting{i}", d), ROUNDED)
+    if settings.balanced:
+        specs |= {"counts": Spec(("K",), low=0), "bias": Spec((heads, "K"))}
+    return specs
+
+
+def _near(plan: RidgePlan, rows: str) -> tuple[dict[str, Spec], dict[str, Spec]]:
+    """Constants and state of the local heads."""
+    constants = {
+        "y": Spec(("near",), WHOLE, 0, "K0"),
+        "domain": Spec(("near",), WHOLE, 0, "n"),
+        "weight": Spec(("near",), low=0),
+    }
+    state = {"y": Spec(("kept",), WHOLE, 0, "K"), "weight": Spec(("kept",), low=0), "at": Spec((1,), WHOLE, 0)}
+    for i, settings in enumerate(plan.near):
+        d = rows if settings.of == INPUT else _mapped(plan, settings.of)
+        constants[f"{i}.rows"] = Spec(("near", d), SHORT, -SCALE, SCALE)
+        state[f"{i}.rows"] = Spec(("kept", d), SHORT, -SCALE, SCALE)
+    return constants, state
+
+
+def _inconsistent(
+    i: int, settings: Settings, plan: RidgePlan, arrays: Mapping[str, Array], sizes: Mapping[str, int]
+) -> str | None:
+    """What the shapes alone do not say."""
+    widths, extra = arrays[f"space.{i}.widths"], sizes["K"] - sizes["K0"]
+    q0, rows = int(widths.sum()), sizes["r" if plan.axes else "s" if plan.own else "m"]
+    if sizes.get(f"q0_{i}", q0) != q0:
+        return f"heads of {widths.tolist()} columns in {sizes[f'q0_{i}']}"
+    if not settings.class_targets and any(width != sizes["K0"] for width in widths.tolist()):
+        return f"one column a class is needed, not {widths.tolist()}"
+    if sizes.get(f"q{i}", q0 + extra * len(widths)) != q0 + extra * len(widths):
+        return f"weights of {sizes[f'q{i}']} columns, not {q0 + extra * len(widths)}"
+    have = [f"space.{i}.{name}" in arrays for name in ("P", "M")]
+    prior = [f"space.{i}.prior.{name}" in arrays for name in ("P", "M")]
+    if have[0] != have[1] or not (all(have) or all(prior)):
+        return "neither a prior nor what became of it"
+    if extra and not all(have):
+        return "a prior does not know of new classes"
+    d = sizes[f"d{i}"]
+    if plan.maps[i] == "" and d != rows + plan.own_in(i):
+        return f"{d} dimensions of {rows} features"
+    if plan.maps[i] and sizes[_mapped(plan, i)] + plan.own_in(i) != d:
+        return f"{d} dimensions of {sizes[_mapped(plan, i)]} behind the map and {plan.own_in(i)} beside"
+    if sizes[f"tri{i}"] != d * (d + 1) // 2:
+        return f"a covariance of {sizes[f'tri{i}']} numbers for {d} dimensions"
+    if (f"space.{i}.G" in arrays) != (f"space.{i}.E" in arrays):
+        return "half of the pending rows"
+    if sizes.get(f"pending{i}", 0) > max(TURN, PENDING):
+        return f"{sizes[f'pending{i}']} pending rows"
+    return _pool_inconsistent(i, plan.rooms[i], arrays, sizes) if plan.rooms[i] else None
+
+
+def _pool_inconsistent(i: int, room: int, arrays: Mapping[str, Array], sizes: Mapping[str, int]) -> str | None:
+    own = f"space.{i}."
+    U = arrays.get(own + "U", arrays.get(own + "prior.U"))
+    if U is None or len(U) != sizes[f"u{i}"] or len(U) > room:
+        return f"labels of {sizes[f'u{i}']} rows for a pool of {None if U is None else len(U)}"
+    if arrays[own + "at"].max() >= max(len(U), 1):
+        return f"a turn beyond the pool's {len(U)} rows"
+    if arrays[own + "waiting"].dtype != U.dtype or sizes[f"waiting{i}"] > TURN:
+        return "rows that cannot wait for this pool"
+    return None
+
+
+def _near_inconsistent(plan: RidgePlan, arrays: Mapping[str, Array], sizes: Mapping[str, int]) -> str | None:
+    own = len(plan.heads) - sum(plan.heads_of)
+    sources = sizes["n"]
+    if own != len(plan.near) * (sources + 1 if sources > 1 else 1):
+        return f"{own} local heads of {sources} sources"
+    if sizes["kept"] > plan.kept or arrays["near.at"][0] >= plan.kept:
+        return f"{sizes['kept']} kept rows, of which the next is {arrays['near.at'][0]}"
+    if sizes["kept"] < plan.kept and arrays["near.at"][0] != sizes["kept"]:
+        return "a gap in the kept rows"
+    return None

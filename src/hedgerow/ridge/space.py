@@ -16,11 +16,18 @@ from hedgerow.core.arrays import Array
 from hedgerow.core.linalg import from_upper, upper_of
 from hedgerow.core.moments import class_sums
 from hedgerow.core.source_rows import Part, Statistic
-from hedgerow.ridge.class_targets import Targets, class_targets, grown_columns, weightings
 from hedgerow.ridge.maps import Map, octaves, single, usual_length
-from hedgerow.ridge.pool import TURN, Pool
-from hedgerow.ridge.pool_labels import FIRST
-from hedgerow.ridge.regression import Regression, deviation_prior, source_prior, with_rows
+from hedgerow.ridge.pool import FIRST, TURN, Pool
+from hedgerow.ridge.regression import (
+    Regression,
+    Targets,
+    class_targets,
+    deviation_prior,
+    grown_columns,
+    source_prior,
+    weightings,
+    with_rows,
+)
 
 
 # All that a space wants to know of a source: Gram matrix, class counts and class sums of its rows there.
@@ -68,7 +75,7 @@ class Settings:
     """The constants of a space: ridge, trust in the sources, variance of the deviation, targets, weight of the pool.
 
     class_targets: the heads' targets are the sources' class means, not one by one. balanced: the labels of the pool
-    are those of `pool_labels`. keep < 1: every FADE labels the weights go back to their start by 1 - keep, P too.
+    are those of `ridge/pool.py`. keep < 1: every FADE labels the weights go back to their start by 1 - keep, P too.
     """
 
     name: str

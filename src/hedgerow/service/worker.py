@@ -103,7 +103,7 @@ def _options(method: str, options: dict[str, Any]) -> dict[str, Any]:
 
     from hedgerow.core.errors import unknown
     from hedgerow.estimator import OnlineTransferClassifier
-    from hedgerow.learners.readings import Reading, reading_of
+    from hedgerow.methods import Reading, reading_of
 
     answers = [each.name for each in fields(Reading) if each.name not in ("preprocess", "split_rule", "preset")]
     known = [name for name in OnlineTransferClassifier().get_params() if name != "method"]

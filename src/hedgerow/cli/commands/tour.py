@@ -37,8 +37,7 @@ def methods(
 ) -> None:
     """The methods and what they are made of."""
     from hedgerow.cli import terminal
-    from hedgerow.learners.readings import as_table
-    from hedgerow.methods import METHODS
+    from hedgerow.methods import METHODS, as_table
 
     if readings:
         rows = as_table()

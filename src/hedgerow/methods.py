@@ -1,0 +1,638 @@
+"""What is a method: the table of all of them, the options that each one reads, and what a learner is built from.
+
+Every system of the paper's table, and ours, as a composition of parts. Check it against the paper at a glance:
+
+| method       | spaces         | experts                                       | mixer             | refresh          |
+|--------------|----------------|-----------------------------------------------|-------------------|------------------|
+| `pa`         | identity       | online PA from zero                           | single            | -                |
+| `paio`       | identity       | online PA started at the pooled source's      | single            | -                |
+| `homotl-1`   | identity       | frozen pooled source, online PA               | loss-based        | -                |
+| `homotl-2`   | identity       | frozen pooled source, online PA               | Hedge on mistakes | -                |
+| `homotlms`   | identity       | n frozen sources, one online PA               | Hedge on mistakes | -                |
+| `oddm-fixed` | n, JDA each    | n frozen sources, n online PA                 | Hedge on mistakes | -                |
+| `oddm`       | n, JDA each    | n frozen sources, n online PA                 | Hedge on mistakes | every T_w labels |
+
+A new method is a new row: `register_method("mine", Recipe(...))`. A new kind of learner is a package with two nouns: a
+`Method` that builds it, and an `OnlineLearner` that `register_learner` makes known.
+
+Where the paper, its authors' code and its table differ, each place is a named answer of a `Reading`:
+
+| #  | option          | paper          | authors' code     | table                               | general       |
+|----|-----------------|----------------|-------------------|-------------------------------------|---------------|
+| 1  | `tau`           | printed        | original          | original                            | original      |
+| 2  | `source_pass`   | average        | last              | last; baselines: average            | average       |
+| 3  | `target_mean`   | stream         | warmup            | warmup                              | warmup        |
+| 4  | `unseen`        | skip (unsaid)  | zero              | zero                                | shrink        |
+| 5  | `refresh_every` | 10 (PIE: 50)   | 10                | 10 (PIE: 50)                        | 50            |
+| 6  | `split_rule`    | drawn          | fixed             | fixed                               | drawn         |
+| 7  | `preprocess`    | zscore         | row-minmax + unit | row-minmax + unit; baselines: no unit | zscore + unit |
+| 8  | `projected`     | plain          | unit              | unit                                | unit          |
+| 9  | `beta_rule`     | ln 2n          | ln 2              | ln 2                                | ln 2n         |
+| 10 | `inverse`       | pinv           | woodbury (equal)  | woodbury                            | woodbury      |
+| 11 | `lam`           | 1 (PIE: .1)    | .1                | 1 (PIE: .1)                         | 1             |
+| 12 | `guarantee`     | theorem        | proved            | proved                              | proved        |
+
+`eigenvectors` (MATLAB's unit length, or a^T S a = 1) and `combine` complete a reading. The values for PIE are set by
+its tasks. "general" is our default for data that is not the paper's: each domain scaled by its own statistics, and none
+of the accidents above.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+
+from hedgerow.align import ALIGNERS, Aligner, Alignment, Info
+from hedgerow.core.arrays import Array, Matrix
+from hedgerow.core.errors import InputError, unknown
+from hedgerow.core.preprocess import AUTO, FILL, TABLE, Preprocess, parse
+from hedgerow.core.registry import Registry
+from hedgerow.core.rule_numbers import UNSEEN
+from hedgerow.core.source_rows import InMemory, SourceRows
+from hedgerow.heads import HEADS, Head
+from hedgerow.learner import OnlineLearner
+from hedgerow.mix import MIXERS, Mixer
+
+# -- readings: an answer to each place where the paper, its code and its table differ ---------------------------------
+
+ANSWERS: dict[str, tuple[str, ...]] = {
+    "tau": ("original", "printed"),
+    "source_pass": ("last", "average"),
+    "target_mean": ("warmup", "stream"),
+    "unseen": tuple(UNSEEN),
+    "split_rule": ("drawn", "fixed"),
+    "projected": ("unit", "plain"),
+    "beta_rule": ("ln 2", "ln 2n"),
+    "inverse": ("woodbury", "pinv"),
+    "guarantee": ("proved", "theorem"),
+    "eigenvectors": ("unit", "S"),
+    "combine": ("scores", "vote", "simplex"),
+}
+NAMES = ("general", "authors", "paper", "table")
+BASELINES = ("pa", "paio", "homotl-1", "homotl-2", "homotlms")
+# what "table" means for the rows of the table that did not come from the released code and its features
+PRESETS = (*NAMES, "table-baselines")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """An answer to each place where the paper, its authors' code and its published table differ.
+
+    Use a preset by its name (`OnlineTransferClassifier(reading="authors")`) to repeat somebody's numbers, and
+    `reading_of` to change one answer of it. For data of your own the preset "general" is the default.
+
+    Parameters
+    ----------
+    tau : "original" or "printed"
+        The step of PA-I: as Crammer et al. define it, or as the paper prints it.
+    source_pass : "last" or "average"
+        The weights of a source classifier after its pass, or their mean over the pass.
+    target_mean : "warmup" or "stream"
+        Whether the means of the target start from its unlabelled rows.
+    unseen : str
+        What the refresh does with a class that one side has not shown yet.
+    refresh_every : int
+        T_w, labels between two refreshes.
+    split_rule : "drawn" or "fixed"
+        How experiments split the target; a classifier does not split and refuses another answer.
+    preprocess : tuple of str
+        The steps of the preprocessing.
+    projected : "unit" or "plain"
+        Whether projected rows are brought to unit length.
+    beta_rule : "ln 2" or "ln 2n"
+        The logarithm in Hedge's discount.
+    inverse : "woodbury" or "pinv"
+        How the refresh solves its linear system.
+    lam : float
+        The ridge of the aligner.
+    guarantee : "proved" or "theorem"
+        The bound that holds, or the one that the paper states.
+    eigenvectors : "unit" or "S"
+        Their length: one, or a^T S a = 1.
+    combine : str or None
+        How experts become one prediction; None: as the method defines it.
+    preset : str
+        The name of the reading that it started from.
+
+    Raises
+    ------
+    InputError
+        For an answer that does not exist.
+
+    Examples
+    --------
+    >>> Reading(lam=0.5).changes()
+    {'lam': 0.5}
+    """
+
+    tau: str = "original"
+    source_pass: str = "average"
+    target_mean: str = "warmup"
+    unseen: str = "shrink"
+    refresh_every: int = 50
+    split_rule: str = "drawn"
+    preprocess: tuple[str, ...] = ("zscore", "unit")
+    projected: str = "unit"
+    beta_rule: str = "ln 2n"
+    inverse: str = "woodbury"
+    lam: float = 1.0
+    guarantee: str = "proved"
+    eigenvectors: str = "unit"
+    combine: str | None = None
+    preset: str = "general"
+
+    def __post_init__(self) -> None:
+        if self.preset not in PRESETS:
+            raise unknown("reading", self.preset, PRESETS)
+        for name, choices in ANSWERS.items():
+            value = getattr(self, name)
+            if value not in choices and not (name == "combine" and value is None):
+                raise unknown(f"value of {name}", value, choices)
+        if not isinstance(self.refresh_every, int | np.integer) or self.refresh_every < 1:
+            raise InputError(f"refresh_every={self.refresh_every!r}: must be a whole number of labels, at least 1")
+        if not (isinstance(self.lam, Real) and 0 < self.lam < math.inf):
+            raise InputError(f"lam={self.lam!r}: the ridge of the aligner must be a positive number")
+        object.__setattr__(self, "preprocess", parse(self.preprocess, internal=True))
+
+    def changes(self) -> dict[str, Any]:
+        """The answers that differ from those of the preset."""
+        preset = READINGS[self.preset]
+        return {name: getattr(self, name) for name in QUESTIONS if getattr(self, name) != getattr(preset, name)}
+
+
+QUESTIONS = tuple(each.name for each in fields(Reading) if each.name != "preset")
+AUTHORS = Reading(
+    source_pass="last", unseen="zero", refresh_every=10, split_rule="fixed", preprocess=("row-minmax", "unit"),
+    beta_rule="ln 2", lam=0.1, preset="authors",
+)  # fmt: skip
+PAPER = Reading(
+    tau="printed", target_mean="stream", unseen="skip", refresh_every=10, preprocess=("zscore",), projected="plain",
+    inverse="pinv", guarantee="theorem", preset="paper",
+)  # fmt: skip
+PUBLISHED = replace(AUTHORS, lam=1.0, preset="table")
+READINGS = {
+    "general": Reading(),
+    "authors": AUTHORS,
+    "paper": PAPER,
+    "table": PUBLISHED,
+    "table-baselines": replace(PUBLISHED, preprocess=("row-minmax",), source_pass="average", preset="table-baselines"),
+}
+
+
+def reading_of(reading: str | Reading, method: str = "", **changes: Any) -> Reading:
+    """The reading that a name means for a method, or a reading itself, with some of its answers changed.
+
+    Parameters
+    ----------
+    reading : str or Reading
+        "general", "authors", "paper" or "table", or an object.
+    method : str
+        The method that it is for: "table" means other answers for the baselines of the published table.
+    **changes
+        Answers by name, see `Reading`.
+
+    Returns
+    -------
+    Reading
+
+    Raises
+    ------
+    InputError
+        For a name or an answer that does not exist; the error names the nearest one.
+
+    Examples
+    --------
+    >>> reading_of("authors", lam=1.0).lam, reading_of("table", "paio").preprocess
+    (1.0, ('row-minmax',))
+    """
+    if not isinstance(reading, Reading):
+        if reading not in READINGS:
+            raise unknown("reading", reading, NAMES)
+        reading = READINGS["table-baselines" if reading == "table" and method in BASELINES else reading]
+    for name in changes:
+        if name not in QUESTIONS:
+            raise unknown("answer of a reading", name, QUESTIONS)
+    return replace(reading, **changes)
+
+
+def as_table() -> list[dict[str, Any]]:
+    """Every answer in each reading, for printing.
+
+    >>> as_table()[0]["authors"]
+    'original'
+    """
+    rows = {name: asdict(READINGS[name]) for name in NAMES}
+    return [{"option": name, **{preset: row[name] for preset, row in rows.items()}} for name in QUESTIONS]
+
+
+# -- what a learner is built from -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user may choose beside the method itself; None is the method's own choice."""
+
+    reading: Reading = field(default_factory=Reading)
+    aligner: str | Aligner | None = None
+    head: str | Head | None = None
+    mixer: str | Mixer | None = None
+    dim: int | None = None
+    rank: int | None = None
+    size: str | None = None
+    C: float | None = None
+    mu: float | None = None
+    beta: float | None = None
+    horizon: float | None = None
+    dtype: str | None = None
+    seed: int = 0
+
+    def given(self) -> dict[str, Any]:
+        """Everything that was chosen: options that are not None, and what differs from the reading's preset.
+
+        >>> Options(Reading(lam=0.5), dim=20).given()
+        {'dim': 20, 'lam': 0.5}
+        """
+        own = {name: getattr(self, name) for name in CHOICES if getattr(self, name) is not None}
+        return own | self.reading.changes()
+
+
+CHOICES = tuple(each.name for each in fields(Options) if each.name not in ("reading", "seed"))
+
+
+@dataclass(frozen=True)
+class Source:
+    """A source in memory: labels as codes 0..K-1, places among the rows of all sources, weights (None: one each)."""
+
+    name: str
+    X: Matrix
+    codes: Array
+    positions: Array
+    weight: Array | None = None
+
+
+AlignFit = Callable[[Aligner, Matrix, Array, Matrix], Alignment]
+
+
+def fit_aligner(aligner: Aligner, X: Matrix, codes: Array, warmup: Matrix) -> Alignment:
+    """The plain way; experiments pass one that remembers."""
+    return aligner.fit(X, codes, warmup)
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a learner is built from: named sources, wherever their rows are, unlabelled target rows, K classes, options.
+
+    `positions` are those of in-memory rows among the rows of all sources: the order of a pooled pass; None: as they
+    stand. `pre` is the preprocessing that a method's `build` finds applied already.
+    """
+
+    names: Sequence[str]
+    rows: Sequence[SourceRows]
+    warmup: Matrix
+    K: int
+    options: Options
+    positions: Sequence[Array] | None = None
+    align: AlignFit = fit_aligner
+    pre: Preprocess = field(default_factory=lambda: Preprocess(()))
+
+    @property
+    def sources(self) -> list[Source]:
+        """The sources with their rows, for a method that learns these one by one."""
+        places, end, sources = self.positions, 0, []
+        for i, (name, rows) in enumerate(zip(self.names, self.rows, strict=True)):
+            assert isinstance(rows, InMemory), "check_merges comes first"
+            assert rows.codes is not None
+            at = np.arange(end, end + rows.count) if places is None else places[i]
+            end += rows.count
+            sources.append(Source(name, rows.X, rows.codes, at, rows.weight))
+        return sources
+
+
+@dataclass(frozen=True)
+class Built:
+    """A learner ready for the stream, and how its spaces were found."""
+
+    learner: OnlineLearner
+    infos: list[Info]
+
+
+@dataclass(frozen=True)
+class Method(ABC):
+    """How a learner is built from sources and unlabelled target rows, and which options it reads.
+
+    Subclass it, as a frozen dataclass, for a new kind of learner; for another composition of the paper's parts a
+    `Recipe` is enough.
+
+    Parameters
+    ----------
+    title : str
+        Its name in tables and figures.
+    reference : str
+        Where it was published.
+    steps : tuple of str or None
+        Preprocessing in place of that of the reading "general"; None keeps that.
+
+    Examples
+    --------
+    >>> from hedgerow import METHODS
+    >>> isinstance(METHODS["oddm"], Method), METHODS["hedgerow"].steps
+    (True, ('auto', 'centre', 'unit'))
+    """
+
+    title: str
+    reference: str = field(default="", kw_only=True)
+    steps: tuple[str, ...] | None = field(default=None, kw_only=True)
+    merges: ClassVar[bool] = False  # whether it asks its sources for statistics only, wherever their rows are
+
+    @abstractmethod
+    def build(self, training: Training) -> Built:
+        """The offline stage. There may be no sources and no warm-up rows: then only the target learns."""
+
+    @abstractmethod
+    def options(self, given: Options) -> frozenset[str]:
+        """The names of options, those of `Reading` among them, that make a difference beside the others given."""
+
+    def takes_own_columns(self, given: Options) -> bool:
+        """Whether it can learn target-only columns (`hedgerow.core.preprocess`) with these options."""
+        return False
+
+    def row(self) -> dict[str, str]:
+        """How it is made, for a table of methods."""
+        return {"spaces": "-", "frozen": "-", "online": "-", "mixer": "-", "refresh": "-"}
+
+
+def build(method: Method, training: Training) -> Built:
+    """The whole offline stage: rows are preprocessed, then the method builds its learner."""
+    pre = Preprocess(training.options.reading.preprocess)
+    rows, warmup = pre.fit(training.rows, training.warmup)
+    return method.build(replace(training, rows=rows, warmup=warmup, pre=pre))
+
+
+# -- the two kinds of method ------------------------------------------------------------------------------------------
+
+ORIGINAL = "ln N"  # HomOTL-II and HomOTLMS define beta with their own number of experts; no reading changes that
+SINGLE = "single"
+
+
+@dataclass(frozen=True)
+class Recipe(Method):
+    """A method of the paper's kind as a composition: spaces, experts in them, a mixer, a refresh.
+
+    Parameters
+    ----------
+    spaces : "shared" or "per-source"
+        One space for all sources pooled, or one for each. In per-source spaces every space has its own frozen and its
+        own online head.
+    aligner : str or Aligner
+        What finds the spaces.
+    frozen : "each", "pooled" or ""
+        Which source classifiers stay as experts.
+    online : "zero" or "pooled"
+        Where the online heads start.
+    mixer : str or Mixer
+        How the experts become one prediction.
+    refresh : bool
+        Whether the projections are updated every T_w labels.
+    head : str or Head
+        The rule by which the classifiers learn.
+    log_experts : str or None
+        Fixes the N in beta's ln N; None: by the reading.
+
+    Examples
+    --------
+    >>> Recipe("Mine", "per-source", aligner="coral", frozen="each", head="arow").mixer
+    'hedge'
+    """
+
+    spaces: str = "shared"
+    aligner: str | Aligner = "identity"
+    frozen: str = ""
+    online: str = "zero"
+    mixer: str | Mixer = "hedge"
+    refresh: bool = False
+    head: str | Head = "pa1"
+    log_experts: str | None = None
+
+    def build(self, training: Training) -> Built:
+        """Align every space, train the source classifiers, lay out the experts."""
+        from hedgerow.experts.build import build
+
+        return build(self, training)
+
+    def takes_own_columns(self, given: Options) -> bool:
+        """Where experts see the input itself; an aligned space would have to be made of all columns."""
+        aligner = self.aligner if given.aligner is None else given.aligner
+        return aligner == "identity" and not self.refresh
+
+    def options(self, given: Options) -> frozenset[str]:
+        """What its parts read."""
+        aligner = self.aligner if given.aligner is None else given.aligner
+        head = self.head if given.head is None else given.head
+        read = {"aligner", "head", "preprocess", "target_mean", "dtype"} | self._of_mixer(given)
+        if isinstance(aligner, str):
+            read |= ALIGNERS.options(aligner) & {"dim", "lam", "eigenvectors"}
+        if aligner != "identity" or self.refresh:
+            read |= {"projected"}
+        if isinstance(head, str):
+            read |= HEADS.options(head) & {"C"} | ({"tau"} if head == "pa1" else set())
+        if self.frozen or self.online == "pooled":
+            read |= {"source_pass"}
+        if self.refresh:
+            read |= {"mu", "refresh_every", "unseen", "inverse"}
+        return frozenset(read)
+
+    def _of_mixer(self, given: Options) -> set[str]:
+        if self.mixer == SINGLE:
+            return set()
+        mixer = self.mixer if given.mixer is None else given.mixer
+        read = {"mixer"}
+        if isinstance(mixer, str):
+            options = MIXERS.options(mixer)
+            read |= {"combine"} if "combination" in options else set()
+            read |= {"guarantee"} if "proof" in options else set()
+        if mixer == "hedge":
+            read |= {"beta"} if given.horizon is None or given.beta is not None else set()
+            if given.beta is None:
+                read |= {"horizon"} | ({"beta_rule"} if self.log_experts is None else set())
+        return read
+
+    def row(self) -> dict[str, str]:
+        """Its parts, for a table of methods."""
+        return {
+            "spaces": f"{_named(self.aligner)}, {self.spaces}",
+            "frozen": self.frozen or "-",
+            "online": self.online,
+            "mixer": _named(self.mixer),
+            "refresh": "yes" if self.refresh else "-",
+        }
+
+
+def _named(part: object) -> str:
+    """A part's name, or what it prints as."""
+    return part if isinstance(part, str) else repr(part)
+
+
+@dataclass(frozen=True)
+class RidgeRecipe(Method):
+    """Ridge regressions with a source prior in these spaces (`ridge.plan.SPACES`), mixed with a bound."""
+
+    spaces: tuple[str, ...] = ("input", "free")
+    merges: ClassVar[bool] = True
+
+    def build(self, training: Training) -> Built:
+        """Maps, priors and pools; in memory too, the sources are asked for statistics."""
+        from hedgerow.ridge.build import build
+
+        return build(self.spaces, training)
+
+    def takes_own_columns(self, given: Options) -> bool:
+        """Beside its spaces."""
+        return True
+
+    def options(self, given: Options) -> frozenset[str]:
+        """It has its own heads, aligners and mixers, and its regressions need double precision."""
+        return frozenset({"rank", "size", "preprocess", "target_mean"})
+
+    def row(self) -> dict[str, str]:
+        """Its parts, for a table of methods."""
+        return super().row() | {"spaces": " + ".join(self.spaces), "online": "sources", "mixer": "bayes"}
+
+
+# -- the table --------------------------------------------------------------------------------------------------------
+
+METHODS: Registry[Method] = Registry("method")
+
+
+def register_method(name: str, recipe: Method, *, replace: bool = False) -> Method:
+    """Make a method known by a name, for `OnlineTransferClassifier(method=name)` and every table and figure.
+
+    Parameters
+    ----------
+    name : str
+        What users write.
+    recipe : Method
+        A `Recipe`, or a kind of its own.
+    replace : bool
+        Whether a method that has this name already may be replaced.
+
+    Returns
+    -------
+    Method
+        The recipe.
+
+    Raises
+    ------
+    InputError
+        If the name is taken by another and `replace` is False.
+
+    Examples
+    --------
+    >>> register_method("oddm", RECIPES["oddm"]) is METHODS["oddm"]
+    True
+    """
+    return METHODS.register(name, recipe, replace=replace)
+
+
+CRAMMER, ZHAO, WU, DU = "Crammer et al. 2006", "Zhao et al. 2014", "Wu et al. 2017", "Du et al. 2020"
+OWN_STEPS = ("auto", "centre", "unit")  # what fits the data, then each domain about its own mean
+OURS = ("kernel", "white", "free", "pca", "recent", "near input", "near white")
+RECIPES: dict[str, Method] = {
+    "pa": Recipe("PA", mixer="single", reference=CRAMMER),
+    "paio": Recipe("PAIO", online="pooled", mixer="single", reference=WU),
+    "homotl-1": Recipe("HomOTL-I", frozen="pooled", mixer="loss", reference=ZHAO),
+    "homotl-2": Recipe("HomOTL-II", frozen="pooled", mixer="hedge", log_experts=ORIGINAL, reference=ZHAO),
+    "homotlms": Recipe("HomOTLMS", frozen="each", mixer="hedge", log_experts=ORIGINAL, reference=WU),
+    "oddm-fixed": Recipe("HomOTL-ODDM (fixed)", "per-source", "jda", "each", mixer="hedge", reference=DU),
+    "oddm": Recipe("HomOTL-ODDM", "per-source", "jda", "each", mixer="hedge", refresh=True, reference=DU),
+    "hedgerow": RidgeRecipe("hedgerow", OURS, steps=OWN_STEPS),
+    "hedgerow-linear": RidgeRecipe("hedgerow (linear)", ("input", *OURS[1:5]), steps=OWN_STEPS),
+}
+for _name, _recipe in RECIPES.items():
+    register_method(_name, _recipe)
+
+
+def check_merges(name: str) -> None:
+    """Refuse a method that needs the rows of its sources one after the other; name those that do not."""
+    if not METHODS[name].merges:
+        able = ", ".join(other for other in METHODS if METHODS[other].merges)
+        raise InputError(
+            f"method={name!r} learns its sources row by row, so they have to be in memory; "
+            f"methods that need statistics of the sources only: {able}"
+        )
+
+
+# -- from an estimator's parameters to a method and its options -------------------------------------------------------
+
+NUMBERS = ("dim", "rank", "C", "mu", "beta", "horizon", "max_classes", "random_state")
+WHOLE = ("dim", "rank", "max_classes")
+
+
+def choose(params: Mapping[str, Any], encoder: Any = None) -> tuple[Method, Options]:
+    """The method and its options, every name and number checked; an option that the method does not read is refused.
+
+    With an encoder (`hedgerow.tables.encoder.TableEncoder`), rows are what it makes of a table.
+    """
+    name, steps = params["method"], parse(params["preprocess"])
+    method = METHODS[name]
+    for number in NUMBERS:
+        check_number(number, params[number])
+    if params["mu"] is not None and not params["mu"] >= 0:
+        raise InputError(f"mu={params['mu']!r}: the strength of the refresh cannot be negative")
+    if params["beta"] is not None and params["horizon"] is not None:
+        raise InputError(f"beta={params['beta']!r}, horizon={params['horizon']!r}: the horizon gives a beta; give one")
+    reading = reading_of(params["reading"], name)
+    if "split_rule" in reading.changes():
+        raise InputError(
+            f"split_rule={reading.split_rule!r}: a classifier does not split; use hedgerow.split(target, seed=None) "
+            "for the published order, or with a seed"
+        )
+    options = Options(reading, seed=int(params["random_state"] or 0), **{key: params[key] for key in CHOICES})
+    _check_read(name, method, options)
+    parse(reading.preprocess)  # without internal names
+    reading = _with_steps(reading, method, params["preprocess"])
+    if encoder is None and TABLE in reading.preprocess:
+        raise InputError("preprocess='table' encodes tables in memory; leave it out where rows are numbers")
+    if encoder is not None:  # gaps are filled; columns of different kinds have a scale each
+        unlike = TABLE in steps or not encoder.only_numbers
+        own = ["scale" if step == AUTO and unlike else step for step in reading.preprocess if step != TABLE]
+        target_only = (f"target-only-{encoder.own_width}",) if encoder.own_width else ()
+        reading = replace(reading, preprocess=(*target_only, FILL, *own))
+    return method, replace(options, reading=reading)
+
+
+def _check_read(name: str, method: Method, options: Options) -> None:
+    """Refuse an option that was set and that the method does not read; name the methods that do."""
+    read = method.options(options)
+    for option, value in options.given().items():
+        if option in read:
+            continue
+        others = [other for other in METHODS if option in METHODS[other].options(options)]
+        where = f"methods that do: {', '.join(others)}" if others else "no method does beside the other options given"
+        raise InputError(f"{option}={value!r}: method {name!r} does not read it here ({where}); leave it out")
+
+
+def _with_steps(reading: Reading, method: Method, steps: Any) -> Reading:
+    """The preprocessing: that of the parameter, of the reading, or the method's own where neither says anything."""
+    if steps is not None and parse(steps) != (TABLE,):  # alone, it leaves the steps to the method
+        if "preprocess" in reading.changes():
+            raise InputError(f"preprocess={steps!r}: the reading has {reading.preprocess} already; give one of them")
+        return replace(reading, preprocess=parse(steps))
+    if method.steps is None or reading.preset != "general" or "preprocess" in reading.changes():
+        return reading
+    return replace(reading, preprocess=method.steps)
+
+
+def check_number(name: str, value: Any) -> None:
+    """None, or a finite number, whole where it counts something; its range is checked where it is used."""
+    if value is None:
+        return
+    if not isinstance(value, Real) or isinstance(value, bool) or not math.isfinite(value):
+        raise InputError(f"{name}={value!r}: must be a finite number")
+    if name in WHOLE and (value != math.floor(value) or value < 1):
+        raise InputError(f"{name}={value!r}: must be a whole number, at least 1")

@@ -1,0 +1,82 @@
+"""One rule for what a number is and one for what a date is, whichever reader meets it."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+from support.row_inputs import blocks
+
+from hedgerow import Domain, OnlineTransferClassifier
+from hedgerow.core.errors import InputError
+from hedgerow.core.values import DATE_FORMS, as_float, as_whole, moment
+from hedgerow.data import read
+from hedgerow.rows import Wanted
+from hedgerow.rows.domains import order_in_time
+
+NO_NUMBERS = ["1_000", "\u0661\u0662", "\uff11", "1,000", "0x10", "x", ""]
+
+
+@pytest.mark.parametrize("text", NO_NUMBERS)
+def test_no_reader_takes_for_a_number_what_is_none(tmp_path, text):
+    assert as_float(text) is None
+    assert as_whole(text) is None
+    wanted = Wanted(1, ["a"], "y", [0, 1])
+    rows = [("2", "0"), (text, "0"), ("3", "0")] * 20
+    quoted = "".join(f'"{a}",{y}\n' for a, y in rows)
+    (tmp_path / "t.csv").write_text("a,y\n" + quoted)
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps({"a": a, "y": y}) + "\n" for a, y in rows))
+    for name in ("t.csv", "t.jsonl"):
+        found = blocks(tmp_path / name, wanted)
+        assert [len(block[5]) for block in found] == [20]
+        assert [len(block[0]) for block in found] == [40]
+    parquet.write_table(pa.table({"a": [a for a, _ in rows], "y": [y for _, y in rows]}), tmp_path / "t.parquet")
+    for name in ("t.csv", "t.jsonl", "t.parquet"):  # as a source: a column that is not all numbers
+        column = read(tmp_path / name, label="y").X.column("a")
+        assert column.dtype == object or text == "", name  # an empty cell is a gap among numbers
+
+
+@pytest.mark.parametrize("label", ["1_0", "\u0661"])
+def test_a_label_that_is_no_number_stays_text(tmp_path, label):
+    (tmp_path / "t.csv").write_text(f"a,y\n1,{label}\n2,2\n")
+    assert read(tmp_path / "t.csv", label="y").y.tolist() == [label, "2"]
+    [block] = blocks(tmp_path / "t.csv", Wanted(1, ["a"], "y", [2, 10]))
+    assert [bad.reason for bad in block[5]] == [f"label {label!r} is not a number, as the model's classes are"]
+
+
+def test_white_space_of_any_kind_may_stand_around_a_number():
+    assert [as_float(text) for text in (" 1", "1\u00a0", "\t1\n")] == [1, 1, 1]
+    assert as_whole("\u00a07 ") == 7
+
+
+DATES = {
+    "iso": ["2024-03-01", "2024-02-28T12:00"],
+    "%d.%m.%Y": ["01.03.2024", "28.02.2024"],
+    "%Y/%m/%d %H:%M": ["2024/03/01 00:00", "2024/02/28 12:00"],
+    "%m/%d/%Y": ["03/01/2024", "02/28/2024"],
+    "%d/%m/%Y": ["01/03/2024", "28/02/2024"],
+}
+
+
+@pytest.mark.parametrize("form", DATES)
+def test_a_column_of_time_and_a_feature_read_the_same_dates(form):
+    """What `--time` orders by and what a model makes of a column are one reading."""
+    dates = DATES[form]
+    assert form in DATE_FORMS
+    assert order_in_time(dates, "when", "t.csv").tolist() == [1, 0]
+    import pandas as pd
+
+    table = pd.DataFrame({"when": dates * 20, "size": np.arange(40) % 7 + 0.5})
+    clf = OnlineTransferClassifier("pa").fit_domains([Domain("a", table, ["x", "y"] * 20)])
+    column = clf.table_.used[0]
+    assert (column.start, column.form) == (moment(dates[1], form), form)
+
+
+def test_dates_are_in_the_usual_digits():
+    assert moment("\u0662\u0660\u0662\u0664-03-01") is None
+    assert moment("\u0660\u0661.\u0660\u0663.2024", "%d.%m.%Y") is None
+    with pytest.raises(InputError, match=r"'\u0662\u0660\u0662\u0664-03-01' in row 2 is no time"):
+        order_in_time(["2024-03-02", "\u0662\u0660\u0662\u0664-03-01"], "t", "x.csv")
