@@ -365,7 +365,7 @@ def _methods_table(c: Comparison) -> Table:
         columns.append([*lowest(c.table[name], texts, digits)])
     header = ["method", *(title for title, _ in COLUMNS.values())]
     peers = bool(PEERS.keys() & set(c.methods))
-    words = {"shuffled": c.shuffled, "orders": c.orders, "n": c.n, "peers": peers}
+    words: dict[str, Any] = {"shuffled": c.shuffled, "orders": c.orders, "n": c.n, "peers": peers}
     return table("methods", header, zip(*columns, strict=True), c.table.to_dict("records"), **words)
 
 
@@ -376,8 +376,8 @@ def _significance_table(c: Comparison) -> Table | None:
          Value(chance(pair.adjusted), mark="best" if pair.adjusted < ALPHA else "")]
         for pair in c.pairs
     ]  # fmt: skip
-    header, words = ["method", "difference", "pairs that differ", "p"], {"by_orders": c.by_orders, "orders": c.orders}
-    return table("significance", header, rows, leader=c.titles[c.leader], **words) if rows else None
+    header, leader = ["method", "difference", "pairs that differ", "p"], c.titles[c.leader]
+    return table("significance", header, rows, leader=leader, by_orders=c.by_orders, orders=c.orders) if rows else None
 
 
 def _sources_table(c: Comparison) -> Table | None:

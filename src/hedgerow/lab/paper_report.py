@@ -128,7 +128,7 @@ def mistakes(runs: PaperRuns) -> Table:
     rows, records = [], []
     for task in tasks:
         cells = {m: runs.at(task, m) for m in methods}
-        row = [TASKS[task]]
+        row: list[object] = [TASKS[task]]
         for value, (method, cell) in zip(marked(list(cells.values())), cells.items(), strict=True):
             paper, away = PUBLISHED.get((task, method)), cell is not None and far(cell, task, method)
             row.append(
@@ -143,17 +143,17 @@ def mistakes(runs: PaperRuns) -> Table:
                 })  # fmt: skip
         rows.append(row)
     if len(tasks) > 1:
-        average = ["Average"]
+        average: list[object] = ["Average"]
         for method in methods:
             theirs = [PUBLISHED[task, method].mean for task in tasks if (task, method) in PUBLISHED]
             ours = float(runs.means("table", tasks, method).mean())
             average.append(Value(f"{ours:.2f}", f"{np.mean(theirs):.2f}" if theirs else "") if ours == ours else "–")
         rows.append(average)
-    cells = runs.cells("table")
-    counts = " or ".join(map(str, sorted({c.orders // c.splits for c in cells})))
+    every = runs.cells("table")
+    counts = " or ".join(map(str, sorted({c.orders // c.splits for c in every})))
     return table(
         "mistakes", runs.header(methods), rows, records, over=f"{counts} order{'s' * (counts != '1')} of the stream",
-        splits=max(c.splits for c in cells), published=PUBLISHED_ORDERS, judged=any(map(judged, cells)),
+        splits=max(c.splits for c in every), published=PUBLISHED_ORDERS, judged=any(map(judged, every)),
         enough=ENOUGH_ORDERS,
     )  # fmt: skip
 
@@ -174,7 +174,9 @@ def _table_section(runs: PaperRuns) -> Iterator[Part]:
                 np.array([(c.mean, c.spread) if c else (np.nan, 0.0) for c in column]).T
                 for column in list(zip(*cells, strict=True))[:2]
             )
-            panels[runs.titles[method]] = [Dots("ours", 5, *ours), Dots("published", 0, *theirs, hollow=True)]
+            panels[runs.titles[method]] = [
+                Dots("ours", 5, ours[0], ours[1]), Dots("published", 0, theirs[0], theirs[1], hollow=True),
+            ]  # fmt: skip
     if agreement:
         size = (2.3, 1.0 + 0.24 * len(tasks))
         drawn = dots(panels, [TASKS[t] for t in tasks], "mistakes, %", columns=4, size=size, step=0.34, line=False)

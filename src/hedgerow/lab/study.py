@@ -54,7 +54,8 @@ class Study:
     @property
     def panels(self) -> list[tuple[str, str, dict[str, str]]]:
         """Each panel's title, the label of its axis, and the points on it by their names there."""
-        plain, kinds = {point: point for point in self.points if ": " not in point}, defaultdict(dict)
+        plain = {point: point for point in self.points if ": " not in point}
+        kinds: dict[str, dict[str, str]] = defaultdict(dict)
         for point in (point for point in self.points if point not in plain):
             kind, _, strength = point.partition(": ")
             kinds[kind] = {"0 %": next(iter(plain)), **kinds[kind], strength: point}
@@ -141,7 +142,7 @@ def _() -> Points:
     classes that never stream. Each method is compared with itself without any source (it is told the list of
     classes, nothing else): what is worse than that is negative transfer.
     """
-    points = {
+    points: Points = {
         "all sources": sc.as_it_is, "no unlabelled rows": sc.no_unlabelled, "one source": sc.one_source,
         ALONE: sc.no_sources,
     }  # fmt: skip

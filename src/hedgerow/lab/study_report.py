@@ -314,7 +314,7 @@ def mistakes(of: StudyRuns) -> Table:
         [point, *lowest([c and c.mean for c in row.values()], [c and c.brief for c in row.values()])]
         for point, row in rows.items()
     ]
-    records = [
+    records: list[dict[str, Any]] = [
         {"study": of.study.name, "task": of.task, "point": point, "method": m, "mean": c.mean, "sd": c.sd}
         | {"orders": c.orders, "n": int(of.part(m, point)["n"].iloc[0])}
         | {"balanced": float(of.rates(m, point, "balanced").mean())}
@@ -322,14 +322,15 @@ def mistakes(of: StudyRuns) -> Table:
         for m, c in row.items()
         if c
     ]
-    orders, lengths = max(r["orders"] for r in records), sorted({r["n"] for r in records})
-    words = {
-        "study": of.study.title,
-        "task": of.task,
-        "orders": orders,
-        "instances": " to ".join(map(str, lengths[:: max(len(lengths) - 1, 1)])),
-    }
-    return table("study", ["", *(of.runs.titles[m] for m in of.methods)], cells, records, name=of.name, **words)
+    orders, lengths = (sorted({r[name] for r in records}) for name in ("orders", "n"))
+    header, instances = (
+        ["", *(of.runs.titles[m] for m in of.methods)],
+        " to ".join(map(str, dict.fromkeys((lengths[0], lengths[-1])))),
+    )
+    return table(
+        "study", header, cells, records, name=of.name, study=of.study.title, task=of.task, orders=orders[-1],
+        instances=instances,
+    )  # fmt: skip
 
 
 def around(of: StudyRuns) -> Table | None:
