@@ -25,9 +25,9 @@ from hedgerow.core.preprocess import Spread
 from hedgerow.core.source_rows import Part, RowMap, Smallest, SourceRows, Statistic
 from hedgerow.dask.cluster import Place, connected
 from hedgerow.dask.partitions import Opened, Partition, open_frame, open_parquet
-from hedgerow.data.inputs import stem
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.estimator.partitions import check_affordable, fit_partitions
+from hedgerow.rows.inputs import stem
 
 
 # A statistic of all partitions: one pass over the rows, then a tree of merges in a fixed order.
