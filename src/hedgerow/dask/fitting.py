@@ -26,9 +26,9 @@ from hedgerow.core.preprocess import Spread
 from hedgerow.core.source_rows import Part, RowMap, Smallest, SourceRows, Statistic
 from hedgerow.dask.cluster import Place, connected
 from hedgerow.dask.partitions import Block, Opened, Partition, open_frame, open_parquet
-from hedgerow.data.inputs import stem
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.estimator.partitions import check_affordable, fit_partitions
+from hedgerow.rows.inputs import stem
 
 Source = Any  # a path, or a dask.dataframe
 FAN = 8  # results that are merged at once

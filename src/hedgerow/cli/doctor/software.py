@@ -19,7 +19,8 @@ from hedgerow.cli.doctor import NOTE, OK, PROBLEM, Finding
 LEAST_PYTHON = (3, 11)
 # what an extra is for, as its remedy says; extras of developers are not looked at
 EXTRAS = {
-    "cli": "the command line", "data": "Parquet, Arrow, MATLAB files and downloads", "plot": "figures",
+    "cli": "the command line", "files": "Parquet, Arrow and .zst files, and CSV and JSON lines read faster",
+    "data": "MATLAB files and downloads", "plot": "figures",
     "lab": "hedgerow paper, study, compare and demo",
     "live": "hedgerow serve and its client", "redis": "Redis streams", "kafka": "Kafka topics",
     "dask": "--engine dask", "spark": "hedgerow.spark", "river": "detectors and models of river",
@@ -93,7 +94,7 @@ def data_sets() -> Iterator[Finding]:
     """The published data sets, and a HEDGEROW_DATA that names no folder."""
     from hedgerow.core.errors import DataMissing
     from hedgerow.data import available
-    from hedgerow.data.fetch import ENVIRONMENT
+    from hedgerow.data.catalog import ENVIRONMENT
 
     try:
         rows = available()
