@@ -27,7 +27,6 @@ from hedgerow.dask.cluster import Place, connected
 from hedgerow.dask.partitions import Opened, Partition, open_frame, open_parquet
 from hedgerow.data.inputs import stem
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.estimator.partitions import check_affordable, fit_partitions
 
 
 # A statistic of all partitions: one pass over the rows, then a tree of merges in a fixed order.
@@ -426,11 +425,11 @@ def fit(
     `clf.partitions_` says afterwards what was read.
     """
     opened = open_sources(sources, label)
-    check_affordable(clf, len(opened[0].features))
+    clf.check_partitions(len(opened[0].features))
     target = warmup if warmup is None or isinstance(warmup, Domain) else Domain("target", warmup)
     with _client(client, engine) as given:
         found = [PartitionedSource(given, each) for each in opened]
-        fit_partitions(clf, found, target)
+        clf.fit_partitions(found, target)
         clf.partitions_ = Report(
             tuple((each.name, each.count, len(each.labels)) for each in found),
             sum(len(each.opened.partitions) for each in found),

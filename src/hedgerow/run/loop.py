@@ -19,11 +19,11 @@ import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError
-from hedgerow.core.files import same_file, write_whole
 from hedgerow.data.columns import listed, shown
 from hedgerow.data.prediction_lines import prediction_lines
 from hedgerow.data.row_blocks import Bad, RowBlock
 from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.files import same_file, write_whole
 from hedgerow.live import answers
 from hedgerow.live.answers import Labelled
 from hedgerow.live.rows import labels_together
