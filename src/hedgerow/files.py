@@ -33,7 +33,7 @@ from hedgerow.learner import LEARNERS, OnlineLearner
 from hedgerow.methods import NUMBERS, Reading, check_number, reading_of
 from hedgerow.mix import MIXERS
 from hedgerow.tables.encoder import TableEncoder
-from hedgerow.tables.options import TableOptions
+from hedgerow.tables.learning import TableOptions
 
 # -- any file ----------------------------------------------------------------------------------------------------------
 

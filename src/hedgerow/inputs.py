@@ -38,10 +38,9 @@ from hedgerow.core.linalg import one_blas_thread
 from hedgerow.core.preprocess import TABLE, parse
 from hedgerow.core.source_rows import InMemory
 from hedgerow.methods import choose
+from hedgerow.tables.columns import BadCell
 from hedgerow.tables.encoder import TableEncoder, together
-from hedgerow.tables.kinds import BadCell
-from hedgerow.tables.learning import Named, learn
-from hedgerow.tables.options import TableOptions
+from hedgerow.tables.learning import Named, TableOptions, learn
 
 Params = Mapping[str, Any]  # those of an estimator
 DOUBLE = np.dtype(np.float64)
