@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 import joblib
 import numpy as np
 
-from hedgerow.core.arrays import Array
+from hedgerow.core.arrays import Array, as_narwhals
 from hedgerow.core.domains import Domain, same_columns, split
 from hedgerow.core.errors import InputError, require, unknown
 from hedgerow.core.feature_names import names_of_table
@@ -214,10 +214,9 @@ def _domain(given: Given, name: str, label: str | None, time: str | None) -> tup
     columns = names_of_table(given, name)
     if columns is None:
         return Domain(name, given), None
-    y, times = (np.asarray(given[column]) if column in columns else None for column in (label, time))
-    features = [column for column in columns if column not in (label, time)]
-    pandas = hasattr(given, "iloc")  # where "select" may be the name of a column
-    return Domain(name, given[features] if pandas else given.select(features), y), times
+    frame = as_narwhals(given, name)
+    y, times = (frame[column].to_numpy() if column in columns else None for column in (label, time))
+    return Domain(name, frame.drop([label, time], strict=False).to_native(), y), times
 
 
 def _unlabelled(given: Given, label: str | None, time: str | None) -> Domain:
