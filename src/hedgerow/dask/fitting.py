@@ -290,7 +290,7 @@ def fit(
     target = warmup if warmup is None or isinstance(warmup, Domain) else Domain("target", warmup)
     with _connected(client, engine) as connection:
         read = [PartitionedSource(connection, each) for each in opened]
-        fit_partitions(clf, read, target)
+        clf.fit_partitions(read, target)
         clf.partitions_ = Report(
             tuple((each.name, each.count, len(each.labels)) for each in read),
             sum(len(each.opened.partitions) for each in read),
