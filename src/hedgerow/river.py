@@ -19,7 +19,6 @@ from hedgerow.core.feature_names import listed
 from hedgerow.core.values import as_float
 from hedgerow.drift import THRESHOLD, Drift, DriftDetector
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.estimator.input_rows import name_features
 
 require("river", extra="river")
 from river.base import DriftAndWarningDetector, MiniBatchClassifier  # noqa: E402
@@ -246,7 +245,7 @@ class TransferClassifier(MiniBatchClassifier):
             clf, done = copy.copy(clf) if cold else clf, 1
             clf.learn_one(rows[0], y[0], 1.0 if weights is None else weights[0])
             if cold and all(isinstance(name, str) for name in keys.names):
-                name_features(clf, [str(name) for name in keys.names])
+                clf.name_features([str(name) for name in keys.names])
         if done < len(rows):
             clf.partial_fit(rows[done:], y[done:], sample_weight=None if weights is None else weights[done:])
         self.classifier, self._keys = clf, keys

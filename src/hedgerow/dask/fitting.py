@@ -27,7 +27,6 @@ from hedgerow.core.source_rows import Part, RowMap, Smallest, SourceRows, Statis
 from hedgerow.dask.cluster import Place, connected
 from hedgerow.dask.partitions import Block, Opened, Partition, open_frame, open_parquet
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.estimator.partitions import check_affordable, fit_partitions
 from hedgerow.rows.inputs import stem
 
 Source = Any  # a path, or a dask.dataframe
@@ -287,11 +286,11 @@ def fit(
     `clf.partitions_` says afterwards what was read.
     """
     opened = open_sources(sources, label)
-    check_affordable(clf, len(opened[0].features))
+    clf.check_partitions(len(opened[0].features))
     target = warmup if warmup is None or isinstance(warmup, Domain) else Domain("target", warmup)
     with _connected(client, engine) as connection:
         read = [PartitionedSource(connection, each) for each in opened]
-        fit_partitions(clf, read, target)
+        clf.fit_partitions(read, target)
         clf.partitions_ = Report(
             tuple((each.name, each.count, len(each.labels)) for each in read),
             sum(len(each.opened.partitions) for each in read),

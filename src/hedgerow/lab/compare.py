@@ -35,7 +35,7 @@ from hedgerow.core.feature_names import names_of_table
 from hedgerow.core.labels import Codes, is_missing, plain
 from hedgerow.data import read
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.estimator.table_rows import as_table, need_encoder
+from hedgerow.inputs import as_table, need_encoder
 from hedgerow.lab import figures, runner
 from hedgerow.lab import report as pages
 from hedgerow.lab import rows as results
@@ -298,9 +298,9 @@ def _measure_method(whole: Task, unit: Unit, task: Task, clf: OnlineTransferClas
 
 def _discrepancy(clf: OnlineTransferClassifier, X: Any, y: Array) -> list[list[float]]:
     """The discrepancy of each source at the checkpoints; empty where the method has none."""
-    if not np.isfinite(clf.discrepancy_).all() or not len(clf.discrepancy_):
+    if not np.isfinite(clf.discrepancy_.array).all() or not len(clf.discrepancy_):
         return []
-    return [clf.discrepancy_.tolist() for _ in prequential(clf, X, y, evenly(len(y)))]
+    return [clf.discrepancy_.array.tolist() for _ in prequential(clf, X, y, evenly(len(y)))]
 
 
 def _measure_peer(whole: Task, unit: Unit, task: Task, peer: FittedPeer, order: int) -> Row:
