@@ -10,7 +10,7 @@ from hedgerow.core.errors import InputError
 from hedgerow.core.files import write_whole
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.estimator.model_file import read
-from hedgerow.live.errors import JournalError
+from hedgerow.store import JournalError
 
 KEPT = 2  # newest snapshots that stay: the journal has what came after the older one
 logger = logging.getLogger("hedgerow.live")

@@ -20,8 +20,7 @@ from hedgerow.core.arrays import Array
 from hedgerow.core.errors import HedgerowError, InputError
 from hedgerow.core.labels import plain
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.live import Answer, Labelled, LiveModel, Settings
-from hedgerow.live.errors import Busy, Closed, JournalError, Owned
+from hedgerow.live import Answer, Busy, Closed, JournalError, Labelled, LiveModel, Owned, Settings
 from hedgerow.live.rows import labels_together
 from hedgerow.service.problems import Problem
 from hedgerow.service.settings import ServiceSettings, folder_of, model_files, model_folders
