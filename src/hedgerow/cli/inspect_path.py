@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hedgerow.core.errors import InputError
-from hedgerow.data.columns import listed
+from hedgerow.rows.wanted import listed
 
 
 def inspected(path: Path) -> list[tuple[str, str]]:

@@ -22,12 +22,12 @@ from hedgerow.core.feature_names import order_by_name
 from hedgerow.core.labels import Codes, classes_of, objects
 from hedgerow.core.moments import Moments
 from hedgerow.core.preprocess import Spread
-from hedgerow.core.source_rows import Part, Smallest, SourceRows, Statistic, Step
+from hedgerow.core.source_rows import Part, RowMap, Smallest, SourceRows, Statistic
 from hedgerow.dask.cluster import Place, connected
 from hedgerow.dask.partitions import Opened, Partition, open_frame, open_parquet
-from hedgerow.data.inputs import stem
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.estimator.partitions import check_affordable, fit_partitions
+from hedgerow.rows.inputs import stem
 
 
 # A statistic of all partitions: one pass over the rows, then a tree of merges in a fixed order.
@@ -134,7 +134,7 @@ class Pass:
     """What is done with every row: steps, then statistics. `classes` are those whose places are the codes."""
 
     statistics: tuple[Statistic[Any], ...]
-    steps: tuple[Step, ...] = ()
+    steps: tuple[RowMap, ...] = ()
     classes: Array | None = None
 
     def of(self, partition: Partition, number: int) -> list[Any]:
@@ -238,16 +238,13 @@ class Partitioned(SourceRows):
     width: int
     counter: Counter
     classes: Array | None = None
-    steps: tuple[Step, ...] = ()
+    steps: tuple[RowMap, ...] = ()
     known: dict[Statistic[Any], Any] = field(default_factory=dict)  # statistics of these rows that were taken before
 
-    def through(self, step: Step) -> Partitioned:
+    def through(self, step: RowMap) -> Partitioned:
         """The same rows behind one more step; how wide they are then is tried with none."""
         width = step(np.empty((0, self.width), self.opened.dtype)).shape[1]
-        kept = self.known if getattr(step, "changes_nothing", False) else {}
-        return Partitioned(
-            self.client, self.opened, self.count, width, self.counter, self.classes, (*self.steps, step), kept
-        )
+        return Partitioned(self.client, self.opened, self.count, width, self.counter, self.classes, (*self.steps, step))
 
     def totals(self, *statistics: Statistic[Any]) -> list[Any]:
         """One pass, unless all of them were taken before."""

@@ -18,10 +18,10 @@ import numpy as np
 from hedgerow.core.arrays import LARGEST, Array, check_finite
 from hedgerow.core.errors import InputError, require
 from hedgerow.core.labels import is_missing
-from hedgerow.data.arrow_columns import nulls_of, numbers_of
-from hedgerow.data.inputs import files_of
-from hedgerow.data.open_files import Files
-from hedgerow.data.tables import check_rows, columns, labels_of_values
+from hedgerow.rows.arrow_rows import nulls_of, numbers_of
+from hedgerow.rows.domains import check_rows, columns
+from hedgerow.rows.inputs import Files
+from hedgerow.rows.wanted import labels_of_values
 
 AT_ONCE = 16384  # rows of a block at most,
 NUMBERS = 2**22  # and so many numbers
@@ -90,7 +90,7 @@ class ParquetPartition(Partition):
 
     def _explain(self, X: Array) -> None:
         """Raise the error for a row that cannot be used, in the words of the reader of whole files."""
-        check_rows(Files.of(self.path, "parquet"), 0, list(self.features), self.label)
+        check_rows(Files.of(self.path, "parquet"), list(self.features), self.label)
         check_finite(np.ascontiguousarray(X), f"{self.path}, a block of row groups {self.groups}", self.features)
 
 
@@ -175,12 +175,12 @@ def _reordered(partition: Any, features: tuple[str, ...]) -> Any:
 def open_parquet(path: str | Path, label: str | None, name: str) -> Opened:
     """The Parquet files of a folder or pattern; only what stands at their ends is read."""
     parquet = require("pyarrow.parquet", extra="dask")
-    found = files_of(str(path))
+    found = Files.of(str(path))
     if found.format != "parquet":
         raise InputError(f"{path}: {found.format} files; a source that is read in partitions has to be Parquet")
-    features = tuple(columns(Files.of(str(path), None), label))
+    features = tuple(columns(found, label))
     single, count, parts = True, 0, []
-    for file in found.files:
+    for file in found.paths:
         with parquet.ParquetFile(file) as opened:
             schema, about = opened.schema_arrow, opened.metadata
             single &= all(str(schema.field(name).type) == "float" for name in features)

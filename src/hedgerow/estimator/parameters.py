@@ -15,7 +15,7 @@ from hedgerow.estimator.inputs import given_dtype
 from hedgerow.heads import HEADS
 from hedgerow.methods import NUMBERS, Reading, check_number, reading_of
 from hedgerow.mix import MIXERS
-from hedgerow.tables.options import TableOptions
+from hedgerow.tables.learning import TableOptions
 
 ASKING = ("fit", "partial_fit", "predict", "predict_proba", "decision_function", "score")
 PARTS: dict[str, Parts] = {"aligner": ALIGNERS, "head": HEADS, "mixer": MIXERS}

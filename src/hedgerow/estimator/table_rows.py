@@ -18,10 +18,9 @@ from hedgerow.core.feature_names import names_of_row
 from hedgerow.core.frame import Frame, as_frame
 from hedgerow.core.preprocess import TABLE, parse
 from hedgerow.methods import choose
+from hedgerow.tables.columns import BadCell
 from hedgerow.tables.encoder import TableEncoder, together
-from hedgerow.tables.kinds import BadCell
-from hedgerow.tables.learning import Named, learn
-from hedgerow.tables.options import TableOptions
+from hedgerow.tables.learning import Named, TableOptions, learn
 
 
 def asked_for(params: Mapping[str, Any]) -> bool:

@@ -34,9 +34,6 @@ from hedgerow.core.errors import InputError, require, unknown
 from hedgerow.core.feature_names import names_of_table
 from hedgerow.core.labels import Codes, is_missing, plain
 from hedgerow.data import read
-from hedgerow.data.inputs import stem
-from hedgerow.data.named_files import unique_names
-from hedgerow.data.time_column import order_in_time, read_timed
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.estimator.table_rows import as_table, need_encoder
 from hedgerow.lab import figures, runner
@@ -50,6 +47,8 @@ from hedgerow.lab.runner import Folder, Unit
 from hedgerow.lab.stats import ALPHA, Pair, against, mcnemar
 from hedgerow.lab.stream import evenly, prequential
 from hedgerow.lab.tasks import Arrivals, Task
+from hedgerow.rows.domains import order_in_time, read_timed, unique_names
+from hedgerow.rows.inputs import stem
 
 if TYPE_CHECKING:
     import pandas as pd

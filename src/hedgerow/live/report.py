@@ -11,7 +11,7 @@ import numpy as np
 
 from hedgerow.core.errors import InputError
 from hedgerow.core.labels import plain
-from hedgerow.drift.evidence import LONGEST, THRESHOLD
+from hedgerow.drift import LONGEST, THRESHOLD
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.live.rows import label_of_json
 from hedgerow.live.snapshots import Snapshots
@@ -33,7 +33,7 @@ def raised(clf: OnlineTransferClassifier, tallies: Tallies, points: Points) -> l
     |---------------------|--------------------------------------------------------------------------------------------|
     | `negative-transfer` | after 100 labels experts that use no source hold over 90 % of the weight, and before they  |
     |                     | held less than half                                                                        |
-    | `drift`             | `clf.drift_` found a change, at most 256 labels ago (`hedgerow.drift.evidence`)            |
+    | `drift`             | `clf.drift_` found a change, at most 256 labels ago (`hedgerow.drift`)            |
     | `label-starvation`  | no label for 10 times as many events as usual, and at least 200                            |
     | `one-sided-class`   | a class with 5 labels or more that no source has, or one of the sources that no label has, |
     |                     | where 20 were expected                                                                     |

@@ -14,7 +14,7 @@ import numpy as np
 from hedgerow.core.arrays import Array, Matrix, is_sparse
 from hedgerow.core.errors import HedgerowError, InputError
 from hedgerow.core.labels import labels_to_json, plain
-from hedgerow.drift.evidence import last_alarm
+from hedgerow.drift import last_alarm
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.live import answers
 from hedgerow.live.answers import Answer, Labelled

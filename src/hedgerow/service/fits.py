@@ -17,8 +17,8 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.responses import Response
 
 from hedgerow.core.errors import InputError
-from hedgerow.data.inputs import COMPRESSED, SUFFIXES, format_of
 from hedgerow.methods import METHODS
+from hedgerow.rows.inputs import COMPRESSED, SUFFIXES, format_of
 from hedgerow.service import schemas
 from hedgerow.service.api import Name, allow
 from hedgerow.service.bodies import chunks, kind_of

@@ -10,8 +10,8 @@ import numpy as np
 from hedgerow.core.arrays import Array
 from hedgerow.service.bodies import kind_of
 from hedgerow.service.problems import FieldError, Problem
+from hedgerow.tables.columns import BadCell
 from hedgerow.tables.encoder import TableEncoder
-from hedgerow.tables.kinds import BadCell
 
 NUMBERS = {int, float}
 MANY = 20  # errors after which the rest is not looked at

@@ -14,7 +14,7 @@ from support.laws import law
 pytest.importorskip("dask", reason="pip install 'hedgerow[dask]'")
 
 from hedgerow.align.spaces import Directions
-from hedgerow.core.preprocess import Running, Spread
+from hedgerow.core.preprocess import RunningStats, Spread
 from hedgerow.core.source_rows import ClassMoments, Gram, InMemory, Part, Smallest
 from hedgerow.dask.fitting import All, Pass, Sample, SampleByClass, _merged
 from hedgerow.ridge.maps import Map, Times, octaves, usual_length
@@ -34,7 +34,7 @@ def part(seed: int, rows: int) -> Part:
 
 
 def flat(found: Any) -> list[np.ndarray]:
-    if isinstance(found, Running):  # about another shift
+    if isinstance(found, RunningStats):  # about another shift
         return [found.n, found.shift + found.total / found.n, found.variance]
     if hasattr(found, "__dict__"):
         return [np.asarray(value) for value in vars(found).values() if value is not None]

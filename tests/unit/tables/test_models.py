@@ -117,10 +117,10 @@ def test_a_gap_is_the_mean_of_its_domain_and_behind_centre_nothing():
     at = clf.table_.feature_names.index("age")
     assert np.isnan(row[at])
     assert clf.learner_.pre.apply(np.array([row]))[0, at] == pytest.approx(0, abs=1e-12)
-    before = clf.learner_.pre.running[0].mean[at]
+    before = clf.learner_.pre.all[0].stats.mean[at]
     assert before == pytest.approx(X["age"][:30].mean())
     clf.partial_fit(X[30:], Y[30:])
-    assert clf.learner_.pre.running[0].mean[at] == pytest.approx(X["age"].mean())
+    assert clf.learner_.pre.all[0].stats.mean[at] == pytest.approx(X["age"].mean())
 
 
 def test_tables_of_numbers_without_gaps_are_as_ever():
