@@ -12,7 +12,7 @@ from support.laws import METHODS, assert_same_state, fitted, law, make_task, see
 from hedgerow import Domain, OnlineTransferClassifier
 from hedgerow.core.arrays import check_matrix
 from hedgerow.core.errors import InputError
-from hedgerow.estimator.inputs import HEAVIEST, LIGHTEST, NEW_CLASSES, SOURCE_CLASSES
+from hedgerow.inputs import HEAVIEST, LIGHTEST, NEW_CLASSES, SOURCE_CLASSES
 
 TASK = make_task(0, n=2)
 SPARSE = make_task(0, n=2, sparse=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.core.errors import InputError
+from hedgerow.core.errors import InputError, require
 
 Array: TypeAlias = npt.NDArray[Any]
 Matrix: TypeAlias = Any  # a dense 2-d array or a scipy CSR matrix; scipy is imported only when somebody uses it
@@ -27,6 +28,35 @@ def is_sparse(X: object) -> bool:
     """Whether X is a scipy sparse matrix (without importing scipy for those who have none)."""
     sparse = sys.modules.get("scipy.sparse")
     return sparse is not None and bool(sparse.issparse(X))
+
+
+def as_narwhals(X: Any, what: str = "X") -> Any:
+    """A table or column of pandas, polars or pyarrow as narwhals has it; None for anything else.
+
+    narwhals knows these packages without importing them, and is itself imported only for what may be one of theirs.
+
+    >>> import pandas as pd
+    >>> as_narwhals(pd.DataFrame({"a": [1], "b": [2]})).columns, as_narwhals(np.ones(2))
+    (['a', 'b'], None)
+    """
+    kind = type(X)  # of which an attribute is asked for: on a query of polars it would be computed
+    if not hasattr(kind, "columns") and not hasattr(kind, "to_numpy"):
+        return None
+    nw = require("narwhals.stable.v2", extra="tables")
+    try:
+        frame = nw.from_native(X, eager_only=True, allow_series=True, pass_through=True)
+    except require("narwhals.exceptions", extra="tables").DuplicateError as error:
+        twice = [name for name, count in Counter(X.columns).items() if count > 1]
+        if not any(isinstance(name, str) for name in X.columns):  # columns without names, read by position
+            return None
+        raise InputError(f"{what}: more than one column of the name {twice}; rename them") from error
+    if frame is not X:
+        return frame
+    if hasattr(X, "__arrow_c_stream__"):  # a batch of pyarrow, or another package's table in Arrow's memory
+        return nw.from_arrow(X, backend="pyarrow")
+    if hasattr(kind, "columns"):
+        raise InputError(f"{what}: {kind.__name__} is no table in memory; give one of pandas, polars or pyarrow")
+    return None
 
 
 def canonical(X: Matrix) -> Matrix:
