@@ -145,23 +145,17 @@ def at_once(width: int) -> int:
 
 @dataclass(frozen=True)
 class Opened:
-    """A source as it was found: its columns, its partitions, and how many rows it has, if that is known already."""
+    """A source before anything is read: its columns and its partitions."""
 
     name: str
     features: tuple[str, ...]
     label: str | None
     dtype: np.dtype[Any]
     partitions: Sequence[Any]  # Partition, or a delayed one
-    count: int | None = None
 
     def with_features(self, features: tuple[str, ...]) -> Opened:
         """The same columns in another order."""
         return replace(self, features=features, partitions=[_reordered(part, features) for part in self.partitions])
-
-    @property
-    def bytes(self) -> int:
-        """What its numbers would take in memory."""
-        return (self.count or 0) * len(self.features) * self.dtype.itemsize
 
 
 def _reordered(partition: Any, features: tuple[str, ...]) -> Any:
@@ -190,7 +184,7 @@ def open_parquet(path: str | Path, label: str | None, name: str) -> Opened:
         raise InputError(f"{path}: no rows; a domain needs at least one instance")
     dtype = "float32" if single else "float64"
     partitions = [ParquetPartition(features, label, dtype, file, groups) for file, groups in parts]
-    return Opened(name, features, label, np.dtype(dtype), partitions, count)
+    return Opened(name, features, label, np.dtype(dtype), partitions)
 
 
 def _grouped(rows: Sequence[int], width: int) -> Iterator[tuple[int, ...]]:
