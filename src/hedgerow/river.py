@@ -18,11 +18,6 @@ from hedgerow.core.errors import InputError, require
 from hedgerow.core.feature_names import listed
 from hedgerow.drift import THRESHOLD, Drift, DriftDetector
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.estimator.input_rows import name_features
-
-if TYPE_CHECKING:
-    from hedgerow.estimator.classifier import OnlineTransferClassifier
-
 
 # Rows that are mappings, with keys that may be missing or new: which keys there are, and what stands in a gap.
 WARNING = 0.5  # of the evidence for an alarm
@@ -147,7 +142,7 @@ def learn_row(clf: OnlineTransferClassifier, keys: Keys, row: Array, y: Any, wei
     cold = not hasattr(clf, "learner_")
     clf.learn_one(row, y, weight)
     if cold and all(isinstance(name, str) for name in keys.names):
-        name_features(clf, [str(name) for name in keys.names])
+        clf.name_features([str(name) for name in keys.names])
 
 
 def learn_rows(
