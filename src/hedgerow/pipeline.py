@@ -20,10 +20,9 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from hedgerow.core.arrays import Array, is_sparse
 from hedgerow.core.errors import InputError, require
-from hedgerow.core.files import write_whole
-from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.estimator.classifier import Explanation
-from hedgerow.estimator.inputs import sample_domains
+from hedgerow.estimator import Explanation, OnlineTransferClassifier
+from hedgerow.files import write_whole
+from hedgerow.inputs import sample_domains
 
 # One file of several parts, each with its digest: a zip archive whose first member says what it is.
 MANIFEST = "manifest.json"

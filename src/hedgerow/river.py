@@ -16,14 +16,11 @@ from hedgerow.core.arrays import Array
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError, require
 from hedgerow.core.feature_names import listed
+from hedgerow.drift import THRESHOLD, Drift, DriftDetector
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.estimator.input_rows import name_features
-
-if TYPE_CHECKING:
-    from hedgerow.estimator.classifier import OnlineTransferClassifier
-
 
 # Rows that are mappings, with keys that may be missing or new: which keys there are, and what stands in a gap.
+WARNING = 0.5  # of the evidence for an alarm
 POLICIES = {"missing": ("zero", "mean", "refuse"), "new": ("ignore", "refuse")}
 
 
@@ -145,7 +142,7 @@ def learn_row(clf: OnlineTransferClassifier, keys: Keys, row: Array, y: Any, wei
     cold = not hasattr(clf, "learner_")
     clf.learn_one(row, y, weight)
     if cold and all(isinstance(name, str) for name in keys.names):
-        name_features(clf, [str(name) for name in keys.names])
+        clf.name_features([str(name) for name in keys.names])
 
 
 def learn_rows(
@@ -176,7 +173,7 @@ def _is_number(value: Any) -> bool:
 
 
 require("river", extra="river")
-from river.base import MiniBatchClassifier  # noqa: E402
+from river.base import DriftAndWarningDetector, MiniBatchClassifier  # noqa: E402
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -314,3 +311,40 @@ class TransferClassifier(MiniBatchClassifier):
         if not self._knows_a_class:
             return pd.Series([None] * len(X), index=X.index, dtype=object)
         return pd.Series(self.classifier.predict(self._keys.filled(self._keys.read_table(X))), index=X.index)
+
+
+class MistakesDrift(DriftAndWarningDetector):
+    """`hedgerow.drift.DriftDetector` as a drift detector of river, with a warning at half of the evidence for an alarm.
+
+    Parameters
+    ----------
+    experts
+        How many other predictors are watched beside the prediction.
+    threshold
+        The log-likelihood ratio above which there is an alarm.
+
+    Examples
+    --------
+    >>> detector = MistakesDrift()
+    >>> for t in range(600):
+    ...     detector.update(t % 10 == 0 if t < 400 else t % 2 == 0)
+    ...     if detector.drift_detected:
+    ...         print("after label", t + 1)
+    after label 432
+    """
+
+    def __init__(self, experts: int = 0, threshold: float = THRESHOLD) -> None:
+        super().__init__()
+        self.experts, self.threshold = experts, threshold
+        self._rule = DriftDetector(experts, threshold)
+
+    def update(self, x: float, experts: Sequence[float] = ()) -> None:
+        """Take one label: 1 if the prediction was wrong, and the same for each expert."""
+        self._rule.update(x, experts)
+        self._drift_detected = self._rule.drift_detected
+        self._warning_detected = self._rule.drift_.level > WARNING
+
+    @property
+    def drift_(self) -> Drift:
+        """The report so far."""
+        return self._rule.drift_

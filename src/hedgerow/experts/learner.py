@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hedgerow import drift as evidence
 from hedgerow.core.arrays import Array, Matrix, blocks
 from hedgerow.core.constants import Constants
 from hedgerow.core.interrupts import uninterrupted
@@ -44,7 +45,6 @@ from hedgerow.core.linalg import one_blas_thread
 from hedgerow.core.moments import Moments
 from hedgerow.core.preprocess import unit
 from hedgerow.core.rule_numbers import RULES
-from hedgerow.drift import evidence
 from hedgerow.experts.live_refresh import LiveRefresh
 from hedgerow.experts.plan import Plan
 from hedgerow.experts.spaces import FixedSpaces, MovingSpaces, PrintedSpaces, Spaces, on_pages, pooled

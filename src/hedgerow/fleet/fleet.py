@@ -22,10 +22,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from hedgerow.core.arrays import Array
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError
-from hedgerow.core.files import write_whole
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.labels import MISSING, plain
-from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.estimator import NamedValues, OnlineTransferClassifier
+from hedgerow.files import write_whole
 from hedgerow.fleet.base import Base
 from hedgerow.fleet.batch import Batch, checked
 from hedgerow.fleet.holder import Holder
@@ -103,8 +103,8 @@ class Target(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.model().mistakes_
 
     @property
-    def weights_(self) -> Array:
-        """Who is trusted."""
+    def weights_(self) -> NamedValues:
+        """How much each expert is trusted, by name."""
         return self.model().weights_
 
     def _row(self, x: Any) -> Array:

@@ -28,17 +28,14 @@ from typing import TYPE_CHECKING, Any
 import joblib
 import numpy as np
 
-from hedgerow.core.arrays import Array
+from hedgerow.core.arrays import Array, as_narwhals
 from hedgerow.core.domains import Domain, same_columns, split
 from hedgerow.core.errors import InputError, require, unknown
 from hedgerow.core.feature_names import names_of_table
 from hedgerow.core.labels import Codes, is_missing, plain
 from hedgerow.data import read
-from hedgerow.data.inputs import stem
-from hedgerow.data.named_files import unique_names
-from hedgerow.data.time_column import order_in_time, read_timed
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.estimator.table_rows import as_table, need_encoder
+from hedgerow.inputs import as_table, need_encoder
 from hedgerow.lab import figures, runner
 from hedgerow.lab import report as pages
 from hedgerow.lab import rows as results
@@ -50,6 +47,8 @@ from hedgerow.lab.runner import Folder, Unit
 from hedgerow.lab.stats import ALPHA, Pair, against, mcnemar
 from hedgerow.lab.stream import evenly, prequential
 from hedgerow.lab.tasks import Arrivals, Task
+from hedgerow.rows.domains import order_in_time, read_timed, unique_names
+from hedgerow.rows.inputs import stem
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -215,10 +214,9 @@ def _domain(given: Given, name: str, label: str | None, time: str | None) -> tup
     columns = names_of_table(given, name)
     if columns is None:
         return Domain(name, given), None
-    y, times = (np.asarray(given[column]) if column in columns else None for column in (label, time))
-    features = [column for column in columns if column not in (label, time)]
-    pandas = hasattr(given, "iloc")  # where "select" may be the name of a column
-    return Domain(name, given[features] if pandas else given.select(features), y), times
+    frame = as_narwhals(given, name)
+    y, times = (frame[column].to_numpy() if column in columns else None for column in (label, time))
+    return Domain(name, frame.drop([label, time], strict=False).to_native(), y), times
 
 
 def _unlabelled(given: Given, label: str | None, time: str | None) -> Domain:
@@ -300,9 +298,9 @@ def _measure_method(whole: Task, unit: Unit, task: Task, clf: OnlineTransferClas
 
 def _discrepancy(clf: OnlineTransferClassifier, X: Any, y: Array) -> list[list[float]]:
     """The discrepancy of each source at the checkpoints; empty where the method has none."""
-    if not np.isfinite(clf.discrepancy_).all() or not len(clf.discrepancy_):
+    if not np.isfinite(clf.discrepancy_.array).all() or not len(clf.discrepancy_):
         return []
-    return [clf.discrepancy_.tolist() for _ in prequential(clf, X, y, evenly(len(y)))]
+    return [clf.discrepancy_.array.tolist() for _ in prequential(clf, X, y, evenly(len(y)))]
 
 
 def _measure_peer(whole: Task, unit: Unit, task: Task, peer: FittedPeer, order: int) -> Row:

@@ -97,8 +97,8 @@ def watch(unit: Unit, task: Task, clf: OnlineTransferClassifier, trial: int) -> 
     curve, weights, distances = [], [], []
     for point in prequential(clf, X, y, ends):
         curve.append(point.mistakes)
-        weights.append(clf.weights_.tolist())
-        distances.append(clf.discrepancy_.tolist())
+        weights.append(clf.weights_.array.tolist())
+        distances.append(clf.discrepancy_.array.tolist())
     return {
         **expert_losses(clf),
         "mistakes": whole.mistakes,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hedgerow.core.arrays import Array, Matrix
-from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.estimator.classifier import Explanations
+from hedgerow.estimator import Explanations, OnlineTransferClassifier
 from hedgerow.live.errors import JournalError
 from hedgerow.live.journal import Journal, Row
 from hedgerow.live.rows import label_of_json, labels_together, row_of_bytes, rows_together

@@ -27,15 +27,14 @@ from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hedgerow.core.errors import InputError
+from hedgerow.service import inference  # noqa: F401  # declares its operations
 from hedgerow.service.demo import Demo
+from hedgerow.service.jobs import Jobs
 from hedgerow.service.metrics import Requests
 from hedgerow.service.middleware import TEMPLATE, AuthMiddleware, Log, RequestMiddleware, Tokens, caller_of
 from hedgerow.service.models import Models
 from hedgerow.service.operations import document, respond, routes
-from hedgerow.service.routes import Downloads, pages  # declares operations
-
-from hedgerow.service.jobs import Jobs  # isort: skip
-from hedgerow.service import inference  # noqa: F401  # isort: skip
+from hedgerow.service.routes import Downloads, pages
 from hedgerow.service.schemas import Problem
 from hedgerow.service.settings import ServiceSettings
 

@@ -20,8 +20,8 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.responses import Response
 
 from hedgerow.core.errors import InputError
-from hedgerow.data.inputs import COMPRESSED, SUFFIXES, format_of
 from hedgerow.methods import METHODS
+from hedgerow.rows.inputs import COMPRESSED, SUFFIXES, format_of
 from hedgerow.service import schemas
 from hedgerow.service.models import Entry, Models
 from hedgerow.service.operations import BINARY, Call, operation, respond

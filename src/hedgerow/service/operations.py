@@ -177,8 +177,9 @@ class _Endpoint:
 
 
 def routes() -> list[Route]:
-    """One route for each path, in the order in which they were declared."""
-    return [Route(path, _Endpoint(path)) for path in dict.fromkeys(operation.path for operation in OPERATIONS)]
+    """One route for each path; those of a model come first, since they come by the thousand."""
+    paths = dict.fromkeys(operation.path for operation in OPERATIONS)
+    return [Route(path, _Endpoint(path)) for path in sorted(paths, key=lambda path: "/v1/models/{name}/" not in path)]
 
 
 # -- OpenAPI ----------------------------------------------------------------------------------------------------

@@ -16,8 +16,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.responses import Response
 
 from hedgerow.core.arrays import Array
+from hedgerow.tables.columns import BadCell
 from hedgerow.tables.encoder import TableEncoder
-from hedgerow.tables.kinds import BadCell
 
 T = TypeVar("T")
 

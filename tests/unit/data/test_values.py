@@ -14,8 +14,8 @@ from hedgerow import Domain, OnlineTransferClassifier
 from hedgerow.core.errors import InputError
 from hedgerow.core.values import DATE_FORMS, as_float, as_whole, moment
 from hedgerow.data import read
-from hedgerow.data.row_blocks import Wanted
-from hedgerow.data.time_column import order_in_time
+from hedgerow.rows import Wanted
+from hedgerow.rows.domains import order_in_time
 
 NO_NUMBERS = ["1_000", "\u0661\u0662", "\uff11", "1,000", "0x10", "x", ""]
 

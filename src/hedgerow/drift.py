@@ -1,19 +1,22 @@
-"""The rule, on counters that every learner has: labels, mistakes of the prediction, mistakes of each expert.
+r"""Has the target changed? Mistakes in recent windows against what the best expert so far explains.
+
+`clf.drift_` is a model's own report; `DriftDetector` is the same rule for mistakes from anywhere, and
+`hedgerow.river.MistakesDrift` a detector of river.
 
 A guarantee compares the prediction with the best expert, so that expert's mistakes before a window say how many the
-window may have. Every EVERY labels the windows of the last 16, 32, ..., 256 labels are looked at. Of n0 labels before a
-window the comparator (the best expert, or the prediction itself, if that was better) got m0 wrong; of the n1 labels in
-it the prediction or that comparator, whichever was worse, got m1 wrong: a prediction that soon follows a change makes
-few mistakes, the expert that was best before it makes many. The evidence is the log-likelihood ratio of two rates,
+window may have. Every 16 labels the windows of the last 16, 32, ..., 256 labels are compared with the labels before
+them. Of :math:`n_0` labels before a window the comparator (the best expert, or the prediction itself, if that was
+better) got :math:`m_0` wrong; of the :math:`n_1` labels in it the prediction or that comparator, whichever was worse,
+got :math:`m_1` wrong: a prediction that soon follows a change makes few mistakes, the expert that was best before it
+makes many. The evidence is the log-likelihood ratio of two rates against one,
 
-    n0 kl(m0/n0, p) + n1 kl(m1/n1, p),    p = (m0 + m1)/(n0 + n1),
+.. math:: n_0\,\mathrm{kl}(m_0/n_0, p) + n_1\,\mathrm{kl}(m_1/n_1, p), \qquad p = (m_0 + m_1)/(n_0 + n_1),
 
-if m1/n1 is the larger; above THRESHOLD it is an alarm, and what comes before is forgotten. If m1/n1 is the
-smaller by as much, the learner has got better: the window is what later ones are compared with.
+if :math:`m_1/n_1` is the larger; above `THRESHOLD` it is an alarm, and what comes before is forgotten. If
+:math:`m_1/n_1` is the smaller by as much, the learner has improved: the window is what later ones are compared with.
 
-The state is made of counts at multiples of EVERY labels, so it is the same for blocks and for single rows, and nothing
-is done at the labels in between. THRESHOLD was chosen on drawn mistakes and on digits, not on the tasks
-that docs/drift.md reports.
+The state consists of counts at multiples of 16 labels, so it is the same for blocks and for single rows, and the labels
+in between cost nothing. `THRESHOLD` was chosen on simulated mistakes and on digits, not on the tasks of docs/drift.md.
 """
 
 from __future__ import annotations
@@ -41,8 +44,16 @@ State = dict[str, Array]
 class Change:
     """The numbers of an alarm: of the window that had the most evidence.
 
-    window: its labels. recent: the share of mistakes in it, of the prediction or the comparator, the worse; explained:
-    the comparator's share before it.
+    Attributes
+    ----------
+    evidence
+        The log-likelihood ratio.
+    window
+        How many labels the window has.
+    recent
+        The share of mistakes in it, of the prediction or the comparator, the worse.
+    explained
+        The comparator's share before it.
     """
 
     evidence: float
@@ -53,12 +64,24 @@ class Change:
 
 @dataclass(frozen=True)
 class Drift:
-    """What is known about changes of the target after so many labels.
+    """Whether the target has changed.
 
-    detected: whether the last look, at most 15 labels ago, raised an alarm. alarms: how many there were, last: after
-    which label, None before the first. level: the evidence of the last look as a share of the threshold. recent: the
-    share of mistakes in the newest window, of the prediction or the comparator, the worse; explained: the
-    comparator's share before it. NaN: too early. change: the numbers of the last alarm.
+    Attributes
+    ----------
+    detected
+        Whether the last comparison, at most 15 labels ago, raised an alarm.
+    alarms
+        How many alarms there were.
+    last
+        After which label the last one was raised; None before the first.
+    level
+        The evidence of the last comparison as a share of the threshold.
+    recent
+        The share of mistakes in the newest window, of the prediction or the comparator, the worse; NaN: too early.
+    explained
+        The comparator's share before that window; NaN: too early.
+    change
+        The numbers of the last alarm.
     """
 
     detected: bool
@@ -81,20 +104,20 @@ def initial(counts: Array) -> State:
     return {
         MARKS: marks,
         START: marks[-1].copy(),
-        FOUND: np.array([1, 0, 0], dtype=np.int64),  # counts that are there, alarms, label of the last one
+        FOUND: np.array([1, 0, 0], dtype=np.int64),  # rows of marks in use, alarms, label of the last alarm
         LEVEL: np.zeros(1),
         CHANGE: np.zeros(4, dtype=np.int64),  # of the last alarm: mistakes and labels before its window, and in it
     }
 
 
 def look(state: State, counts: Array, threshold: float = THRESHOLD) -> bool:
-    """Look at the windows that end here, and whether one of them raises an alarm."""
-    marks, start, found = state[MARKS], state[START], state[FOUND]
+    """Compare the windows that end here with what came before; whether one of them raises an alarm."""
+    marks, start, alarms = state[MARKS], state[START], state[FOUND]
     marks[:-1] = marks[1:]
     marks[-1] = counts
-    found[0] = min(found[0] + 1, ROOM)
+    alarms[0] = min(alarms[0] + 1, ROOM)
     worse, better, since, window = 0.0, 0.0, start, (0, 0, 0, 0)
-    spans = [span for span in SPANS if span < found[0]]
+    spans = [span for span in SPANS if span < alarms[0]]
     for span, m0, n0, m1, n1 in zip(spans, *_windows(marks, start, spans), strict=True):
         if n0 < LEAST:
             break
@@ -105,7 +128,7 @@ def look(state: State, counts: Array, threshold: float = THRESHOLD) -> bool:
             better, since = -ratio, marks[-1 - span]
     state[LEVEL][0] = worse / threshold
     if worse > threshold:
-        found[:] = 1, found[1] + 1, counts[0]
+        alarms[:] = 1, alarms[1] + 1, counts[0]
         start[:] = counts
         state[CHANGE][:] = window
         return True
@@ -129,13 +152,10 @@ def evidence(m0: float, n0: float, m1: float, n1: float) -> float:
 
 
 def _divergence(a: float, p: float) -> float:
-    """kl(a, p) of two coins."""
-    found = 0.0
-    if a > 0:
-        found += a * math.log(a / p)
-    if a < 1:
-        found += (1 - a) * math.log((1 - a) / (1 - p))
-    return max(found, 0.0)
+    """kl(a, p) of two Bernoulli distributions."""
+    ones = a * math.log(a / p) if a > 0 else 0.0
+    zeros = (1 - a) * math.log((1 - a) / (1 - p)) if a < 1 else 0.0
+    return max(ones + zeros, 0.0)
 
 
 def _windows(marks: Array, start: Array, spans: list[int]) -> tuple[list[int], ...]:
@@ -148,11 +168,15 @@ def _windows(marks: Array, start: Array, spans: list[int]) -> tuple[list[int], .
 
 
 def report(state: State, seen: int) -> Drift:
-    """What the state says, in words for people; nothing changes."""
-    marks, found = state[MARKS], state[FOUND]
-    spans = [min(int(found[0]) - 1, SPANS[2])]
+    """The state after so many labels, for people; nothing changes."""
+    marks, alarms, last = state[MARKS], int(state[FOUND][1]), int(state[FOUND][2])
+    spans = [min(int(state[FOUND][0]) - 1, SPANS[2])]
     m0, n0, m1, n1 = (one[0] for one in _windows(marks, state[START], spans))
-    alarms, last = int(found[1]), int(found[2])
+    change = None
+    if alarms:
+        before, labels, within, window = state[CHANGE].tolist()
+        ratio = evidence(before, labels, within, window)
+        change = Change(ratio, window, within / max(window, 1), before / max(labels, 1))
     return Drift(
         detected=alarms > 0 and seen - last < EVERY,
         alarms=alarms,
@@ -160,12 +184,8 @@ def report(state: State, seen: int) -> Drift:
         level=float(state[LEVEL][0]),
         recent=m1 / n1 if n1 > 0 else math.nan,
         explained=m0 / n0 if n0 > 0 else math.nan,
-        change=_change(*state[CHANGE].tolist()) if alarms else None,
+        change=change,
     )
-
-
-def _change(m0: int, n0: int, m1: int, n1: int) -> Change:
-    return Change(evidence(m0, n0, m1, n1), n1, m1 / max(n1, 1), m0 / max(n0, 1))
 
 
 def last_alarm(state: State) -> int:
@@ -188,10 +208,26 @@ def learned(state: State, counts: Array, wrong: Array, threshold: float = THRESH
     return alarm
 
 
-# The rule for mistakes from anywhere, one at a time.
 class DriftDetector:
-    """Told after every label whether the prediction was wrong, and whether each of `experts` others was.
+    """A detector of drift in a stream of mistakes, whatever predicted.
 
+    Use it where labels arrive and a model's mistakes are known. It needs no features and is no test of covariate drift:
+    a change that costs no mistakes is not detected.
+
+    Parameters
+    ----------
+    experts
+        How many other predictors are watched beside the prediction; the best of them explains what may be expected.
+    threshold
+        The log-likelihood ratio above which there is an alarm.
+
+    Attributes
+    ----------
+    drift_detected : bool
+        Whether the last label raised an alarm.
+
+    Examples
+    --------
     >>> detector = DriftDetector()
     >>> for t in range(600):
     ...     detector.update(t % 10 == 0 if t < 400 else t % 2 == 0)
@@ -215,18 +251,31 @@ class DriftDetector:
         self.drift_detected = False
 
     def update(self, x: float, experts: Sequence[float] = ()) -> None:
-        """One label: 1 or True if the prediction was wrong; the same for each expert."""
-        told = (x, *experts)
+        """Take one label.
+
+        Parameters
+        ----------
+        x
+            1 or True if the prediction was wrong, 0 or False if it was right.
+        experts
+            The same for each expert.
+
+        Raises
+        ------
+        InputError
+            If a mistake is neither 0 nor 1, or not every expert has one; nothing has changed then.
+        """
+        mistakes = (x, *experts)
         if len(experts) != self.experts:
             raise InputError(f"{len(experts)} experts' mistakes were given, this detector has {self.experts} experts")
-        if any(one not in (0, 1) for one in told):
-            raise InputError(f"{told!r}: a mistake is 1 or True, none is 0 or False")
+        if any(one not in (0, 1) for one in mistakes):
+            raise InputError(f"{mistakes!r}: a mistake is 1 or True, none is 0 or False")
         self._counts[0] += 1
-        self._counts[1:] += np.array(told, dtype=np.int64)
+        self._counts[1:] += np.array(mistakes, dtype=np.int64)
         due = self._counts[0] % EVERY == 0
         self.drift_detected = bool(due and look(self._state, self._counts, self.threshold))
 
     @property
     def drift_(self) -> Drift:
-        """What is known so far."""
+        """The report so far."""
         return report(self._state, int(self._counts[0]))
