@@ -15,13 +15,13 @@ from hedgerow.cli.memory import LOCAL, choose_engine
 from hedgerow.core.arrays import dense
 from hedgerow.core.domains import Domain, same_columns
 from hedgerow.core.errors import InputError, unknown
-from hedgerow.core.files import check_writable, same_file
 from hedgerow.core.labels import Codes
 from hedgerow.core.moments import Moments, discrepancy, gap
 from hedgerow.core.preprocess import Preprocess
 from hedgerow.data import read
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.estimator.table_rows import numbers_of
+from hedgerow.files import check_writable, same_file
+from hedgerow.inputs import numbers_of
 from hedgerow.methods import Reading, reading_of
 from hedgerow.rows.domains import read_unlabelled, unique_names
 from hedgerow.rows.inputs import Files

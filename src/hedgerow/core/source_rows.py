@@ -23,12 +23,16 @@ RowMap = Callable[[Matrix], Matrix]  # rows to rows, each by itself
 
 @dataclass(frozen=True)
 class Part:
-    """Some rows of a source, their codes and weights, if any, and where they stood (partition, part of it)."""
+    """Some rows of a source, their codes and weights, if any, and where they stood (partition, part of it).
+
+    `labels` are those that the codes stand for, where the classes are not known yet.
+    """
 
     X: Matrix
     codes: Array | None = None
     weight: Array | None = None
     place: tuple[int, int] = (0, 0)
+    labels: Array | None = None
 
 
 class Statistic(ABC, Generic[T]):

@@ -19,14 +19,14 @@ from typing import Any
 import joblib
 import numpy as np
 
-from hedgerow.core.arrays import Array
+from hedgerow.core.arrays import Array, as_narwhals
 from hedgerow.core.domains import Domain, same_columns, split
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.core.feature_names import names_of_table
 from hedgerow.core.labels import Codes, is_missing, plain
 from hedgerow.data import read
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.estimator.table_rows import as_table, need_encoder
+from hedgerow.inputs import as_table, need_encoder
 from hedgerow.lab import rows as results
 from hedgerow.lab import runner
 from hedgerow.lab.comparison import (
@@ -177,10 +177,9 @@ def _domain(rows: Rows, name: str, label: str | None, time: str | None) -> tuple
     columns = names_of_table(rows, name)
     if columns is None:
         return Domain(name, rows), None
-    y, times = (np.asarray(rows[column]) if column in columns else None for column in (label, time))
-    features = [column for column in columns if column not in (label, time)]
-    pandas = hasattr(rows, "iloc")  # where "select" may be the name of a column
-    return Domain(name, rows[features] if pandas else rows.select(features), y), times
+    frame = as_narwhals(rows, name)
+    y, times = (frame[column].to_numpy() if column in columns else None for column in (label, time))
+    return Domain(name, frame.drop([label, time], strict=False).to_native(), y), times
 
 
 def _unlabelled(rows: Rows, label: str | None, time: str | None) -> Domain:
@@ -285,9 +284,9 @@ def _explained(
     To `follow` the discrepancy at the checkpoints takes a run of its own, where the method has any.
     """
     X, y = (stream.X if clf.table_ is None else as_table(stream)), np.asarray(stream.y)
-    follow = follow and len(clf.discrepancy_) > 0 and bool(np.isfinite(clf.discrepancy_).all())
+    follow = follow and len(clf.discrepancy_) > 0 and bool(np.isfinite(clf.discrepancy_.array).all())
     again = copy.deepcopy(clf)
-    distances = [again.discrepancy_.tolist() for _ in prequential(again, X, y, at.tolist())] if follow else []
+    distances = [again.discrepancy_.array.tolist() for _ in prequential(again, X, y, at.tolist())] if follow else []
     began = clock.perf_counter()
     explained = clf.explain_then_learn(X, y)
     seconds = clock.perf_counter() - began

@@ -16,7 +16,7 @@ import numpy as np
 from hedgerow.core.arrays import Array, Matrix, dense, stack_rows
 from hedgerow.core.domains import Domain
 from hedgerow.core.labels import Codes
-from hedgerow.estimator.table_rows import as_table, need_encoder
+from hedgerow.inputs import as_table, need_encoder
 from hedgerow.lab.tasks import SEED, Task, fit
 from hedgerow.tables.encoder import TableEncoder
 

@@ -22,8 +22,7 @@ from hedgerow.core.errors import InputError, unknown
 from hedgerow.core.labels import is_missing
 from hedgerow.data import load
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.estimator.inputs import all_classes
-from hedgerow.estimator.table_rows import need_encoder
+from hedgerow.inputs import all_classes, need_encoder
 from hedgerow.lab.stream import Event, batches, late, missing
 from hedgerow.methods import CHOICES, METHODS, Options, Reading, reading_of
 from hedgerow.mix import LossBased

@@ -23,10 +23,12 @@ from hedgerow.rows.arrow_rows import ArrowRows
 from hedgerow.rows.csv_rows import CsvRows
 from hedgerow.rows.inputs import Feed, Files, TextLines
 from hedgerow.rows.json_lines import JsonRows
-from hedgerow.rows.records import Bad, Late, Reader, Records
+from hedgerow.rows.records import Bad, Late, Records
 from hedgerow.rows.wanted import Wanted
 
 __all__ = ["Bad", "Late", "RowBlock", "RowSource", "Wanted", "open_file", "open_rows"]
+
+Reader = CsvRows | JsonRows | ArrowRows
 
 
 @dataclass(frozen=True)

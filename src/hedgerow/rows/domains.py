@@ -43,11 +43,11 @@ from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError, require, unknown
 from hedgerow.core.frame import Frame, cells, is_gap
 from hedgerow.core.values import DATE_FORMS, as_float, composed, moment
-from hedgerow.rows import open_file
+from hedgerow.rows import Reader, open_file
 from hedgerow.rows.csv_rows import DELIMITERS, CsvRows
 from hedgerow.rows.inputs import SUFFIXES, Files, format_of, is_pattern, no_such_file, stem
 from hedgerow.rows.json_lines import JsonRows
-from hedgerow.rows.records import Bad, Reader
+from hedgerow.rows.records import Bad
 from hedgerow.rows.wanted import BadNumber, Wanted, labels_of_text, labels_of_values, listed, plain_labels
 
 MOST = 20  # bad rows that one error lists
@@ -279,20 +279,17 @@ def check_rows(files: Files, features: list[str], label: str | None) -> None:
         with files.naming(number):
             _match_numbers(reader, features, label)
             for bad in (item for records in reader.records() for item in records.others if isinstance(item, Bad)):
-                raise InputError(_words(files, bad) + (_remedy(bad.cause) if isinstance(bad.cause, BadNumber) else ""))
+                fill = "; drop the row or fill the gap first" if bad.reason.startswith("column") else ""
+                raise InputError(_words(files, bad) + fill)
 
 
 def _match_numbers(reader: Reader, features: list[str], label: str | None) -> None:
     try:
         reader.match(Wanted(len(features), features, label, None))
     except BadNumber as error:
-        raise InputError(f"{error}{_remedy(error)}") from error
-
-
-def _remedy(error: BadNumber) -> str:
-    if not error.is_text:
-        return "; drop the row or fill the gap first"
-    return f"; drop the column, encode it as numbers, or make it the label with label={error.column!r}"
+        raise InputError(
+            f"{error}; drop the column, encode it as numbers, or make it the label with label={error.column!r}"
+        ) from error
 
 
 # ---- arrays

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hedgerow.core.errors import InputError, unknown
-from hedgerow.core.files import check_writable, same_file
+from hedgerow.files import check_writable, same_file
 from hedgerow.live.settings import Settings
 from hedgerow.rows.inputs import FORMATS
 

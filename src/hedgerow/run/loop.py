@@ -19,8 +19,8 @@ import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError
-from hedgerow.core.files import same_file, write_whole
 from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.files import same_file, write_whole
 from hedgerow.live import answers
 from hedgerow.live.answers import Labelled
 from hedgerow.live.rows import labels_together

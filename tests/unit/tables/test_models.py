@@ -151,3 +151,11 @@ def test_a_changed_table_is_refused():
     assert json.dumps("city=Oslo").encode()[1:-1] in data
     with pytest.raises(InputError, match="damaged"):
         OnlineTransferClassifier.load(io.BytesIO(data.replace(b"city=Oslo", b"city=Rome")))
+
+
+def test_a_gap_among_the_categories_of_an_arrow_table_is_a_gap():
+    """A dictionary of Arrow has a code for every row; that of a null must not be taken for a value."""
+    column = pa.array(["red", "blue", None, "red"] * 5).dictionary_encode()
+    clf = OnlineTransferClassifier("pa").fit(pa.table({"colour": column}), [0, 1, 1, 0] * 5)
+    assert clf.table_.feature_names == ["colour=blue", "colour=red", "colour is missing"]
+    np.testing.assert_array_equal(clf.as_row({"colour": None}), [np.nan, np.nan, 1])
