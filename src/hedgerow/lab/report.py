@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import hedgerow
 from hedgerow.core.errors import require
-from hedgerow.core.files import write_whole
+from hedgerow.files import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing

@@ -31,8 +31,8 @@ import numpy as np
 from hedgerow.align import Aligner, Alignment, Info, Projection
 from hedgerow.core.arrays import Array, Matrix, dense
 from hedgerow.core.errors import HedgerowError, InputError, require
-from hedgerow.core.files import write_whole
 from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.files import write_whole
 from hedgerow.lab import rows as results
 from hedgerow.lab.report import versions
 from hedgerow.lab.rows import KEY, Row, Say
