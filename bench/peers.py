@@ -75,7 +75,7 @@ class Stream:
         deviation of the sources (of the unlabelled rows for a peer that knows the target alone)."""
         if setting == "reasonable":
             pre = Preprocess(OWN_STEPS)
-            sources, warmup = pre.start(self.sources, self.warmup)
+            sources, warmup = pre.fit_arrays(self.sources, self.warmup)
             return replace(
                 self, sources=sources, warmup=warmup, rows=pre.fold(self.rows, np.ones(len(self.rows), bool))
             )

@@ -12,5 +12,5 @@ for t, (x, label) in enumerate(zip(stream.X, stream.y, strict=True), 1):
     wrong += clf.predict_one(x) != label
     clf.learn_one(x, label)
     if t % 50 == 0:
-        trusted = clf.expert_names_[clf.weights_.argmax()]
+        trusted = max(clf.weights_, key=clf.weights_.get)
         print(f"{t:4d} labels, {wrong / t:.1%} mistakes so far, most trusted: {trusted}")

@@ -25,6 +25,6 @@ panel.legend()
 # %%
 # The distance of each source from the webcam, in means of all rows and of classes (Eq. 12):
 
-gaps = dict(zip(clf.source_names_, np.ravel(clf.discrepancy_), strict=True))
+gaps = dict(clf.discrepancy_)
 for name, gap in sorted(gaps.items(), key=lambda item: item[1]):
     print(f"{name:8s} {gap:.3f}")

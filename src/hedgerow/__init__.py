@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from hedgerow.core.moments import Moments
     from hedgerow.data import load, read
     from hedgerow.estimator import OnlineTransferClassifier
-    from hedgerow.estimator.watch import watch
     from hedgerow.heads import register_head
     from hedgerow.lab.compare import compare
     from hedgerow.learner import register_learner
     from hedgerow.methods import METHODS, Method, Reading, Recipe, reading_of, register_method
     from hedgerow.mix import register_mixer
+    from hedgerow.show import watch
 
 __version__ = "0.1.0"
 
@@ -56,7 +56,7 @@ _HOMES = {
     "register_method": "methods",
     "register_mixer": "mix",
     "split": "core.domains",
-    "watch": "estimator.watch",
+    "watch": "show",
 }
 
 __all__ = [
@@ -85,10 +85,12 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'hedgerow' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"hedgerow.{_HOMES[name]}"), name)
+if not TYPE_CHECKING:  # so that a type checker knows a wrong name
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module 'hedgerow' has no attribute {name!r}")
+        return getattr(importlib.import_module(f"hedgerow.{_HOMES[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -166,7 +166,7 @@ def check_method(name: str, **options: Any) -> None:
     X, y, domain, stream, labels = _task()
     fitted = OnlineTransferClassifier(name, **options).fit(X, y, sample_domain=domain)
     law(len(fitted.weights_) == len(fitted.expert_names_), "a weight for each expert")
-    law(np.isclose(fitted.weights_.sum(), 1), "weights are shares of one")
+    law(np.isclose(fitted.weights_.array.sum(), 1), "weights are shares of one")
     garbage = [label if d >= 0 else object() for label, d in zip(y, domain, strict=True)]
     blind = OnlineTransferClassifier(name, **options).fit(X, garbage, sample_domain=domain)
     law(_same(blind.learner_.arrays(), fitted.learner_.arrays()), "the labels of unlabelled rows are never looked at")

@@ -19,16 +19,18 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from hedgerow import drift as evidence
 from hedgerow import kernels
 from hedgerow.core.arrays import LARGEST, Array, Matrix, rows_from
-from hedgerow.core.constants import Constants
+from hedgerow.core.constants import DOUBLE as DOUBLE
+from hedgerow.core.constants import SUM, Constants
+from hedgerow.core.constants import Spec as Spec
 from hedgerow.core.errors import HedgerowError, InputError
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.linalg import one_blas_thread
 from hedgerow.core.moments import Moments, discrepancy, gap
-from hedgerow.core.preprocess import DOMAIN_STEPS, FILL, Preprocess, own_width
+from hedgerow.core.preprocess import FILL, Preprocess, target_only_width
 from hedgerow.core.registry import Registry
-from hedgerow.drift import evidence
 
 State = dict[str, Array]
 NOBODY = np.empty((0, 0), dtype=np.bool_)
@@ -180,7 +182,7 @@ class OnlineLearner(ABC):
     @property
     def own(self) -> int:
         """How many columns, the last ones, nothing is transferred for."""
-        return own_width(self.plan.steps)
+        return target_only_width(self.plan.steps)
 
     @property
     def gaps(self) -> bool:
@@ -377,7 +379,7 @@ def pad_axis(state: State, name: str, axis: int, extra: int) -> None:
 
 # -- the layout of its arrays ----------------------------------------------------------------------------------------
 
-DOUBLE, FLOAT, WHOLE = "double", "float", "whole"  # FLOAT: float32 or float64, the same for all of a model
+FLOAT, WHOLE = "float", "whole"  # FLOAT: float32 or float64, the same for all of a model
 ROUNDED, SINGLE, SHORT = "rounded", "single", "short"  # ROUNDED: as narrow as its numbers allow
 UNHALVED = "unhalved"  # the same, for what compiled loops read as it is: they have no half precision
 TYPES = {
@@ -389,19 +391,6 @@ TYPES = {
     SINGLE: (np.float32,),
     SHORT: (np.int16,),
 }
-
-Bound = float | str  # the largest value, or the letter of a dimension that all values are below
-
-
-@dataclass(frozen=True)
-class Spec:
-    """Shape, type and range of one array; `high` may be a letter: whole numbers below that dimension."""
-
-    shape: tuple[int | str, ...]
-    kind: str = DOUBLE
-    low: float = -np.inf
-    high: Bound = np.inf
-    needed: bool = True
 
 
 @dataclass(frozen=True)
@@ -453,7 +442,6 @@ def _check(name: str, array: Array, spec: Spec, sizes: dict[str, int], dtypes: s
 
 FINITE = LARGEST[np.dtype(np.float64)] ** 2 * 2.0**20  # beyond, the next sum could be infinite
 
-SUM = LARGEST[np.dtype(np.float64)] * 2.0**53  # of rows that the estimator accepts
 MOST = 2.0**53  # labels: no stream is as long, and beyond it a count is no exact number
 
 COUNTERS = {
@@ -484,21 +472,8 @@ def common(steps: tuple[str, ...], experts: int) -> tuple[dict[str, Spec], dict[
         evidence.LEVEL: Spec((1,), DOUBLE, 0),
         evidence.CHANGE: Spec((4,), WHOLE, 0, MOST),
     }
-    m: int | str = "s" if own_width(steps) else "m"  # the columns that are transferred
-    for i, step in enumerate(steps):
-        if own := own_width([step]):
-            state[f"pre.{i}.n"] = Spec((own,), low=0)
-            state |= {f"pre.{i}.{name}": Spec((own,), low=-SUM, high=SUM) for name in ("shift", "total")}
-            state[f"pre.{i}.squares"] = Spec((own,), low=0)
-        elif step in DOMAIN_STEPS:
-            side = constants if step == "scale" else state
-            side[f"pre.{i}.n"] = Spec((1,), low=np.finfo(float).tiny)
-            side |= {f"pre.{i}.{name}": Spec((m,), low=-SUM, high=SUM) for name in ("shift", "total")}
-            side[f"pre.{i}.squares"] = Spec((m,), low=0)
-        elif step == FILL:
-            state[f"pre.{i}.n"] = Spec((m,), low=0)
-            state |= {f"pre.{i}.{name}": Spec((m,), low=-SUM, high=SUM) for name in ("shift", "total")}
-    return constants, state
+    fixed, running = Preprocess(steps).spec()
+    return constants | fixed, state | running
 
 
 def not_more_known_before(arrays: Mapping[str, Array], sizes: Mapping[str, int]) -> str | None:

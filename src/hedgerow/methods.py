@@ -51,7 +51,7 @@ import numpy as np
 from hedgerow.align import ALIGNERS, Aligner, Alignment, Info
 from hedgerow.core.arrays import Array, Matrix
 from hedgerow.core.errors import InputError, unknown
-from hedgerow.core.preprocess import AUTO, FILL, OWN, TABLE, Preprocess, parse
+from hedgerow.core.preprocess import AUTO, FILL, TABLE, Preprocess, parse
 from hedgerow.core.registry import Registry
 from hedgerow.core.rule_numbers import UNSEEN
 from hedgerow.core.source_rows import InMemory, SourceRows
@@ -158,7 +158,7 @@ class Reading:
             raise InputError(f"refresh_every={self.refresh_every!r}: must be a whole number of labels, at least 1")
         if not (isinstance(self.lam, Real) and 0 < self.lam < math.inf):
             raise InputError(f"lam={self.lam!r}: the ridge of the aligner must be a positive number")
-        object.__setattr__(self, "preprocess", parse(self.preprocess))
+        object.__setattr__(self, "preprocess", parse(self.preprocess, internal=True))
 
     def changes(self) -> dict[str, Any]:
         """The answers that differ from those of the preset."""
@@ -370,7 +370,7 @@ class Method(ABC):
 def build(method: Method, training: Training) -> Built:
     """The whole offline stage: rows are preprocessed, then the method builds its learner."""
     pre = Preprocess(training.options.reading.preprocess)
-    rows, warmup = pre.start_rows(training.rows, training.warmup)
+    rows, warmup = pre.fit(training.rows, training.warmup)
     return method.build(replace(training, rows=rows, warmup=warmup, pre=pre))
 
 
@@ -594,18 +594,15 @@ def choose(params: Mapping[str, Any], encoder: Any = None) -> tuple[Method, Opti
         )
     options = Options(reading, seed=int(params["random_state"] or 0), **{key: params[key] for key in CHOICES})
     _check_read(name, method, options)
-    for step in (*steps, *reading.preprocess):
-        if step == FILL or OWN.fullmatch(step):
-            asked = params["preprocess"] or reading.preprocess
-            raise InputError(f"preprocess={asked!r}: {step!r} comes with a table; write 'table' in its place")
+    parse(reading.preprocess)  # without internal names
     reading = _with_steps(reading, method, params["preprocess"])
     if encoder is None and TABLE in reading.preprocess:
         raise InputError("preprocess='table' encodes tables in memory; leave it out where rows are numbers")
     if encoder is not None:  # gaps are filled; columns of different kinds have a scale each
         unlike = TABLE in steps or not encoder.only_numbers
         own = ["scale" if step == AUTO and unlike else step for step in reading.preprocess if step != TABLE]
-        beside = (f"own-{encoder.own_width}",) if encoder.own_width else ()
-        reading = replace(reading, preprocess=(*beside, FILL, *own))
+        target_only = (f"target-only-{encoder.own_width}",) if encoder.own_width else ()
+        reading = replace(reading, preprocess=(*target_only, FILL, *own))
     return method, replace(options, reading=reading)
 
 

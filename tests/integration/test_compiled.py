@@ -1,4 +1,4 @@
-"""Where compiled loops are kept: only where that is safe, wherever it is possible; and what people see of it."""
+"""Where compiled kernels are kept: only where that is safe, wherever it is possible; and what people see of it."""
 
 from __future__ import annotations
 
@@ -27,16 +27,26 @@ import ctypes, os, sys
 assert ctypes.CDLL(None).prctl(24, 1, 0, 0, 0) == 0
 os.execv(sys.argv[1], sys.argv[1:])
 """
-ONE_LOOP = """
+REPORT = """
+print(json.dumps({
+    **dict(zip(("compiled", "loaded", "unsaved"), compiled.statistics())),
+    "folders": [str(folder) for folder, reason in compiled.folders().items() if not reason],
+    "unused": {str(folder): reason for folder, reason in compiled.folders().items() if reason},
+}))
+"""
+ONE_KERNEL = (
+    """
 import json, logging, sys
 import numpy as np
 logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="log: %(message)s")
 from hedgerow.kernels import compiled, experts
 x = np.array([3.0, 4.0])
 assert experts.dot(x, x) == 25
-print(json.dumps(vars(compiled.report())))
 """
-FIRST_USE = """
+    + REPORT
+)
+FIRST_USE = (
+    """
 import json
 import numpy as np
 from hedgerow import OnlineTransferClassifier
@@ -47,8 +57,9 @@ clf.predict_one(X[0])
 clf.learn_one(X[0], y[0])
 clf.predict_then_learn(X, y)
 from hedgerow.kernels import compiled
-print(json.dumps(vars(compiled.report())))
 """
+    + REPORT
+)
 
 DIGEST = """
 import hashlib, json
@@ -64,7 +75,7 @@ for x, label in zip(X[:50], y[:50]):
 state = clf.learner_.state
 from hedgerow.kernels import compiled
 found = {name: hashlib.sha256(np.ascontiguousarray(state[name]).tobytes()).hexdigest() for name in sorted(state)}
-print(json.dumps({"state": found, "compiled": compiled.report().compiled}))
+print(json.dumps({"state": found, "compiled": compiled.statistics()[0]}))
 """
 
 
@@ -90,7 +101,7 @@ def python(site: Path, arguments: list[str], home: object = NO_HOME, **options) 
     return subprocess.run(command, text=True, env=env, cwd="/", timeout=300, **options)
 
 
-def report(site: Path, code: str = ONE_LOOP, home: object = NO_HOME, **env: str) -> dict:
+def report(site: Path, code: str = ONE_KERNEL, home: object = NO_HOME, **env: str) -> dict:
     done = python(site, ["-c", code], home, env=env, capture_output=True)
     assert done.returncode == 0, done.stderr
     assert not done.stderr  # in a pipe only the logger speaks
@@ -106,8 +117,8 @@ def made(folder: Path) -> Path:
 @pytest.mark.slow
 def test_a_package_and_a_home_that_cannot_be_written(site):
     close(site)
-    found = report(site, FIRST_USE.format(method="hedgerow"))
-    assert found["lost"] == found["compiled"] > 0
+    found = report(site, FIRST_USE.replace("{method}", "hedgerow"))
+    assert found["unsaved"] == found["compiled"] > 0
     assert found["folders"] == []
     assert "in every process" in report(site)["log"]
 
@@ -117,9 +128,9 @@ def test_a_package_that_cannot_be_written_leaves_the_users_own_folder(site):
     close(site)
     home = made(site.parent / "home")
     first, second = report(site, home=home), report(site, home=home)
-    assert (first["compiled"], first["found"], second["compiled"], second["found"]) == (1, 0, 0, 1)
+    assert (first["compiled"], first["loaded"], second["compiled"], second["loaded"]) == (1, 0, 0, 1)
     assert NOTE in first["log"]
-    assert "compiled squared in" in first["log"]
+    assert "compiled squared" in first["log"]
     assert second["log"] == ""
     (folder,) = map(Path, first["folders"])
     assert folder.parent == home / ".cache" / "hedgerow" / "compiled"
@@ -180,26 +191,23 @@ def test_a_folder_that_others_can_write_is_neither_read_nor_written(site, place)
     (first,) = report(site, home=home, **env)["folders"]
     Path(first).chmod(0o777)
     found = report(site, home=home, **env)
-    assert (found["compiled"], found["found"]) == (1, 0)
+    assert (found["compiled"], found["loaded"]) == (1, 0)
     assert first not in found["folders"]
     assert found["unused"][first] == "others can write to it"
 
 
 def test_folders_that_are_refused(tmp_path):
     good = tmp_path / "good"
-    kernels.make(good)
     assert kernels.refusal(good) == ""
     assert stat.S_IMODE(good.stat().st_mode) == 0o700
     good.chmod(0o702)
     assert "others can write" in kernels.refusal(good)
-    with pytest.raises(PermissionError):
-        kernels.make(good)
     good.chmod(0o777)
     assert "everyone can write" in kernels.refusal(good / "inside")
     good.chmod(0o1777)  # sticky: nobody can put another in its place
     assert kernels.refusal(good / "inside") == ""
     (tmp_path / "file").touch()
-    assert "no folder" in kernels.refusal(tmp_path / "file")
+    assert kernels.refusal(tmp_path / "file") == "File exists"
     (tmp_path / "link").symlink_to(tmp_path / "open", target_is_directory=True)
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
@@ -238,7 +246,7 @@ def test_on_a_terminal_one_line_when_compiling_and_none_later(site):
     home = made(site.parent / "home")
     for expected in (f"hedgerow: {NOTE}\r\n", ""):
         reader, writer = os.openpty()
-        done = python(site, ["-c", ONE_LOOP], home, stdout=subprocess.PIPE, stderr=writer)
+        done = python(site, ["-c", ONE_KERNEL], home, stdout=subprocess.PIPE, stderr=writer)
         os.close(writer)
         try:
             seen = os.read(reader, 10_000).decode()
@@ -262,10 +270,10 @@ def test_after_warm_no_process_compiles_and_without_a_folder_it_fails(site):
     done = warm()
     assert done.returncode == 0, done.stderr
     first, *kept, _ = done.stdout.splitlines()
-    assert "loops compiled" in first
+    assert "kernels compiled" in first
     folders = [line.removeprefix("kept in ") for line in kept if line.startswith("kept in ")]
     for method in ("hedgerow", "oddm", "homotl-1"):
-        code = FIRST_USE.format(method=method)
+        code = FIRST_USE.replace("{method}", method)
         env = environment(PYTHONPATH=str(PACKAGE.parent))
         last = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=True)
         assert json.loads(last.stdout)["compiled"] == 0
@@ -280,7 +288,7 @@ def test_after_warm_no_process_compiles_and_without_a_folder_it_fails(site):
     close(site)
     done = warm(site=site)
     assert done.returncode == 1
-    assert done.stdout.startswith("1 loops compiled")
+    assert done.stdout.startswith("1 kernels compiled")
     assert f"not used: {beside}: " in done.stdout
     assert "NUMBA_CACHE_DIR" in done.stderr
     assert "Traceback" not in done.stderr
@@ -299,7 +307,7 @@ def test_a_process_that_compiles_and_one_that_reads_give_the_same_bits(site):
 def test_no_loop_calls_another_at_run_time():
     """Which of several copies such a call would reach depends on what the process had loaded before."""
     warm_here(lambda *told: None)
-    for loop in kernels.LOOPS:
+    for loop in kernels.KERNELS:
         for form in loop.overloads.values():
             names = [each.name for each in form.library._get_module_for_linking().functions]
             assert any(form.fndesc.mangled_name in name for name in names)
@@ -311,4 +319,4 @@ def test_no_loop_calls_another_at_run_time():
 def test_every_loop_has_the_decorator():
     sources = "".join(path.read_text() for path in (PACKAGE / "kernels").glob("*.py") if path.stem != "compiled")
     assert "njit" not in sources
-    assert all(isinstance(loop._cache, kernels.Kept) for loop in kernels.LOOPS)
+    assert all(isinstance(loop._cache, kernels.KernelCache) for loop in kernels.KERNELS)

@@ -13,7 +13,7 @@ import pytest
 from sklearn import config_context
 
 from hedgerow import Domain, InputError, OnlineTransferClassifier, load, split, watch
-from hedgerow.estimator.show import advice
+from hedgerow.show import advice
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def test_a_fitted_model_shows_itself(fitted):
     page = clf._repr_html_()
     assert f"{clf.mistakes_} mistakes in 120 labels" in page
     assert f"at most {clf.bound_:.1f}" in page
-    count = max(int((clf.weights_ >= 0.001).sum()), 3)
+    count = max(int((clf.weights_.array >= 0.001).sum()), 3)
     assert page.count("<rect") == count + len(clf.source_names_)
     assert (f"and {len(clf.expert_names_) - count} more" in page) == (count < len(clf.expert_names_))
     assert "What to try next" in page
@@ -89,8 +89,8 @@ def test_plot_draws_what_the_model_says(fitted):
     drawn = {
         label.get_text(): bar.get_width() for label, bar in zip(weights.get_yticklabels(), weights.patches, strict=True)
     }
-    assert drawn == pytest.approx(dict(zip(clf.expert_names_, clf.weights_, strict=True)))
-    assert [bar.get_width() for bar in apart.patches][::-1] == pytest.approx(clf.discrepancy_.tolist())
+    assert drawn == pytest.approx(dict(clf.weights_))
+    assert [bar.get_width() for bar in apart.patches][::-1] == pytest.approx(list(clf.discrepancy_.values()))
     import matplotlib.pyplot as plt
 
     plt.close("all")
@@ -136,7 +136,7 @@ def test_nothing_of_this_is_imported_by_fitting():
     code = (
         "import sys; from hedgerow import OnlineTransferClassifier as C; import numpy as np\n"
         "C('pa').fit(np.eye(4), [0, 1, 0, 1])\n"
-        "print([m for m in ('IPython', 'matplotlib', 'hedgerow.estimator.show') if m in sys.modules])"
+        "print([m for m in ('IPython', 'matplotlib', 'hedgerow.show') if m in sys.modules])"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 

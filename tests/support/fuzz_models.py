@@ -125,7 +125,7 @@ def signed(header: dict[str, Any], arrays: Arrays) -> bytes:
     from safetensors.numpy import save
 
     from hedgerow.core.constants import array_digest
-    from hedgerow.estimator.model_file import CONSTANT, DIGEST, NO_DIGEST
+    from hedgerow.files import CONSTANT, DIGEST, NO_DIGEST
 
     if isinstance(header.get("constants"), dict):
         own = {name[len(CONSTANT) :]: array_digest(a) for name, a in arrays.items() if name.startswith(CONSTANT)}

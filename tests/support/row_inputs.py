@@ -12,18 +12,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from hedgerow.data import csv_rows, json_rows
-from hedgerow.data.row_blocks import RowBlock, Wanted, open_rows
+from hedgerow.rows import RowBlock, Wanted, csv_rows, json_lines, open_rows
 
 WANTED = Wanted(2, ["a", "b"], "y", [0, 1, 2], new_classes=False, id="id")
 
 
 @contextmanager
-def without_pyarrow():
-    """Only the careful reader."""
+def line_by_line():
+    """CSV by the csv module and JSON by the json module alone, as without pyarrow and orjson."""
     with (
-        mock.patch.object(csv_rows, "plain_reader", return_value=None),
-        mock.patch.object(json_rows, "plain_reader", return_value=None),
+        mock.patch.object(csv_rows, "_plain_parser", return_value=None),
+        mock.patch.object(json_lines, "fast_loads", return_value=lambda line: json.loads(line.decode())),
     ):
         yield
 

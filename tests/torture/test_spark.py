@@ -125,7 +125,8 @@ def torture(job, kills, files):
     while job.process.poll() is None:
         batch, done = job.running_batch, killed.total()
         if done < kills and batch is not None and batch >= places[done]:
-            time.sleep(rng.uniform(0.05, longest))
+            spare = files - batch > kills - done  # whether later batches would do
+            time.sleep(rng.uniform(0.05, longest if spare else 0.1))
             workers = job.workers()
             if job.running_batch != batch:
                 longest = max(0.1, longest / 2)

@@ -97,7 +97,7 @@ def one_round(fitted, X, y, path, counts):
         else:
             clf.save(path)
             files.append(path.read_bytes())
-        assert abs(clf.weights_.sum() - 1) < 1e-6
+        assert abs(clf.weights_.array.sum() - 1) < 1e-6
         assert len(clf.discrepancy_) == 2
         assert clf.bound_ >= 0
         assert clf.mistakes_ <= clf.seen_ <= len(X)

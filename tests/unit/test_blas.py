@@ -140,7 +140,7 @@ def test_our_own_steps_leave_the_setting_alone(method, mine):
 
 def test_what_comes_before_a_step_has_one_thread_too(monkeypatch):
     """Threads that a product has woken stay busy for milliseconds, in which the step after it waits for a core."""
-    from hedgerow.estimator import input_rows
+    from hedgerow import inputs
     from hedgerow.experts import spaces
 
     class Watched(spaces.LowRankRefresh):
@@ -152,14 +152,14 @@ def test_what_comes_before_a_step_has_one_thread_too(monkeypatch):
             look()
             super().add_to(H)
 
-    def watched_check(*args, check=input_rows.check_finite):
+    def watched_check(*args, check=inputs.check_finite):
         look()
         check(*args)
 
     task = make_task(0, stream=60)
     clf = fitted(task, "oddm", refresh_every=10)
     monkeypatch.setattr(spaces, "LowRankRefresh", Watched)
-    monkeypatch.setattr(input_rows, "check_finite", watched_check)
+    monkeypatch.setattr(inputs, "check_finite", watched_check)
     for use in (
         lambda: clf.learn_one(task.X[0], task.y[0]),
         lambda: clf.predict_then_learn(task.X[:25], task.y[:25]),

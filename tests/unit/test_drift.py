@@ -7,8 +7,7 @@ import pytest
 from support.drifting import fitted
 
 from hedgerow import InputError, OnlineTransferClassifier
-from hedgerow.drift import Change, DriftDetector
-from hedgerow.drift.evidence import EVERY, evidence
+from hedgerow.drift import EVERY, Change, DriftDetector, evidence
 
 METHODS = ["hedgerow-linear", "oddm", "homotlms", "pa"]
 
@@ -152,7 +151,7 @@ def test_in_river_it_is_a_drift_detector():
     from river.drift import DriftRetrainingClassifier
     from river.tree import HoeffdingTreeClassifier
 
-    from hedgerow.drift.river import MistakesDrift
+    from hedgerow.river import MistakesDrift
 
     detector = MistakesDrift()
     assert isinstance(detector, base.DriftDetector)

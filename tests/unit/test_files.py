@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hedgerow.core.errors import InputError
-from hedgerow.core.files import check_writable, same_file, write_whole
+from hedgerow.files import check_writable, same_file, write_whole
 
 
 def test_a_link_stays_a_link_and_the_mode_is_kept(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_a_place_that_will_not_do_is_refused_and_left_alone(tmp_path: Path, kind
 LIMITED = """
 import resource, sys
 from hedgerow.core.errors import InputError
-from hedgerow.core.files import check_writable, write_whole
+from hedgerow.files import check_writable, write_whole
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 check_writable(sys.argv[1], 100_000)
 for attempt in (lambda: check_writable(sys.argv[1], 100_001), lambda: write_whole(sys.argv[1], bytes(3_000_000))):

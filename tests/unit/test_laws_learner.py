@@ -285,7 +285,7 @@ def test_a_copy_through_joblib_keeps_the_running_statistics_with_the_state(tmp_p
     for c in (clf, copied):
         c.partial_fit(task.X, task.y)
     assert_same_state(copied.learner_.arrays(), clf.learner_.arrays())
-    assert copied.learner_.state["pre.0.n"] is copied.learner_.pre.running[0].n
+    assert copied.learner_.state["pre.0.n"] is copied.learner_.pre.arrays()[1]["pre.0.n"]
 
 
 @pytest.mark.parametrize("method", ["hedgerow", "hedgerow-linear"])

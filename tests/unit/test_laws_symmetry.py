@@ -43,8 +43,8 @@ def test_permuting_the_sources_permutes_the_weights_and_nothing_else(method, see
 
     order = [where[renamed(name)] for name in a.expert_names_]
     assert sorted(order) == list(range(len(order)))
-    np.testing.assert_allclose(a.weights_, b.weights_[order], atol=1e-10)
-    np.testing.assert_allclose(a.discrepancy_, b.discrepancy_[new_number], rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(a.weights_, b.weights_.array[order], atol=1e-10)
+    np.testing.assert_allclose(a.discrepancy_, b.discrepancy_.array[new_number], rtol=1e-6, atol=1e-9)
 
 
 def relabelled(task, names):

@@ -187,7 +187,7 @@ def test_every_verb():
     assert np.isclose(sum(told.probabilities.values()), 1)
     clf.predict_then_learn(task.X, task.y)
     assert "c3" in clf.classes_
-    assert clf.weights_.tolist() == [1.0]
+    assert clf.weights_ == {"fourier": 1.0}
     assert clf.bound_ == np.inf
     assert clf.dim_ == 40
     cold = OnlineTransferClassifier(NAME).partial_fit(task.X, task.y)  # no sources at all

@@ -258,7 +258,7 @@ def test_every_method_can_use_them_and_keeps_the_guarantee(method, mixer, combin
     clf.predict_then_learn(task.X, task.y)
     suffered = clf.mistakes_ if clf.guarantee_.startswith("mistakes") else clf.hedge_loss_
     assert suffered <= clf.bound_ + 1e-9
-    assert clf.weights_.sum() == pytest.approx(1)
+    assert clf.weights_.array.sum() == pytest.approx(1)
 
 
 @pytest.mark.parametrize("mixer", ["adahedge", "squint", "fixed-share"])

@@ -323,3 +323,14 @@ def test_twenty_thousand_columns_are_matched_in_no_time():
     began = time.perf_counter()
     same_columns([a, b])
     assert time.perf_counter() - began < 1
+
+
+def test_numbered_columns_may_have_a_number_twice():
+    X = pd.concat([pd.DataFrame(np.ones((2, 2))), pd.DataFrame(np.zeros((2, 2)))], axis=1)
+    assert names_of_table(X, "X") is None
+    np.testing.assert_array_equal(Domain("d", X).X, X.to_numpy())
+
+
+def test_a_table_that_is_not_in_memory_is_refused_with_the_remedy():
+    with pytest.raises(InputError, match="LazyFrame is no table in memory; give one of pandas, polars or pyarrow"):
+        Domain("d", pl.LazyFrame({"a": [1.0]}))

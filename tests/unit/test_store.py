@@ -12,7 +12,7 @@ from support.laws import METHODS, assert_same_state, fitted, make_task
 from hedgerow import OnlineTransferClassifier, register_aligner
 from hedgerow.align import CORAL, JDA, Identity
 from hedgerow.core.errors import InputError
-from hedgerow.estimator.model_file import labels_from_json, labels_to_json
+from hedgerow.files import labels_from_json, labels_to_json
 
 
 def saved(clf, tmp_path):
@@ -91,7 +91,7 @@ def objects(items):
     ids=str,
 )
 def test_labels_come_back(labels):
-    from hedgerow.estimator.model_file import _plain
+    from hedgerow.files import _plain
 
     again = labels_from_json(json.loads(json.dumps(labels_to_json(labels), default=_plain)))
     assert again.dtype == labels.dtype

@@ -15,16 +15,16 @@ from hedgerow.cli.memory import LOCAL, choose_engine
 from hedgerow.core.arrays import dense
 from hedgerow.core.domains import Domain, same_columns
 from hedgerow.core.errors import InputError, unknown
-from hedgerow.core.files import check_writable, same_file
 from hedgerow.core.labels import Codes
 from hedgerow.core.moments import Moments, discrepancy, gap
 from hedgerow.core.preprocess import Preprocess
 from hedgerow.data import read
-from hedgerow.data.inputs import files_of
-from hedgerow.data.named_files import read_unlabelled, unique_names
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.estimator.table_rows import numbers_of
+from hedgerow.files import check_writable, same_file
+from hedgerow.inputs import numbers_of
 from hedgerow.methods import Reading, reading_of
+from hedgerow.rows.domains import read_unlabelled, unique_names
+from hedgerow.rows.inputs import Files
 
 # a classifier has a preprocessing of its own, and does not split
 ANSWERS = [field.name for field in fields(Reading) if field.name not in ("preprocess", "split_rule", "preset")]
@@ -61,7 +61,7 @@ def separations(clf: OnlineTransferClassifier, sources: Sequence[Domain], target
         return [Separation(source.name) for source in sources]
     learner = clf.learner_
     K, codes = learner.n_classes, Codes(clf.classes_)
-    Xs, U = Preprocess(learner.plan.steps).start(
+    Xs, U = Preprocess(learner.plan.steps).fit_arrays(
         [numbers_of(clf.table_, s) for s in sources], numbers_of(clf.table_, target)
     )
     rows, linear = dense(U), bool(clf.info_) and not learner.plan.gammas
@@ -107,7 +107,7 @@ def check_output(output: Path, inputs: Sequence[Path]) -> None:
 def _files(input: Path) -> Sequence[Path]:
     """The files that an input means; itself if it means none, which is for the reader to say."""
     try:
-        return files_of(str(input)).files
+        return Files.of(str(input)).paths
     except InputError:
         return [input]
 

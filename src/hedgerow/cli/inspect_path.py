@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hedgerow.core.errors import InputError
-from hedgerow.data.columns import listed
+from hedgerow.rows.wanted import listed
 
 
 def inspected(path: Path) -> list[tuple[str, str]]:
@@ -24,10 +24,10 @@ def _model(path: Path) -> list[tuple[str, str]]:
 
     clf = OnlineTransferClassifier.load(path)
     names = getattr(clf, "feature_names_in_", None)
-    weights = sorted(zip(clf.expert_names_, clf.weights_.tolist(), strict=True), key=lambda pair: -pair[1])
+    weights = sorted(clf.weights_.items(), key=lambda pair: -pair[1])
     constants = sum(clf.constants_.for_kernels(name).nbytes for name in clf.constants_)
     state = sum(array.nbytes for array in clf.learner_.arrays().values())
-    apart = ", ".join(f"{name} {d:.3g}" for name, d in zip(clf.source_names_, clf.discrepancy_, strict=True))
+    apart = ", ".join(f"{name} {d:.3g}" for name, d in clf.discrepancy_.items())
     return [
         ("what", "a model file"),
         ("method", f"{clf.method} (reading {clf.reading if isinstance(clf.reading, str) else clf.reading.preset})"),
@@ -70,8 +70,8 @@ def _trusted(path: Path, point: dict[str, Any] | None) -> list[tuple[str, str]]:
 
     snapshots = Snapshots(path)
     clf = OnlineTransferClassifier.load(snapshots.path(snapshots.newest_number))
-    weights = clf.weights_.tolist() if point is None else point["weights"]
-    discrepancy = clf.discrepancy_.tolist() if point is None else point["discrepancy"]
+    weights = list(clf.weights_.values()) if point is None else point["weights"]
+    discrepancy = list(clf.discrepancy_.values()) if point is None else point["discrepancy"]
     pairs = sorted(zip(clf.expert_names_, weights, strict=True), key=lambda pair: -pair[1])
     return [
         ("sources", f"{len(clf.source_names_)}: {listed(clf.source_names_)}"),

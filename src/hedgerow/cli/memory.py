@@ -7,8 +7,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from hedgerow.core.errors import InputError
-from hedgerow.data.inputs import files_of
 from hedgerow.methods import METHODS
+from hedgerow.rows.inputs import Files
 
 LOCAL, DASK = "local", "dask"
 SHARE = 2  # one in so many bytes of the free memory may be the sources' numbers
@@ -41,12 +41,12 @@ def size_of(sources: Sequence[Path]) -> int | None:
     total = 0
     for source in sources:
         try:
-            found = files_of(str(source))
+            found = Files.of(str(source))
         except InputError:
             return None  # for the reader to say
         if found.format != "parquet":
             return None
-        for file in found.files:
+        for file in found.paths:
             size = _size_of_file(file)
             if size is None:
                 return None

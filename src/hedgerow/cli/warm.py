@@ -1,4 +1,4 @@
-"""`hedgerow warm`: every compiled loop, compiled now and kept, so that no later process has to wait for it."""
+"""`hedgerow warm`: precompile the kernels into the cache."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ PROCESSOR = "They serve this kind of processor. For any other, set NUMBA_CPU_NAM
 
 def warm(progress: Callable[[int, int, str], None]) -> tuple[list[str], int]:
     """A small fit and stream of every method, in both precisions: what to print, and the exit code."""
-    from hedgerow.kernels.compiled import report
+    from hedgerow.kernels.compiled import folders, statistics
 
     began, runs = time.perf_counter(), _runs()
     for done, (method, options, dtype) in enumerate(runs):
         progress(done, len(runs), f"{method}, {np.dtype(dtype)}")
         _stream(method, options, *_rows(dtype))
     progress(len(runs), len(runs), "done")
-    found = report()
-    lines = [f"{found.compiled} loops compiled, {found.found} found compiled, {time.perf_counter() - began:.1f} s"]
-    lines += [f"kept in {folder}" for folder in found.folders]
-    lines += [f"not used: {folder}: {reason}" for folder, reason in found.unused.items()]
-    return [*lines, REMEDY if found.lost else PROCESSOR], 1 if found.lost else 0
+    compilations, loaded, unsaved = statistics()
+    lines = [f"{compilations} kernels compiled, {loaded} found compiled, {time.perf_counter() - began:.1f} s"]
+    lines += [
+        f"not used: {folder}: {reason}" if reason else f"kept in {folder}" for folder, reason in folders().items()
+    ]
+    return [*lines, REMEDY if unsaved else PROCESSOR], 1 if unsaved else 0
 
 
 def _runs() -> list[tuple[str, dict[str, Any], type]]:

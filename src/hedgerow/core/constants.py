@@ -8,12 +8,27 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from hedgerow.core.arrays import Array
+from hedgerow.core.arrays import LARGEST, Array
 from hedgerow.core.linalg import from_upper
+
+SUM = LARGEST[np.dtype(np.float64)] * 2.0**53  # of rows that the estimator accepts
+DOUBLE = "double"
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Shape, type and range of one array; `high` may be a letter: whole numbers below that dimension."""
+
+    shape: tuple[int | str, ...]
+    kind: str = DOUBLE
+    low: float = -np.inf
+    high: float | str = np.inf
+    needed: bool = True
 
 
 class Constants(Mapping[str, Array]):

@@ -10,8 +10,8 @@
 | `partial_fit`, `predict_then_learn` and so on)    | scikit-learn demands this of every estimator                    |
 | an array, or a table whose columns have no text   | none: read by position, and the width must be right             |
 
-A table is one of pandas, polars or pyarrow, or any object with `column_names` or `columns`; none of these packages is
-imported. A name is text; two columns of one name are refused.
+A table is one of those that narwhals knows: pandas, polars, pyarrow and others. A name is text; two columns of one name
+are refused.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from hedgerow.core.arrays import FeatureNames
-from hedgerow.core.errors import SHOWN, InputError
+from hedgerow.core.arrays import FeatureNames, as_narwhals
+from hedgerow.core.errors import SHOWN, InputError, require
 
 Names = tuple[str, ...]
 
@@ -66,19 +66,21 @@ def names_of_table(X: Any, what: str) -> Names | None:
     >>> names_of_table(pd.DataFrame({"a": [1], "b": [2]}), "X")
     ('a', 'b')
     """
-    columns = getattr(X, "column_names", None)  # pyarrow, whose `columns` are the values
-    columns = getattr(X, "columns", None) if columns is None else columns
-    return None if columns is None or callable(columns) else checked_names(columns, what)
+    if hasattr(X, "column_names"):  # a Frame, or a table of pyarrow
+        return checked_names(X.column_names, what)
+    frame = as_narwhals(X, what)
+    return None if frame is None or len(frame.shape) == 1 else checked_names(frame.columns, what)
 
 
 def names_of_row(x: Any, what: str = "x") -> Names | None:
     """The names of one instance: the keys of a mapping, the index of a Series, the columns of a table of one row."""
     if isinstance(x, Mapping):
         return checked_names(x, what)
-    index = getattr(x, "index", None)
-    if hasattr(x, "to_numpy") and getattr(x, "ndim", 0) == 1 and index is not None and not callable(index):
-        return checked_names(index, what)
-    return names_of_table(x, what)
+    column = as_narwhals(x, what) if getattr(x, "ndim", 0) == 1 else None
+    if column is None:
+        return names_of_table(x, what)
+    index = require("narwhals.stable.v2", extra="tables").maybe_get_index(column)
+    return None if index is None else checked_names(index, what)
 
 
 def order_by_name(given: FeatureNames, wanted: FeatureNames, what: str, whose: str) -> list[int] | None:

@@ -1,18 +1,19 @@
 """Tables whose columns are not all numbers, or have gaps: column by column, as they were given.
 
 A column is an array of floats (NaN: a gap) or of objects (None: a gap). Such a table may stand where a matrix does in a
-`Domain`; `hedgerow.tables` makes numbers of it. pandas, polars and pyarrow are not imported for it.
+`Domain`; `hedgerow.tables` makes numbers of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from hedgerow.core.arrays import Array, is_sparse
+from hedgerow.core.arrays import Array, as_narwhals
 from hedgerow.core.errors import InputError
 from hedgerow.core.feature_names import names_of_table
 
@@ -76,21 +77,20 @@ class Frame:
 
 
 def as_frame(X: Any, what: str) -> Frame | None:
-    """A table with names as columns; None for what has no names, or whose columns cannot be taken one by one."""
+    """A table with names as columns; None for what has no names."""
     if isinstance(X, Frame):
         return X
-    if is_sparse(X) or isinstance(X, np.ndarray):
-        return None
     names = names_of_table(X, what)
     if names is None:
         return None
-    try:
-        columns = tuple(_column(X[name]) for name in names)
-    except (TypeError, KeyError, IndexError, NotImplementedError):
-        return None
-    if any(column.ndim != 1 for column in columns):
-        return None
-    return Frame(names, columns)
+    frame = as_narwhals(X, what)
+    return Frame(names, tuple(_of_series(frame[name]) for name in names))
+
+
+def _of_series(column: Any) -> Array:
+    """A column of narwhals; what is neither a number nor a moment goes cell by cell, so that every gap is seen."""
+    plain = column.dtype.is_numeric() or column.dtype.is_temporal()
+    return _column(column.to_numpy() if plain else column.to_list())
 
 
 def cells(values: Any) -> Array:
@@ -126,11 +126,11 @@ def is_gap(value: Any) -> bool:
     return isinstance(value, float | np.floating) and bool(value != value)
 
 
-def _column(given: Any) -> Array:
+def _column(column: Any) -> Array:
     """Floats where every value is a number or a gap, else objects."""
-    values = cells(given) if isinstance(given, list) else np.asarray(given)
-    if isinstance(given, np.ma.MaskedArray):
-        values = cells(given.astype(object).tolist())
+    if isinstance(column, np.ma.MaskedArray):
+        column = column.astype(object).tolist()
+    values = cells(column) if isinstance(column, list) else np.asarray(column)
     kind = values.dtype.kind
     if kind in "fiub":
         return values.astype(np.float64)
@@ -140,10 +140,8 @@ def _column(given: Any) -> Array:
         return np.where(np.isnat(values), np.nan, values / np.timedelta64(1, "s"))
     if kind == "c":
         raise InputError("Complex data not supported; give real numbers")
-    found = cells(values.tolist())
-    if all(value is None or isinstance(value, int | float | np.number) for value in found):
-        try:
-            return np.array([np.nan if value is None else float(value) for value in found], dtype=np.float64)
-        except OverflowError:
-            return found
-    return found
+    items = cells(values.tolist())
+    if all(value is None or isinstance(value, int | float | np.number) for value in items):
+        with suppress(OverflowError):
+            return np.array([np.nan if value is None else float(value) for value in items], dtype=np.float64)
+    return items

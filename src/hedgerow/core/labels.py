@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.core.arrays import Array
+from hedgerow.core.arrays import Array, as_narwhals
 from hedgerow.core.errors import InputError
 
 
@@ -34,7 +34,6 @@ def as_labels(y: object, what: str, length: int | None = None) -> Array:
 
 def _from_array(y: Any) -> Array:
     """An array or a column of a table; what is missing is None, and the rest keeps its type."""
-    y = _only_column(y)
     if isinstance(y, np.ma.MaskedArray):
         return _with_none(np.ma.getdata(y), np.ma.getmaskarray(y))
     if not isinstance(y, np.ndarray):
@@ -44,30 +43,19 @@ def _from_array(y: Any) -> Array:
     return np.asarray(y)
 
 
-def _only_column(y: Any) -> Any:
-    """The column of a table that has one; anything else as it is."""
-    if getattr(y, "shape", ())[1:] != (1,) or isinstance(y, np.ndarray):
-        return y
-    if hasattr(y, "iloc"):  # pandas
-        return y.iloc[:, 0]
-    return y.to_series() if hasattr(y, "to_series") else y.column(0) if hasattr(y, "column") else y
-
-
 def _from_column(y: Any) -> Array:
-    """A column of pandas, polars or arrow, none of which has to be installed."""
-    categories = getattr(y, "cat", y)
-    if hasattr(y, "isna") and hasattr(categories, "categories"):  # pandas' categories: the codes know what is missing
-        codes = np.asarray(categories.codes)
-        missing = codes < 0
-        values = np.asarray(categories.categories)
-        return _with_none(values[codes], missing) if len(values) else _with_none(codes, missing)
-    if hasattr(y, "isna") and not isinstance(getattr(y, "dtype", None), np.dtype):  # pandas' own types
-        missing = np.asarray(y.isna())
-        return _with_none(y.to_numpy(dtype=object), missing) if missing.any() else np.asarray(y)
-    nulls = getattr(y, "null_count", 0)
-    if nulls() if callable(nulls) else nulls:  # polars, arrow
-        return objects(y.to_list() if hasattr(y, "to_list") else y.to_pylist())
-    return np.asarray(y)
+    """A column of pandas, polars or pyarrow, a table of one column, or what NumPy can read."""
+    column = as_narwhals(y, "y")
+    if column is not None and column.shape[1:] == (1,):
+        column = column[column.columns[0]]
+    if column is None or len(column.shape) > 1:
+        values, items = np.asarray(y), getattr(y, "tolist", None)
+        nulls = values.ndim == 1 and is_missing(values).any()
+    else:
+        values, items, nulls = column.to_numpy(), column.to_list, column.null_count()
+    if not nulls or items is None:
+        return values
+    return objects([None if _none(item) else item for item in items()])
 
 
 def _from_items(y: Any) -> Array:

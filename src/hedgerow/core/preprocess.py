@@ -1,20 +1,23 @@
-"""Preprocessing as named steps that compose: some look at one instance, some at the statistics of its domain.
+"""Preprocessing: steps as objects, over one NaN-aware running mean and variance of each column.
 
-| step          | formula                                   | looks at                                        |
-|---------------|-------------------------------------------|-------------------------------------------------|
-| `row-minmax`  | (x - min x) / (max x - min x)             | the instance                                    |
-| `unit`        | x / |x|, a zero row stays zero            | the instance                                    |
-| `signed-sqrt` | sign(x) sqrt|x|                           | the instance                                    |
-| `zscore`      | (x - mean) / sd, per feature              | the domain; on the stream: what was learned     |
-| `centre`      | x - mean, per feature                     | the domain; on the stream: what was learned     |
-| `scale`       | x / sd within the sources, per feature    | the sources, once                               |
-| `fill`        | gaps (NaN) become the mean of the feature | the domain; on the stream: what was learned     |
-| `own-N`       | (x - mean)/sd of the last N columns, which no other step sees | what was learned |
-| `auto`        | `signed-sqrt`, `unit` if nothing is below 0, else `scale` | the sources, once               |
+| step            | formula                                   | looks at                                             |
+|-----------------|-------------------------------------------|------------------------------------------------------|
+| `row-minmax`    | (x - min x) / (max x - min x)             | the instance                                         |
+| `unit`          | x / |x|, a zero row stays zero            | the instance                                         |
+| `signed-sqrt`   | sign(x) sqrt|x|                           | the instance                                         |
+| `zscore`        | (x - mean) / sd, per feature              | the domain; on the stream: what was learned          |
+| `centre`        | x - mean, per feature                     | the domain; on the stream: what was learned          |
+| `scale`         | x / sd within the sources, per feature    | the sources, once                                    |
+| `fill`          | gaps (NaN) become the mean of the feature | the domain; on the stream: what was learned          |
+| `target-only-N` | (x - mean)/sd of the last N columns, which no other step sees | what was learned; internal       |
+| `auto`          | `signed-sqrt`, `unit` if nothing is below 0, else `scale` | the sources, once                    |
 
 A source is scaled by its own statistics. The target starts with those of its unlabelled rows; each learned instance is
 folded in *after* it was used, so nothing looks ahead. Without unlabelled rows the average of the sources' statistics
 stands in, with the weight of one instance.
+
+Target-only columns are those that nothing can be transferred for: no source has them, or the target did not have them
+yet. No other step sees them, so that what is transferred stays what it is.
 
 `table` is no step on rows of numbers: it asks for the encoder of `hedgerow.tables`, which gives way to `fill`.
 """
@@ -22,337 +25,177 @@ stands in, with the weight of one instance.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 
 from hedgerow.core.arrays import Array, Matrix, canonical, densified, is_sparse
-from hedgerow.core.errors import unknown
+from hedgerow.core.constants import SUM, Spec
+from hedgerow.core.errors import InputError, unknown
 from hedgerow.core.source_rows import InMemory, Part, Smallest, SourceRows, Statistic, summed
 
 CONSTANT = 1e-13  # a feature whose sd is below this share of its mean only varies by rounding
+LARGEST_Z = 3.0  # standard deviations of a target-only column; of few values an sd is a guess
+STATISTICS = ("n", "shift", "total", "squares")
+WIDE = 64  # columns from which on rows are added one by one: sums along a column jump from row to row
 
 
 @dataclass
-class Running:
-    """Running mean and variance of a domain: n, and sums of x - shift and (x - shift)^2 (the shift keeps digits)."""
+class RunningStats:
+    """Running mean and variance of each column: n, and sums of x - shift and (x - shift)^2 (the shift keeps digits).
 
-    n: Array
-    shift: Array
-    total: Array
-    squares: Array
+    Without gaps n is one number for all columns. With `gaps` a NaN is a number that is missing, n counts column by
+    column, and the first value of a column that was never there becomes its shift.
 
-    @classmethod
-    def of(cls, X: Array) -> Running:
-        """The statistics of these rows, always in double precision."""
-        shift = X.mean(axis=0, dtype=np.float64)
-        D = X - shift
-        return cls(np.array([float(len(X))]), shift, D.sum(axis=0), (D * D).sum(axis=0))
-
-    def merge(self, other: Running) -> Running:
-        """The statistics of both sets of rows, about the mean of both (the parallel-axis rule keeps digits).
-
-        >>> rows = np.array([[1.0], [3.0], [8.0]])
-        >>> both = Running.of(rows[:1]).merge(Running.of(rows[1:]))
-        >>> both.shift.tolist(), both.squares.tolist()
-        ([4.0], [26.0])
-        """
-        if not self.n[0] or not other.n[0]:
-            return self if self.n[0] else other
-        n = self.n + other.n
-        a, b = (part.shift + part.total / part.n for part in (self, other))
-        mean = a + (b - a) * (other.n / n)
-        within = sum(part.squares - part.total**2 / part.n for part in (self, other))
-        return Running(n, mean, np.zeros_like(mean), within + (b - a) ** 2 * (self.n * other.n / n))
-
-    @classmethod
-    def average(cls, parts: Sequence[Running]) -> Running:
-        """One instance's worth of the average of several domains' statistics."""
-        mean = np.mean([p.shift + p.total / p.n for p in parts], axis=0)
-        variance = np.mean([p.variance for p in parts], axis=0)
-        return cls(np.ones(1), mean, np.zeros_like(mean), variance)
-
-    @classmethod
-    def frozen(cls, parts: Sequence[Running], there: Sequence[Array] | None = None) -> Running:
-        """The pooled variance within the domains, about zero: for a scale that does not move.
-
-        `there` says which features each domain has; the others, filled by a constant, say nothing of a variance.
-        """
-        if there is None:
-            n: float | Array = sum(float(p.n[0]) for p in parts)
-            within = sum(p.variance * p.n[0] for p in parts) / n
-        else:
-            n = np.maximum(sum(p.n[0] * has for p, has in zip(parts, there, strict=True)), 1.0)
-            within = sum(p.variance * p.n[0] * has for p, has in zip(parts, there, strict=True)) / n
-        zero = np.zeros_like(parts[0].shift)
-        return cls(np.ones(1), zero, zero.copy(), np.where(within > 0, within, 1.0))
-
-    @property
-    def variance(self) -> Array:
-        """Variance of each feature so far."""
-        return np.asarray(self.squares / self.n - (self.total / self.n) ** 2)
-
-    def scale(self, X: Array, step: str, learned: Array | None = None) -> Array:
-        """X scaled row by row; with `learned` (a mask) each such row is folded in after it was scaled."""
-        D = X - self.shift
-        if learned is not None and len(X) == 1:  # no running sums
-            out = self.scale(X, step)
-            if learned[0]:
-                self.n[0] += 1
-                self.total += D[0]
-                self.squares += D[0] * D[0]
-            return out
-        if learned is None:
-            n, total, squares = self.n[:, None], self.total[None], self.squares[None]
-        else:
-            n, total, squares = self._before_each_row(D, learned)
-        out = D - total / n
-        if step != "centre":
-            sd = np.sqrt(np.maximum(squares / n - (total / n) ** 2, 0))
-            out /= np.where(sd <= CONSTANT * np.abs(self.shift), 1, sd)
-        return np.asarray(out, dtype=X.dtype)
-
-    def _before_each_row(self, D: Array, learned: Array) -> tuple[Array, Array, Array]:
-        """Statistics before each row, by running sums (the same additions, in the same order, as one by one)."""
-        kept = learned[:, None] * D
-        n = self.n[0] + np.concatenate([[0], np.cumsum(learned)])[:, None]
-        total = np.cumsum(np.vstack([self.total, kept]), axis=0)
-        squares = np.cumsum(np.vstack([self.squares, kept * D]), axis=0)
-        self.n[0], self.total[:], self.squares[:] = n[-1, 0], total[-1], squares[-1]
-        return n[:-1], total[:-1], squares[:-1]
-
-
-@dataclass(frozen=True)
-class Spread(Statistic[Running]):
-    """Mean and variance of each feature."""
-
-    def of(self, part: Part) -> Running:
-        """Of some rows."""
-        return Running.of(part.X)
-
-    def merge(self, a: Running, b: Running) -> Running:
-        """Of both."""
-        return a.merge(b)
-
-
-@dataclass(frozen=True)
-class Scaled:
-    """A step that looks at a domain, with what it saw there; sparse rows become dense."""
-
-    step: str
-    by: Running
-
-    def __call__(self, X: Matrix) -> Array:
-        """Rows scaled by these statistics, which stay as they are."""
-        return self.by.scale(densified(X, self.step), self.step)
-
-
-@dataclass(frozen=True)
-class Densified:
-    """Rows as a step needs them. `changes_nothing`: rows that are not sparse stay as they are."""
-
-    step: str
-    changes_nothing: ClassVar[bool] = True
-
-    def __call__(self, X: Matrix) -> Array:
-        """Dense, if that can be afforded."""
-        return densified(X, self.step)
-
-
-# Columns that nothing can be transferred for: beside the others, each by its own running mean and variance.
-#
-# Nobody in the sources has them, or the target did not have them yet. They are the last columns of a row, the step
-# `own-N` of the preprocessing takes N of them apart; no other step sees them, so that what is transferred stays what it
-# is. A gap is zero, and so is the first value: of one value the variance is not known.
-#
-#     z = (x - mean)/sd, at most LARGEST from zero; over sqrt m where the m other columns end as rows of unit length
-OWN = re.compile(r"own-([1-9]\d{0,5})")
-LARGEST = 3.0  # standard deviations; of few values an sd is a guess
-
-
-def own_width(steps: Sequence[str]) -> int:
-    """How many columns stand beside the others.
-
-    >>> own_width(("own-3", "fill")), own_width(("centre",))
-    (3, 0)
+    >>> stats = RunningStats.of(np.array([[1.0, np.nan], [3.0, 5.0]]), gaps=True)
+    >>> stats.mean.tolist(), stats.variance.tolist()
+    ([2.0, 5.0], [1.0, 0.0])
     """
-    found = OWN.fullmatch(steps[0]) if steps else None
-    return int(found[1]) if found else 0
-
-
-@dataclass
-class Beside:
-    """How often each column was there, and sums of x - shift and its square; the shift is the first value."""
 
     n: Array
     shift: Array
     total: Array
     squares: Array
+    gaps: bool = False
 
     @classmethod
-    def of(cls, X: Array) -> Beside:
-        """Of these rows, of which there may be none."""
-        m = X.shape[1]
-        made = cls(np.zeros(m), np.zeros(m), np.zeros(m), np.zeros(m))
-        made.standard(X, np.ones(len(X), bool))
-        return made
-
-    def standard(self, X: Array, learned: Array | None = None) -> Array:
-        """Rows by the statistics before each; with `learned` (a mask) such rows are folded in after they were used."""
-        there = ~np.isnan(X)
-        if learned is None:
-            return self._scaled(np.where(there, X - self.shift, 0.0), there, self.n, self.total, self.squares)
-        kept = there & learned[:, None]
-        self._begin(X, kept)
-        D = np.where(there, X - self.shift, 0.0)
-        # the same additions, in the same order, as one by one
-        n = np.cumsum(np.vstack([self.n, kept]), axis=0)
-        total = np.cumsum(np.vstack([self.total, kept * D]), axis=0)
-        squares = np.cumsum(np.vstack([self.squares, kept * D * D]), axis=0)
-        self.n[:], self.total[:], self.squares[:] = n[-1], total[-1], squares[-1]
-        return self._scaled(D, there, n[:-1], total[:-1], squares[:-1])
-
-    def add_each(self, X: Array, learned: Array) -> None:
-        """Fold in a row for each row of statistics (all have as many as X): of as many domains."""
-        kept = ~np.isnan(X) & learned[:, None]
-        self.shift = np.where((self.n == 0) & kept, X, self.shift)
-        D = np.where(kept, X - self.shift, 0.0)
-        self.n += kept
-        self.total += D
-        self.squares += D * D
-
-    def _begin(self, X: Array, kept: Array) -> None:
-        """The first value of a column is its shift."""
-        for j in np.flatnonzero((self.n == 0) & kept.any(axis=0)):
-            self.shift[j] = X[kept[:, j].argmax(), j]
-
-    @staticmethod
-    def _scaled(D: Array, there: Array, n: Array, total: Array, squares: Array) -> Array:
-        mean = total / np.maximum(n, 1)
-        sd = np.sqrt(np.maximum(squares / np.maximum(n, 1) - mean**2, 0))
-        known = there & (sd > 0)
-        z = np.divide(D - mean, np.where(sd > 0, sd, 1.0), where=known, out=np.zeros_like(D))
-        return np.clip(z, -LARGEST, LARGEST)
-
-
-@dataclass(frozen=True)
-class Shared:
-    """The step of a source: the columns that are transferred."""
-
-    width: int
-
-    def __call__(self, X: Matrix) -> Matrix:
-        """The first ones."""
-        return np.ascontiguousarray(X[:, : self.width])
-
-
-@dataclass(frozen=True)
-class Padded:
-    """The step of a source after all others: its rows say nothing of the columns beside."""
-
-    own: int
-
-    def __call__(self, X: Matrix) -> Matrix:
-        """With zeros."""
-        return np.hstack([X, np.zeros((len(X), self.own), X.dtype)])
-
-
-# Gaps in rows: the mean that stands for a missing number, which follows its domain.
-#
-# A gap is NaN. A source's gaps are filled by the source's own means; those of the target by the means of its
-# unlabelled rows and of what it has learned so far, never of a row to come. A column that a domain does not have at
-# all takes the average of the means of the domains that have it, with the weight of one instance; behind `centre`
-# both are zero.
-@dataclass
-class Means:
-    """How often each feature was there, and the sum of x - shift over these times (the shift keeps digits)."""
-
-    n: Array
-    shift: Array
-    total: Array
-
-    @classmethod
-    def of(cls, X: Array) -> Means:
-        """Of these rows; a feature that is never there has n = 0 and the mean 0."""
-        there = ~np.isnan(X)
-        n = there.sum(axis=0).astype(np.float64)
-        shift = np.where(there, X, 0.0).sum(axis=0, dtype=np.float64) / np.maximum(n, 1)
-        return cls(n, shift, np.where(there, X - shift, 0.0).sum(axis=0))
+    def of(cls, X: Array, gaps: bool = False) -> RunningStats:
+        """The statistics of these rows, always in double precision; a column that is never there has the mean 0."""
+        if not gaps:
+            shift = X.mean(axis=0, dtype=np.float64)
+            D = X - shift
+            return cls(np.array([float(len(X))]), shift, D.sum(axis=0), (D * D).sum(axis=0))
+        present = ~np.isnan(X)
+        n = present.sum(axis=0).astype(np.float64)
+        shift = np.where(present, X, 0.0).sum(axis=0, dtype=np.float64) / np.maximum(n, 1)
+        D = np.where(present, X - shift, 0.0)
+        return cls(n, shift, D.sum(axis=0), (D * D).sum(axis=0), gaps)
 
     @property
     def mean(self) -> Array:
-        """Of each feature so far."""
+        """Mean of each column so far."""
         return np.asarray(self.shift + self.total / np.maximum(self.n, 1))
 
-    def merge(self, other: Means) -> Means:
-        """The means of both sets of rows.
+    @property
+    def variance(self) -> Array:
+        """Variance of each column so far."""
+        n = np.maximum(self.n, 1)
+        return np.asarray(self.squares / n - (self.total / n) ** 2)
 
-        >>> a, b = Means.of(np.array([[1.0, np.nan]])), Means.of(np.array([[3.0, 5.0]]))
-        >>> a.merge(b).mean.tolist()
-        [2.0, 5.0]
+    def merge(self, other: RunningStats) -> RunningStats:
+        """The statistics of both sets of rows, about the mean of both (the parallel-axis rule keeps digits).
+
+        >>> rows = np.array([[1.0], [3.0], [8.0]])
+        >>> both = RunningStats.of(rows[:1]).merge(RunningStats.of(rows[1:]))
+        >>> both.shift.tolist(), both.squares.tolist()
+        ([4.0], [26.0])
         """
         n = self.n + other.n
-        mean = (self.mean * self.n + other.mean * other.n) / np.maximum(n, 1)
-        return Means(n, mean, np.zeros_like(mean))
+        some, apart = np.maximum(n, 1), other.mean - self.mean
+        mean = self.mean + apart * (other.n / some)
+        within = sum(part.squares - part.total**2 / np.maximum(part.n, 1) for part in (self, other))
+        return RunningStats(n, mean, np.zeros_like(mean), within + apart**2 * (self.n * other.n / some), self.gaps)
 
-    def completed(self, others: Sequence[Means]) -> Means:
-        """With the average mean of the others, as one instance, for features that are never there.
+    @classmethod
+    def average(cls, parts: Sequence[RunningStats]) -> RunningStats:
+        """One instance's worth of the average of several domains' statistics, of each column over those that have it.
 
-        >>> Means.of(np.array([[np.nan]])).completed([Means.of(np.array([[4.0]]))]).mean.tolist()
+        >>> parts = [RunningStats.of(np.array([[x]]), gaps=True) for x in (np.nan, 4.0)]
+        >>> RunningStats.average(parts).mean.tolist()
         [4.0]
         """
-        known = sum((other.n > 0).astype(np.float64) for other in others) if others else np.zeros_like(self.n)
-        total = sum((other.mean * (other.n > 0) for other in others), np.zeros_like(self.n))
-        never = self.n == 0
-        average = np.where(known > 0, total / np.maximum(known, 1), 0.0)
-        return Means(np.where(never, 1.0, self.n), np.where(never, average, self.shift), np.where(never, 0, self.total))
+        domains = np.maximum(sum(part.n > 0 for part in parts), 1)
+        mean, variance = (
+            np.asarray(sum(getattr(part, name) * (part.n > 0) for part in parts) / domains)
+            for name in ("mean", "variance")
+        )
+        return cls(np.ones_like(parts[0].n), mean, np.zeros_like(mean), variance, parts[0].gaps)
 
-    def fill(self, X: Array, learned: Array | None = None) -> Array:
-        """X without gaps; with `learned` (a mask) each such row is folded in after its own gaps were filled."""
-        gaps = np.isnan(X)
-        D = np.where(gaps, 0.0, X - self.shift)
+    def completed(self, others: Sequence[RunningStats]) -> RunningStats:
+        """With the average of the others, as one instance, for columns that are never there."""
+        average = RunningStats.average([*others, self])
+        pairs = ((getattr(average, name), getattr(self, name)) for name in STATISTICS)
+        n, shift, total, squares = (np.where(self.n == 0, theirs, ours) for theirs, ours in pairs)
+        return RunningStats(n, shift, total, squares, self.gaps)
+
+    @classmethod
+    def pooled(cls, parts: Sequence[RunningStats], present: Sequence[Array] = ()) -> RunningStats:
+        """The pooled variance within the domains, about zero: for a scale that does not move.
+
+        `present` says which columns each domain has; the others, filled by a constant, say nothing of a variance.
+        """
+        counts = [part.n[0] * has for part, has in zip(parts, present or [np.ones(1)] * len(parts), strict=True)]
+        within = sum(part.variance * n for part, n in zip(parts, counts, strict=True)) / np.maximum(sum(counts), 1)
+        zero = np.zeros_like(parts[0].shift)
+        return cls(np.ones(1), zero, zero.copy(), np.where(within > 0, within, 1.0))
+
+    def each_row(self, X: Array, formula: Formula, learned: Array | None = None, spread: bool = True) -> Array:
+        """formula(x - shift, n, total, squares) of each row, by the statistics before it.
+
+        With `learned` (a mask) each such row is folded in after it was used. `spread`: whether the formula looks at
+        the squares.
+        """
         if learned is None:
-            return np.where(gaps, self.mean, X).astype(X.dtype) if gaps.any() else X
-        kept = ~gaps & learned[:, None]
-        # the same additions, in the same order, as one by one
-        n = np.cumsum(np.vstack([self.n, kept]), axis=0)
-        total = np.cumsum(np.vstack([self.total, np.where(kept, D, 0.0)]), axis=0)
+            return formula(X - self.shift, self.n, self.total, self.squares)
+        if self.gaps and not self.n.all():
+            kept = ~np.isnan(X) & learned[:, None]
+            for j in np.flatnonzero((self.n == 0) & kept.any(axis=0)):
+                self.shift[j] = X[kept[:, j].argmax(), j]
+        D = X - self.shift
+        if len(X) == 1:  # no running sums
+            out = formula(D, self.n, self.total, self.squares)
+            if learned[0]:
+                d = D[0]
+                if self.gaps:
+                    present = ~np.isnan(d)
+                    self.n += present
+                    d = np.where(present, d, 0.0)
+                else:
+                    self.n += 1
+                self.total += d
+                self.squares += d * d
+            return out
+        kept = learned[:, None] & ~np.isnan(D) if self.gaps else learned[:, None]
+        moves = D if kept.all() else np.where(kept, D, 0.0)
+        n, total = _running_sums(self.n, kept), _running_sums(self.total, moves)
+        squares = _running_sums(self.squares, moves * moves) if spread else self.squares[None]
+        out = formula(D, n[:-1], total[:-1], squares[:-1])
         self.n[:], self.total[:] = n[-1], total[-1]
-        if not gaps.any():
-            return X
-        return np.where(gaps, self.shift + total[:-1] / np.maximum(n[:-1], 1), X).astype(X.dtype)
+        self.squares[:] = squares[-1] if spread else self.squares + np.einsum("ij,ij->j", moves, moves)
+        return out
 
-    def add_each(self, X: Array, learned: Array) -> None:
-        """Fold in a row for each row of means (`n` and `total` have as many as X): of as many domains."""
-        kept = ~np.isnan(X) & learned[:, None]
-        self.n += kept
-        self.total += np.where(kept, X - self.shift, 0.0)
+
+Formula = Callable[[Array, Array, Array, Array], Array]  # of x - shift, n, total and squares
+
+
+def _running_sums(first: Array, rows: Array) -> Array:
+    """The sums before each row and after the last, by the same additions as one by one."""
+    out = np.empty((len(rows) + 1, len(first)))
+    out[0] = first
+    if len(first) < WIDE:
+        out[1:] = rows
+        return np.asarray(np.add.accumulate(out, axis=0, out=out))
+    for before, row, after in zip(out, rows, out[1:], strict=False):
+        np.add(before, row, out=after)
+    return out
 
 
 @dataclass(frozen=True)
-class Present(Statistic[Means]):
-    """How often each feature is there, and its mean."""
+class Spread(Statistic[RunningStats]):
+    """Mean and variance of each column; of sparse rows for a step (its name is for the error) that needs them dense."""
 
-    def of(self, part: Part) -> Means:
+    gaps: bool = False
+    step: str = field(default="zscore", compare=False)
+
+    def of(self, part: Part) -> RunningStats:
         """Of some rows."""
-        return Means.of(part.X)
+        return RunningStats.of(densified(part.X, self.step), self.gaps)
 
-    def merge(self, a: Means, b: Means) -> Means:
+    def merge(self, a: RunningStats, b: RunningStats) -> RunningStats:
         """Of both."""
         return a.merge(b)
-
-
-@dataclass(frozen=True)
-class Filled:
-    """The step of a source: its gaps become these means."""
-
-    by: Means
-
-    def __call__(self, X: Array) -> Array:
-        """Rows without gaps."""
-        return self.by.fill(X)
 
 
 def row_minmax(X: Matrix) -> Matrix:
@@ -422,25 +265,265 @@ def _scale_rows(X: Matrix, scale: Array) -> Matrix:
     return X.__class__((data, X.indices.copy(), X.indptr.copy()), shape=X.shape)
 
 
-INSTANCE_STEPS = {"row-minmax": row_minmax, "unit": unit, "signed-sqrt": signed_sqrt}
-DOMAIN_STEPS = ("zscore", "centre", "scale")
-AUTO = "auto"
-FILL = "fill"
-TABLE = "table"
-RUNNING_STEPS = (*DOMAIN_STEPS, FILL)  # those that have statistics
+INSTANCE_STEPS: dict[str, Callable[[Matrix], Matrix]] = {
+    "row-minmax": row_minmax,
+    "unit": unit,
+    "signed-sqrt": signed_sqrt,
+}
 
 
-def parse(steps: str | Sequence[str] | None) -> tuple[str, ...]:
+class Step:
+    """A step: `fit` on the domains, then `apply` to rows of the target, or `fold` for rows that are learned.
+
+    This class itself is a step that looks at one instance; those that look at a domain derive from it.
+    """
+
+    fixed: ClassVar[bool] = True  # whether nothing moves after `fit`
+    stats: RunningStats | None = None
+    present: Sequence[Array] = ()  # which columns each source has, where gaps were filled
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def fit(self, sources: Sequence[SourceRows], warmup: Matrix) -> tuple[list[SourceRows], Matrix]:
+        """Sources and warm-up rows behind this step; what it needs to know of the target is kept."""
+        return [source.through(self.apply) for source in sources], self.apply(warmup) if warmup.shape[0] else warmup
+
+    def apply(self, X: Matrix) -> Matrix:
+        """Rows by the statistics so far; nothing is remembered."""
+        return INSTANCE_STEPS[self.name](X)
+
+    def fold(self, X: Matrix, learned: Array) -> Matrix:
+        """Rows in order, each by the statistics before it; the learned ones (a mask) are folded in."""
+        return self.apply(X)
+
+    def arrays(self) -> dict[str, Array]:
+        """What the step knows, as named arrays (the arrays themselves)."""
+        return {} if self.stats is None else {name: getattr(self.stats, name) for name in STATISTICS}
+
+    def load(self, arrays: Mapping[str, Array]) -> None:
+        """The inverse of `arrays`."""
+
+    def spec(self, m: int | str) -> dict[str, Spec]:
+        """Shape, type and range of these arrays, where rows have m columns."""
+        return {}
+
+
+class DomainStep(Step):
+    """A step by the running statistics of a domain; sparse rows become dense.
+
+    >>> step = Centre("centre")
+    >>> sources, warmup = step.fit([InMemory(np.array([[1.0], [3.0]]))], np.array([[5.0], [9.0]]))
+    >>> sources[0].gathered().ravel().tolist(), warmup.ravel().tolist(), step.apply(np.array([[8.0]])).tolist()
+    ([-1.0, 1.0], [-2.0, 2.0], [[1.0]])
+    """
+
+    fixed = False
+    gaps: ClassVar[bool] = False
+    spread: ClassVar[bool] = True  # whether the formula looks at the variance
+    stats: RunningStats
+
+    def fit(self, sources: Sequence[SourceRows], warmup: Matrix) -> tuple[list[SourceRows], Matrix]:
+        """Each domain by its own statistics."""
+        warmup = densified(warmup, self.name)
+        by_source = summed(sources, Spread(self.gaps, self.name))
+        self.stats, by_source = self._learn(by_source, warmup)
+        behind = [source.through(self._with(stats).apply) for source, stats in zip(sources, by_source, strict=True)]
+        return behind, self.apply(warmup)
+
+    def _learn(self, sources: list[RunningStats], warmup: Array) -> tuple[RunningStats, list[RunningStats]]:
+        """The statistics of the target, and those by which each source is scaled."""
+        if len(warmup) or not sources:
+            return RunningStats.of(warmup if len(warmup) else np.zeros((1, warmup.shape[1]))), sources
+        return RunningStats.average(sources), sources
+
+    def _with(self, stats: RunningStats) -> DomainStep:
+        """The same step by other statistics."""
+        other = type(self)(self.name)
+        other.stats = stats
+        return other
+
+    def apply(self, X: Matrix) -> Array:
+        """Rows by the statistics so far."""
+        X = densified(X, self.name)
+        return np.asarray(self.stats.each_row(X, self.formula), dtype=X.dtype)
+
+    def fold(self, X: Matrix, learned: Array) -> Array:
+        """Rows by the statistics before each."""
+        X = densified(X, self.name)
+        return np.asarray(self.stats.each_row(X, self.formula, learned, self.spread), dtype=X.dtype)
+
+    def formula(self, D: Array, n: Array, total: Array, squares: Array) -> Array:
+        """What becomes of D = x - shift by these statistics."""
+        raise NotImplementedError
+
+    def load(self, arrays: Mapping[str, Array]) -> None:
+        """The inverse of `arrays`."""
+        n, shift, total, squares = (arrays[name] for name in STATISTICS)
+        self.stats = RunningStats(n, shift, total, squares, self.gaps)
+
+    def spec(self, m: int | str) -> dict[str, Spec]:
+        """Shape, type and range of the statistics."""
+        sums = Spec((m,), low=-SUM, high=SUM)
+        n = Spec((m,), low=0) if self.gaps else Spec((1,), low=np.finfo(float).tiny)
+        return {"n": n, "shift": sums, "total": sums, "squares": Spec((m,), low=0)}
+
+
+class Centre(DomainStep):
+    """x - mean."""
+
+    spread = False
+
+    def formula(self, D: Array, n: Array, total: Array, squares: Array) -> Array:
+        """D less its mean."""
+        return np.asarray(D - total / n)
+
+
+class ZScore(DomainStep):
+    """(x - mean)/sd; a column that only varies by rounding is not divided."""
+
+    def formula(self, D: Array, n: Array, total: Array, squares: Array) -> Array:
+        """D less its mean, over its sd."""
+        mean = total / n
+        out = D - mean
+        out /= _divisor(np.sqrt(np.maximum(squares / n - mean**2, 0)), self.stats.shift)
+        return out
+
+
+def _divisor(sd: Array, mean: Array) -> Array:
+    return np.where(sd <= CONSTANT * np.abs(mean), 1, sd)
+
+
+class Scale(DomainStep):
+    """x/sd, where the variance is that within the sources, pooled: it never moves."""
+
+    fixed = True
+    _sd: Array | None = None
+
+    def _learn(self, sources: list[RunningStats], warmup: Array) -> tuple[RunningStats, list[RunningStats]]:
+        stats = RunningStats.pooled(sources or [super()._learn(sources, warmup)[0]], self.present)
+        return stats, [stats] * len(sources)
+
+    def apply(self, X: Matrix) -> Array:
+        """Rows over the sd."""
+        X = densified(X, self.name)
+        if self._sd is None:
+            self._sd = _divisor(np.sqrt(self.stats.variance), self.stats.shift)
+        return np.asarray(X / self._sd, dtype=X.dtype)
+
+    def fold(self, X: Matrix, learned: Array) -> Array:
+        """The same."""
+        return self.apply(X)
+
+
+class Fill(DomainStep):
+    """A gap (NaN) becomes the mean of its column in its domain, never of a row to come.
+
+    A column that a domain does not have at all takes the average of the means of the domains that have it, with the
+    weight of one instance; behind `centre` both are zero.
+
+    >>> step = Fill("fill")
+    >>> sources, warmup = step.fit([InMemory(np.array([[1.0, 4.0]]))], np.array([[3.0, np.nan]]))
+    >>> warmup.tolist(), step.apply(np.array([[np.nan, np.nan]])).tolist()
+    ([[3.0, 4.0]], [[3.0, 4.0]])
+    """
+
+    gaps = True
+    spread = False
+
+    def _learn(self, sources: list[RunningStats], warmup: Array) -> tuple[RunningStats, list[RunningStats]]:
+        target = RunningStats.of(warmup, gaps=True)
+        self.present = [stats.n > 0 for stats in sources]
+        return target.completed(sources), [stats.completed([*sources, target]) for stats in sources]
+
+    def apply(self, X: Matrix) -> Array:
+        """Rows without gaps."""
+        return self._filled(densified(X, self.name), None)
+
+    def fold(self, X: Matrix, learned: Array) -> Array:
+        """Rows without gaps, by the means before each."""
+        return self._filled(densified(X, self.name), learned)
+
+    def _filled(self, X: Array, learned: Array | None) -> Array:
+        gaps = np.isnan(X)
+        if learned is None and not gaps.any():
+            return X
+        means = self.stats.each_row(X, self.formula, learned, self.spread)
+        return np.where(gaps, means, X).astype(X.dtype, copy=False)
+
+    def formula(self, D: Array, n: Array, total: Array, squares: Array) -> Array:
+        """The means."""
+        return np.asarray(self.stats.shift + total / n)
+
+
+class TargetOnly(DomainStep):
+    """z = (x - mean)/sd of columns that no source has, at most `LARGEST_Z` from zero.
+
+    A gap is zero, and so is the first value: of one value the variance is not known.
+    """
+
+    gaps = True
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.width = target_only_width([name])
+
+    def fit(self, sources: Sequence[SourceRows], warmup: Matrix) -> tuple[list[SourceRows], Matrix]:
+        """Of the warm-up rows; a source says nothing of these columns."""
+        self.stats = RunningStats.of(warmup, gaps=True)
+        return list(sources), self.apply(warmup)
+
+    def formula(self, D: Array, n: Array, total: Array, squares: Array) -> Array:
+        """The z-score, where there is one."""
+        n = np.maximum(n, 1)
+        mean = total / n
+        sd = np.sqrt(np.maximum(squares / n - mean**2, 0))
+        z = np.divide(D - mean, sd, where=~np.isnan(D) & (sd > 0), out=np.zeros_like(D))
+        return np.clip(z, -LARGEST_Z, LARGEST_Z)
+
+    def spec(self, m: int | str) -> dict[str, Spec]:
+        """Of so many columns as the name says."""
+        return super().spec(self.width)
+
+
+AUTO, TABLE = "auto", "table"
+FILL, SCALE, UNIT = "fill", "scale", "unit"
+DOMAIN_STEPS: dict[str, type[DomainStep]] = {"zscore": ZScore, "centre": Centre, SCALE: Scale, FILL: Fill}
+ACCEPTED = (*INSTANCE_STEPS, *(name for name in DOMAIN_STEPS if name != FILL), AUTO, TABLE)  # from users
+_TARGET_ONLY = re.compile(r"target-only-([1-9]\d{0,5})")
+
+
+def target_only_width(steps: Sequence[str]) -> int:
+    """How many columns, the last ones, no source has.
+
+    >>> target_only_width(("target-only-3", "fill")), target_only_width(("centre",))
+    (3, 0)
+    """
+    match = _TARGET_ONLY.fullmatch(steps[0]) if steps else None
+    return int(match[1]) if match else 0
+
+
+def parse(steps: str | Sequence[str] | None, internal: bool = False) -> tuple[str, ...]:
     """The steps as a tuple of known names; one string may join several with '+'.
+
+    Those that come with a table, `fill` and `target-only-N`, are `internal`: not accepted from users.
 
     >>> parse("signed-sqrt+unit")
     ('signed-sqrt', 'unit')
+    >>> parse("centre+target-only-1")
+    Traceback (most recent call last):
+    hedgerow.core.errors.InputError: preprocess: 'target-only-1' comes with a table; write 'table' in its place
     """
     names = () if steps is None else tuple(steps.split("+")) if isinstance(steps, str) else tuple(steps)
     names = tuple(str(name).strip() for name in names if str(name).strip() not in ("", "none"))
-    for name in names:
-        if name not in INSTANCE_STEPS and name not in (*RUNNING_STEPS, AUTO, TABLE) and not OWN.fullmatch(name):
-            raise unknown("preprocessing step", name, [*INSTANCE_STEPS, *RUNNING_STEPS, AUTO, TABLE])
+    for i, name in enumerate(names):
+        if name == FILL or target_only_width([name]):
+            if not internal:
+                raise InputError(f"preprocess: {name!r} comes with a table; write 'table' in its place")
+            if name != FILL and i:
+                raise InputError(f"preprocess: {name!r} has to be the first step")
+        elif name not in ACCEPTED:
+            raise unknown("preprocessing step", name, ACCEPTED)
     return names
 
 
@@ -450,11 +533,11 @@ def chosen(steps: tuple[str, ...], sources: Sequence[SourceRows], warmup: Matrix
     >>> chosen(("auto", "centre"), [InMemory(np.array([[0.0, 2.0]]))], np.empty((0, 2)))
     ('signed-sqrt', 'unit', 'centre')
     """
-    if AUTO not in steps:
-        return _filled_in_time(steps)
-    negative = min([*summed(sources, Smallest()), Smallest().of(Part(warmup))]) < 0
-    own = ("scale",) if negative else ("signed-sqrt", "unit")
-    return _filled_in_time(tuple(name for step in steps for name in (own if step == AUTO else (step,))))
+    if AUTO in steps:
+        negative = min([*summed(sources, Smallest()), Smallest().of(Part(warmup))]) < 0
+        auto = (SCALE,) if negative else ("signed-sqrt", UNIT)
+        steps = tuple(name for step in steps for name in (auto if step == AUTO else (step,)))
+    return _filled_in_time(steps)
 
 
 def _filled_in_time(steps: tuple[str, ...]) -> tuple[str, ...]:
@@ -465,139 +548,134 @@ def _filled_in_time(steps: tuple[str, ...]) -> tuple[str, ...]:
     """
     if FILL not in steps:
         return steps
-    own = [step for step in steps if OWN.fullmatch(step)]
-    rest = [step for step in steps if step != FILL and step not in own]
-    able = next((i for i, step in enumerate(rest) if step not in ("signed-sqrt", "unit")), len(rest))
-    return (*own, *rest[:able], FILL, *rest[able:]) if "row-minmax" not in rest else (*own, FILL, *rest)
-
-
-Statistics = Running | Means | Beside
+    first, rest = steps[:1] if target_only_width(steps) else (), [step for step in steps if step != FILL]
+    rest = rest[len(first) :]
+    able = next((i for i, step in enumerate(rest) if step not in ("signed-sqrt", UNIT)), len(rest))
+    able = 0 if "row-minmax" in rest else able
+    return (*first, *rest[:able], FILL, *rest[able:])
 
 
 class Preprocess:
     """A composition of steps for the sources (each by its own statistics) and for the target (running statistics).
 
     >>> pre = Preprocess(("centre", "unit"))
-    >>> sources, warmup = pre.start([np.array([[1.0, 2.0], [3.0, 2.0]])], np.array([[4.0, 0.0], [6.0, 0.0]]))
+    >>> sources, warmup = pre.fit_arrays([np.array([[1.0, 2.0], [3.0, 2.0]])], np.array([[4.0, 0.0], [6.0, 0.0]]))
     >>> sources[0].tolist(), warmup.tolist()
     ([[-1.0, 0.0], [1.0, 0.0]], [[-1.0, 0.0], [1.0, 0.0]])
     >>> pre.apply(np.array([[9.0, 0.0]]))
     array([[1., 0.]])
     """
 
-    def __init__(self, steps: str | Sequence[str] | None, running: dict[int, Statistics] | None = None) -> None:
-        self.steps = parse(steps)
-        self.running = running or {}
+    def __init__(self, steps: str | Sequence[str] | None) -> None:
+        self._make(parse(steps, internal=True))
 
-    def start(self, sources: Sequence[Matrix], warmup: Matrix) -> tuple[list[Matrix], Matrix]:
-        """Scaled sources and scaled warm-up rows; remembers the target's statistics for `apply` and `fold`."""
-        rows, warmup = self.start_rows([InMemory(X) for X in sources], warmup)
+    def _make(self, names: tuple[str, ...]) -> None:
+        """The steps by name; `auto` waits for `fit`."""
+        self.steps = names
+        self.target_only = TargetOnly(names[0]) if target_only_width(names) else None
+        shared = names[1:] if self.target_only else names
+        self.shared = [DOMAIN_STEPS.get(name, Step)(name) for name in shared]
+        self.all: list[Step] = [*([self.target_only] if self.target_only else []), *self.shared]
+
+    def fit_arrays(self, sources: Sequence[Matrix], warmup: Matrix) -> tuple[list[Matrix], Matrix]:
+        """As `fit`, for sources in memory."""
+        rows, warmup = self.fit([InMemory(X) for X in sources], warmup)
         return [source.gathered() for source in rows], warmup
 
-    def start_rows(self, sources: Sequence[SourceRows], warmup: Matrix) -> tuple[list[SourceRows], Matrix]:
-        """The same for sources wherever they are."""
-        own = own_width(self.steps)
-        if own:
-            width = warmup.shape[1] - own
-            beside = Beside.of(warmup[:, width:])
-            rows, U = self._start_rows([source.through(Shared(width)) for source in sources], warmup[:, :width])
-            self.running[0] = beside
-            z = self.length_beside(width) * beside.standard(warmup[:, width:])
-            return [source.through(Padded(own)) for source in rows], np.hstack([U, z])
-        return self._start_rows(sources, warmup)
+    def fit(self, sources: Sequence[SourceRows], warmup: Matrix) -> tuple[list[SourceRows], Matrix]:
+        """Sources and warm-up rows behind all steps; what is known of the target is kept for `apply` and `fold`."""
+        own = target_only_width(self.steps)
+        if not own:
+            return self._fit_shared(sources, warmup)
+        width = warmup.shape[1] - own
+        shared, U = self._fit_shared([source.through(First(width)) for source in sources], warmup[:, :width])
+        assert self.target_only is not None
+        _, z = self.target_only.fit([], warmup[:, width:])
+        return [source.through(Padded(own)) for source in shared], np.hstack([U, self._length(width) * z])
 
-    def _start_rows(self, sources: Sequence[SourceRows], warmup: Matrix) -> tuple[list[SourceRows], Matrix]:
-        sources = list(sources)
-        self.steps = chosen(self.steps, sources, warmup)
-        there: list[Array] | None = None  # which features each source has, where some may have gaps
-        for i, step in enumerate(self.steps):
-            if OWN.fullmatch(step):
-                continue
-            if step in INSTANCE_STEPS:
-                sources = [source.through(INSTANCE_STEPS[step]) for source in sources]
-                warmup = INSTANCE_STEPS[step](warmup) if warmup.shape[0] else warmup
-                continue
-            warmup = densified(warmup, step)
-            sources = [source.through(Densified(step)) for source in sources]
-            if step == FILL:
-                sources, warmup, there = self._start_filling(i, sources, warmup)
-                continue
-            own = summed(sources, Spread())
-            if step == "scale":
-                rows = warmup if len(warmup) else np.zeros((1, warmup.shape[1]))
-                fixed = Running.frozen(own or [Running.of(rows)], there if own else None)
-                self.running[i] = fixed
-                sources = [source.through(Scaled(step, fixed)) for source in sources]
-                warmup = fixed.scale(warmup, step)
-                continue
-            if len(warmup) or own:
-                now = Running.of(warmup) if len(warmup) else Running.average(own)
-            else:
-                now = Running.of(np.zeros((1, warmup.shape[1])))
-            self.running[i] = now
-            sources = [source.through(Scaled(step, stats)) for stats, source in zip(own, sources, strict=True)]
-            warmup = now.scale(warmup, step)
-        return sources, warmup
-
-    def _start_filling(
-        self, i: int, sources: list[SourceRows], warmup: Array
-    ) -> tuple[list[SourceRows], Array, list[Array]]:
-        """Gaps of every domain by its own means; which features each source has."""
-        own, target = summed(sources, Present()), Means.of(warmup)
-        everyone = [*own, target]
-        means = [each.completed(everyone) for each in own]
-        self.running[i] = now = target.completed(own)
-        filled = [source.through(Filled(by)) for source, by in zip(sources, means, strict=True)]
-        return filled, now.fill(warmup), [each.n > 0 for each in own]
+    def _fit_shared(self, sources: Sequence[SourceRows], warmup: Matrix) -> tuple[list[SourceRows], Matrix]:
+        self._make(chosen(self.steps, sources, warmup))
+        rows, present = list(sources), Step.present
+        for step in self.shared:
+            step.present = present
+            rows, warmup = step.fit(rows, warmup)
+            present = step.present
+        return rows, warmup
 
     def apply(self, X: Matrix) -> Matrix:
         """Target rows by the statistics so far; nothing is remembered."""
-        return self._through(X, None)
+        return self.through(X, _apply)
 
     def fold(self, X: Matrix, learned: Array) -> Matrix:
         """Target rows in order, each by the statistics before it; the learned ones are folded in."""
-        return self._through(X, learned)
+        return self.through(X, lambda step, rows: step.fold(rows, learned))
 
-    def length_beside(self, width: int) -> float:
-        """How long a column beside is: as a feature of the others, if rows end as unit vectors."""
-        return 1 / np.sqrt(width) if self.steps[-1] == "unit" else 1.0
+    def through(self, X: Matrix, run: Callable[[Step, Matrix], Matrix]) -> Matrix:
+        """Rows behind all steps, each taken by `run`: `apply`, `fold`, or those of many targets at once."""
+        if self.target_only is None:
+            for step in self.shared:
+                X = run(step, X)
+            return X
+        width = X.shape[1] - self.target_only.width
+        z = self._length(width) * run(self.target_only, X[:, width:])
+        shared = np.ascontiguousarray(X[:, :width])
+        for step in self.shared:
+            shared = run(step, shared)
+        return np.hstack([shared, z.astype(X.dtype)])
 
-    def _through(self, X: Matrix, learned: Array | None) -> Matrix:
-        beside = self.running.get(0)
-        if isinstance(beside, Beside):
-            width = X.shape[1] - len(beside.n)
-            z = self.length_beside(width) * beside.standard(X[:, width:], learned)
-            return np.hstack([self._shared(np.ascontiguousarray(X[:, :width]), learned), z.astype(X.dtype)])
-        return self._shared(X, learned)
-
-    def _shared(self, X: Matrix, learned: Array | None) -> Matrix:
-        for i, step in enumerate(self.steps):
-            if step in INSTANCE_STEPS:
-                X = INSTANCE_STEPS[step](X)
-            elif isinstance(stats := self.running[i], Means):
-                X = stats.fill(densified(X, step), learned)
-            elif isinstance(stats, Running):
-                X = stats.scale(densified(X, step), step, None if step == "scale" else learned)
-        return X
+    def _length(self, width: int) -> float:
+        """How long a target-only column is: as one of the other columns, if rows end as unit vectors."""
+        return 1 / np.sqrt(width) if self.steps[-1] == UNIT else 1.0
 
     def arrays(self) -> tuple[dict[str, Array], dict[str, Array]]:
         """The statistics as named arrays (the arrays themselves): those that never change, and those that do."""
-        fixed: dict[str, Array] = {}
-        running: dict[str, Array] = {}
-        for i, stats in self.running.items():
-            side = fixed if self.steps[i] == "scale" else running
-            side |= {f"pre.{i}.{name}": value for name, value in vars(stats).items()}
-        return fixed, running
+        return _sides(self.all, lambda step: step.arrays())
+
+    def spec(self) -> tuple[dict[str, Spec], dict[str, Spec]]:
+        """Shape, type and range of these arrays; m columns, s of them shared where some are target-only."""
+        m = "s" if self.target_only else "m"
+        return _sides(self.all, lambda step: step.spec(m))
 
     @classmethod
     def of_arrays(cls, steps: Sequence[str], arrays: Mapping[str, Array]) -> Preprocess:
         """The inverse of `arrays`."""
-        running: dict[int, Statistics] = {}
-        for i, step in enumerate(steps):
-            if step in DOMAIN_STEPS:
-                running[i] = Running(*(arrays[f"pre.{i}.{name}"] for name in ("n", "shift", "total", "squares")))
-            elif OWN.fullmatch(step):
-                running[i] = Beside(*(arrays[f"pre.{i}.{name}"] for name in ("n", "shift", "total", "squares")))
-            elif step == FILL:
-                running[i] = Means(*(arrays[f"pre.{i}.{name}"] for name in ("n", "shift", "total")))
-        return cls(steps, running)
+        made = cls(steps)
+        for i, step in enumerate(made.all):
+            step.load({name: arrays[f"pre.{i}.{name}"] for name in STATISTICS if f"pre.{i}.{name}" in arrays})
+        return made
+
+
+def _apply(step: Step, X: Matrix) -> Matrix:
+    return step.apply(X)
+
+
+def _sides(steps: Sequence[Step], what: Callable[[Step], dict[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Something by name of each step: of those that never change, and of those that do."""
+    fixed: dict[str, Any] = {}
+    running: dict[str, Any] = {}
+    for i, step in enumerate(steps):
+        side = fixed if step.fixed else running
+        side |= {f"pre.{i}.{name}": value for name, value in what(step).items()}
+    return fixed, running
+
+
+@dataclass(frozen=True)
+class First:
+    """The first columns of a row: those that are transferred."""
+
+    width: int
+
+    def __call__(self, X: Matrix) -> Matrix:
+        """These."""
+        return np.ascontiguousarray(X[:, : self.width])
+
+
+@dataclass(frozen=True)
+class Padded:
+    """Rows of a source with zeros for the target-only columns, of which it says nothing."""
+
+    width: int
+
+    def __call__(self, X: Matrix) -> Matrix:
+        """With zeros."""
+        return np.hstack([X, np.zeros((len(X), self.width), X.dtype)])

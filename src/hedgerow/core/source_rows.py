@@ -18,17 +18,21 @@ from hedgerow.core.arrays import Array, Matrix, dense
 from hedgerow.core.moments import Moments
 
 T = TypeVar("T")
-Step = Callable[[Matrix], Matrix]  # rows to rows, each by itself
+RowMap = Callable[[Matrix], Matrix]  # rows to rows, each by itself
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some rows of a source, their codes and weights, if any, and where they stood (partition, part of it)."""
+    """Some rows of a source, their codes and weights, if any, and where they stood (partition, part of it).
+
+    `labels` are those that the codes stand for, where the classes are not known yet.
+    """
 
     X: Matrix
     codes: Array | None = None
     weight: Array | None = None
     place: tuple[int, int] = (0, 0)
+    labels: Array | None = None
 
 
 class Statistic(ABC, Generic[T]):
@@ -68,7 +72,7 @@ class Gram(Statistic[Array]):
     [[10.0, 14.0], [14.0, 20.0]]
     """
 
-    step: Step | None = None
+    step: RowMap | None = None
 
     def of(self, part: Part) -> Array:
         """One product."""
@@ -106,7 +110,7 @@ class SourceRows(ABC):
     weighed: bool = False
 
     @abstractmethod
-    def through(self, step: Step) -> SourceRows:
+    def through(self, step: RowMap) -> SourceRows:
         """The same rows behind one more step."""
 
     @abstractmethod
@@ -136,7 +140,7 @@ class InMemory(SourceRows):
         self.X, self.codes, self.weight = X, codes, weight
         (self.count, self.width), self.weighed = X.shape, weight is not None
 
-    def through(self, step: Step) -> InMemory:
+    def through(self, step: RowMap) -> InMemory:
         """The same rows behind one more step."""
         return InMemory(step(self.X), self.codes, self.weight)
 

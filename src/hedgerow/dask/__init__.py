@@ -3,8 +3,7 @@
 cluster      where the work is done: processes of this machine, or a scheduler that is there already
 preload      what a worker of our own cluster does when it starts
 partitions   the rows of a source in partitions: Parquet files, or a dask.dataframe
-passes       a statistic of all partitions: one pass, a tree of merges
-fitting      a classifier, or an aligner, from these statistics
+fitting      statistics of all partitions; a classifier, or an aligner, from these
 
 `fit` and `align` are the doors; `hedgerow fit`, `hedgerow paper` and `hedgerow study` take `--engine dask`.
 """

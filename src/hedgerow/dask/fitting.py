@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial, reduce
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -22,188 +23,62 @@ from hedgerow.core.feature_names import order_by_name
 from hedgerow.core.labels import Codes, classes_of, objects
 from hedgerow.core.moments import Moments
 from hedgerow.core.preprocess import Spread
-from hedgerow.core.source_rows import Part, Smallest, SourceRows, Statistic, Step
+from hedgerow.core.source_rows import Part, RowMap, Smallest, SourceRows, Statistic
 from hedgerow.dask.cluster import Place, connected
-from hedgerow.dask.partitions import Opened, Partition, open_frame, open_parquet
-from hedgerow.data.inputs import stem
+from hedgerow.dask.partitions import Block, Opened, Partition, open_frame, open_parquet
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.estimator.partitions import check_affordable, fit_partitions
+from hedgerow.rows.inputs import stem
 
-
-# A statistic of all partitions: one pass over the rows, then a tree of merges in a fixed order.
-#
-# The order in which numbers are added depends on the partitions only, not on which worker was faster, or died: the
-# same folder gives the same bits.
-# Samples of rows that merge: every row draws a number by its place, and those with the smallest ones stay.
-#
-# The number depends on the seed, the partition and the block, so a pass that is repeated draws the same rows, and two
-# samples of different rows merge into a sample of all: the rows that stay are a uniform draw without replacement.
-@dataclass(frozen=True)
-class Sampled:
-    """Rows in the order of their numbers, and how many rows of each class there were to draw from."""
-
-    X: Array
-    codes: Array
-    draws: Array
-    counts: Array
-
-    def weights(self) -> Array | None:
-        """How many rows each one stands for; None if all are there."""
-        there = np.bincount(self.codes, minlength=len(self.counts))
-        if (there == self.counts).all():
-            return None
-        return np.asarray((self.counts / np.maximum(there, 1))[self.codes])
-
-
-@dataclass(frozen=True)
-class Sample(Statistic[Sampled]):
-    """At most `count` rows, whatever their class."""
-
-    count: int
-    seed: int
-
-    def of(self, part: Part) -> Sampled:
-        """Those of some rows."""
-        draws = _draws(self.seed, part)
-        return self._kept(part.X, _codes(part), draws, np.bincount(_codes(part), minlength=1))
-
-    def merge(self, a: Sampled, b: Sampled) -> Sampled:
-        """Those of both."""
-        X, codes, draws = (np.concatenate([getattr(a, name), getattr(b, name)]) for name in ("X", "codes", "draws"))
-        return self._kept(X, codes, draws, _added(a.counts, b.counts))
-
-    def _kept(self, X: Matrix, codes: Array, draws: Array, counts: Array) -> Sampled:
-        first = np.argsort(draws, kind="stable")[: self.count]
-        return Sampled(dense(X[first]), codes[first], draws[first], counts)
-
-
-@dataclass(frozen=True)
-class SampleByClass(Sample):
-    """At most `count` rows of each class."""
-
-    def _kept(self, X: Matrix, codes: Array, draws: Array, counts: Array) -> Sampled:
-        order = np.lexsort((draws, codes))
-        begin = np.searchsorted(codes[order], codes[order])  # where the class of each row begins
-        first = order[np.arange(len(order)) - begin < self.count]
-        return Sampled(dense(X[first]), codes[first], draws[first], counts)
-
-
-@dataclass(frozen=True)
-class All(Statistic[Array]):
-    """All rows, in their order."""
-
-    def of(self, part: Part) -> Array:
-        """These rows."""
-        return dense(part.X)
-
-    def merge(self, a: Array, b: Array) -> Array:
-        """One after the other."""
-        return np.concatenate([a, b])
-
-
-def _draws(seed: int, part: Part) -> Array:
-    return np.asarray(np.random.default_rng([seed, *part.place]).random(part.X.shape[0]))
-
-
-def _codes(part: Part) -> Array:
-    return np.zeros(part.X.shape[0], np.int64) if part.codes is None else np.asarray(part.codes, np.int64)
-
-
-def _added(a: Array, b: Array) -> Array:
-    size = max(len(a), len(b))
-    return np.asarray(np.pad(a, (0, size - len(a))) + np.pad(b, (0, size - len(b))))
-
-
+Source = Any  # a path, or a dask.dataframe
 FAN = 8  # results that are merged at once
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Cast:
-    """Numbers of another type."""
-
-    dtype: Any
-
-    def __call__(self, X: Matrix) -> Matrix:
-        """The same rows."""
-        return cast(X, self.dtype)
+HELD_OUT = 1000  # rows by which the error of landmarks is measured
+MOST_LABELS = 100_000  # different ones; a column with more is a measurement, or a name of rows
 
 
 @dataclass(frozen=True)
 class Pass:
-    """What is done with every row: steps, then statistics. `classes` are those whose places are the codes."""
+    """What is done with every row: steps, then statistics. `classes` are those whose places are the codes.
+
+    Numbers are added in the order of the partitions, whichever worker was faster, or died: the same folder gives the
+    same bits.
+    """
 
     statistics: tuple[Statistic[Any], ...]
-    steps: tuple[Step, ...] = ()
+    steps: tuple[RowMap, ...] = ()
     classes: Array | None = None
 
     def of(self, partition: Partition, number: int) -> list[Any]:
-        """The statistics of a partition; those of its blocks are merged as soon as there are two of the same size."""
+        """The statistics of a partition; nothing if it has no rows."""
         from threadpoolctl import threadpool_limits
 
         codes = None if self.classes is None else Codes(self.classes)
         with threadpool_limits(1):
             blocks = enumerate(partition.blocks())
-            return _merged(self, (self._of_block(block, codes, (number, i)) for i, block in blocks))
+            return self.merged(self._of_block(block, codes, (number, i)) for i, block in blocks)
 
-    def _of_block(self, block: Any, codes: Codes | None, place: tuple[int, int]) -> list[Any]:
+    def _of_block(self, block: Block, codes: Codes | None, place: tuple[int, int]) -> list[Any]:
         X = block.X
         for step in self.steps:
             X = step(X)
-        known = None if codes is None else codes.of(block.labels)[block.of]
-        part = Part(X, known, None, place)
-        return [
-            statistic.of_block(block, part) if isinstance(statistic, OfLabels) else statistic.of(part)
-            for statistic in self.statistics
-        ]
+        known = block.of if codes is None or not len(block.labels) else codes.of(block.labels)[block.of]
+        part = Part(X, known, None, place, block.labels)
+        return [statistic.of(part) for statistic in self.statistics]
 
-    def merge(self, a: list[Any], b: list[Any]) -> list[Any]:
-        """Those of both."""
+    def merged(self, parts: Iterable[list[Any]]) -> list[Any]:
+        """The statistics of all, in their order."""
+        some = (part for part in parts if part)
+        return reduce(self._merge, some, next(some, []))
+
+    def _merge(self, a: list[Any], b: list[Any]) -> list[Any]:
         return [statistic.merge(x, y) for statistic, x, y in zip(self.statistics, a, b, strict=True)]
 
 
-class OfLabels(Statistic[T]):
-    """A statistic that looks at labels as they are, before anybody knows the classes."""
-
-    def of(self, part: Part) -> T:
-        """Only blocks have labels."""
-        raise TypeError(f"{type(self).__name__} is a statistic of blocks")
-
-    def of_block(self, block: Any, part: Part) -> T:
-        """That of a block, whose rows behind the steps are those of `part`."""
-        raise NotImplementedError
-
-
-def _merged(job: Pass, parts: Iterable[list[Any]]) -> list[Any]:
-    """All in a balanced tree, in their order, with few in memory at any time."""
-    stack: list[tuple[int, list[Any]]] = []
-    for found in parts:
-        level = 0
-        while stack and stack[-1][0] == level:
-            found, level = job.merge(stack.pop()[1], found), level + 1
-        stack.append((level, found))
-    if not stack:
-        return []
-    found = stack.pop()[1]
-    while stack:
-        found = job.merge(stack.pop()[1], found)
-    return found
-
-
-def _leaf(partition: Partition, number: int, job: Pass) -> list[Any]:
-    return job.of(partition, number)
-
-
-def _branch(job: Pass, parts: Sequence[list[Any]]) -> list[Any]:
-    return _merged(job, [part for part in parts if part])  # an empty partition has nothing to say
-
-
 def run_pass(client: Any, partitions: Sequence[Any], job: Pass) -> list[Any]:
-    """The statistics of all partitions."""
+    """The statistics of all partitions: one pass over the rows, then a tree of merges."""
     dask, distributed = require("dask", extra="dask"), require("distributed", extra="dask")
     shared = dask.delayed(job, traverse=False, pure=False)
-    leaf, branch = dask.delayed(_leaf, pure=False), dask.delayed(_branch, pure=False)
-    level = [leaf(partition, number, shared) for number, partition in enumerate(partitions)]
+    leaf, branch = (dask.delayed(each, pure=False) for each in (Pass.of, Pass.merged))
+    level = [leaf(shared, partition, number) for number, partition in enumerate(partitions)]
     while True:
         level = [branch(shared, level[i : i + FAN]) for i in range(0, len(level), FAN)]
         if len(level) == 1:
@@ -211,102 +86,14 @@ def run_pass(client: Any, partitions: Sequence[Any], job: Pass) -> list[Any]:
     try:
         # the maps of the spaces are sent once a pass; scattered in advance, they could be lost with a worker
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 GiB"}):
-            found = client.compute(level[0]).result()
+            totals = client.compute(level[0]).result()
     except distributed.KilledWorker as error:
         raise HedgerowError(
             f"every worker that ran a pass over {len(partitions)} partitions died (was there memory enough?)"
         ) from error
-    if not found:
+    if not totals:
         raise InputError("no rows in any partition; a domain needs at least one instance")
-    return list(found)
-
-
-@dataclass
-class Counter:
-    """How often the rows of the sources were read."""
-
-    passes: int = 0
-
-
-@dataclass(frozen=True)
-class Partitioned(SourceRows):
-    """The rows of a source on a cluster. A step is remembered, and taken where the rows are read."""
-
-    client: Any
-    opened: Opened
-    count: int
-    width: int
-    counter: Counter
-    classes: Array | None = None
-    steps: tuple[Step, ...] = ()
-    known: dict[Statistic[Any], Any] = field(default_factory=dict)  # statistics of these rows that were taken before
-
-    def through(self, step: Step) -> Partitioned:
-        """The same rows behind one more step; how wide they are then is tried with none."""
-        width = step(np.empty((0, self.width), self.opened.dtype)).shape[1]
-        kept = self.known if getattr(step, "changes_nothing", False) else {}
-        return Partitioned(
-            self.client, self.opened, self.count, width, self.counter, self.classes, (*self.steps, step), kept
-        )
-
-    def totals(self, *statistics: Statistic[Any]) -> list[Any]:
-        """One pass, unless all of them were taken before."""
-        asked = [statistic for statistic in statistics if not self._is_known(statistic)]
-        found = iter(())
-        if asked:
-            self.counter.passes += 1
-            job = Pass(tuple(asked), self.steps, self.classes)
-            found = iter(run_pass(self.client, self.opened.partitions, job))
-        return [self.known[statistic] if self._is_known(statistic) else next(found) for statistic in statistics]
-
-    def _is_known(self, statistic: Statistic[Any]) -> bool:
-        return any(statistic == each for each in self.known if type(each) is type(statistic))
-
-    def drawn(self, count: int, rng: np.random.Generator) -> Matrix:
-        """A uniform sample; which rows it has depends on the partitions and the seed."""
-        return self.totals(Sample(min(count, self.count), int(rng.integers(2**63))))[0].X
-
-    def candidates(self, limit: int, rng: np.random.Generator) -> Part:
-        """A uniform sample of each class that has more than `limit` rows."""
-        found = self.totals(SampleByClass(limit, int(rng.integers(2**63))))[0]
-        return Part(found.X, found.codes, found.weights())
-
-    def gathered(self) -> Matrix:
-        """All rows, if they are as few as that."""
-        size = 8 * self.count * self.width
-        if size > DENSE_LIMIT:
-            raise InputError(f"{self.count} x {self.width} numbers take {size / 2**30:.1f} GiB: too many to gather")
-        return self.totals(All())[0]
-
-
-# Statistics of labels as they stand there, before the classes are known: the first pass over a source.
-MOST = 100_000  # different labels; a column with more is a measurement, or a name of rows
-
-
-@dataclass(frozen=True)
-class Different(OfLabels[Array]):
-    """The different labels."""
-
-    def of_block(self, block: Any, part: Part) -> Array:
-        """Of a block."""
-        return np.asarray(block.labels[np.unique(block.of)])
-
-    def merge(self, a: Array, b: Array) -> Array:
-        """Of both."""
-        return union(a, b)
-
-
-@dataclass(frozen=True)
-class Counted(OfLabels[int]):
-    """How many rows."""
-
-    def of_block(self, block: Any, part: Part) -> int:
-        """Of a block."""
-        return len(block.X)
-
-    def merge(self, a: int, b: int) -> int:
-        """Of both."""
-        return a + b
+    return list(totals)
 
 
 @dataclass(frozen=True)
@@ -316,31 +103,30 @@ class LabelMoments:
     labels: Array
     moments: Moments
 
+    def among(self, labels: Array) -> Moments:
+        """Moments with a class for each of these labels, in their order."""
+        places = {label: k for k, label in enumerate(labels.tolist())}
+        at = np.array([places[label] for label in self.labels.tolist()], dtype=np.int64)
+        counts, totals = np.zeros(len(labels)), np.zeros((len(labels), len(self.moments.total)))
+        counts[at], totals[at] = self.moments.class_counts, self.moments.class_totals
+        return replace(self.moments, class_counts=counts, class_totals=totals)
+
 
 @dataclass(frozen=True)
-class ByLabel(OfLabels[LabelMoments]):
-    """Moments by label, with the centred scatter: all sums of a source in one pass."""
+class ByLabel(Statistic[LabelMoments]):
+    """Moments by label as they stand there, before the classes are known: the first pass over a source."""
 
-    def of_block(self, block: Any, part: Part) -> LabelMoments:
+    scatter: bool = False
+
+    def of(self, part: Part) -> LabelMoments:
         """Of a block."""
-        return LabelMoments(block.labels, Moments.of(part.X, block.of, len(block.labels), scatter=True))
+        assert part.labels is not None
+        return LabelMoments(part.labels, Moments.of(part.X, part.codes, len(part.labels), self.scatter))
 
     def merge(self, a: LabelMoments, b: LabelMoments) -> LabelMoments:
         """Of both, with the labels of both."""
         labels = union(a.labels, b.labels)
-        return LabelMoments(labels, _among(labels, a).merge(_among(labels, b)))
-
-
-def _among(labels: Array, found: LabelMoments) -> Moments:
-    """Moments with a class for each of these labels, in their order."""
-    if found.labels.dtype == labels.dtype and np.array_equal(found.labels, labels):
-        return found.moments
-    place = {label: k for k, label in enumerate(labels.tolist())}
-    at = np.array([place[label] for label in found.labels.tolist()], dtype=np.int64)
-    given = found.moments
-    counts, totals = np.zeros(len(labels)), np.zeros((len(labels), len(given.total)))
-    counts[at], totals[at] = given.class_counts, given.class_totals
-    return Moments(given.count, given.total, counts, totals, given.scatter)
+        return LabelMoments(labels, a.among(labels).merge(b.among(labels)))
 
 
 def union(a: Array, b: Array) -> Array:
@@ -350,54 +136,128 @@ def union(a: Array, b: Array) -> Array:
     ['a', 'b', 'c']
     """
     if a.dtype.kind == b.dtype.kind and a.dtype.kind != "O":
-        found = np.unique(np.concatenate([a, b]))
+        labels = np.unique(np.concatenate([a, b]))
     else:
-        found = objects(list(dict.fromkeys([*a.tolist(), *b.tolist()])))
-    if len(found) > MOST:
-        raise InputError(f"more than {MOST} different labels (such as {found[-1]!r}); is this the column of labels?")
-    return found
+        labels = objects(list(dict.fromkeys([*a.tolist(), *b.tolist()])))
+    if len(labels) > MOST_LABELS:
+        raise InputError(
+            f"more than {MOST_LABELS} different labels (such as {labels[-1]!r}); is this the column of labels?"
+        )
+    return labels
 
 
-Source = Any  # a path, or a dask.dataframe
-HELD_OUT = 1000  # rows by which the error of landmarks is measured
+@dataclass(frozen=True)
+class Sampled:
+    """Rows in the order of their draws, and how many rows of each class there were to draw from."""
+
+    X: Array
+    codes: Array
+    draws: Array
+    counts: Array
+
+    def weights(self) -> Array | None:
+        """How many rows each one stands for; None if all are there."""
+        drawn = np.bincount(self.codes, minlength=len(self.counts))
+        if (drawn == self.counts).all():
+            return None
+        return np.asarray((self.counts / np.maximum(drawn, 1))[self.codes])
 
 
-@dataclass
+@dataclass(frozen=True)
+class Sample(Statistic[Sampled]):
+    """At most `count` rows, of all or of each class: a uniform draw without replacement.
+
+    Every row draws a number by the seed, its partition and its block, and those with the smallest ones stay: a pass
+    that is repeated draws the same rows, and two samples of different rows merge into a sample of all.
+    """
+
+    count: int
+    seed: int
+    by_class: bool = False
+
+    def of(self, part: Part) -> Sampled:
+        """Those of some rows."""
+        n = part.X.shape[0]
+        codes = np.zeros(n, np.int64) if part.codes is None else np.maximum(part.codes, 0)
+        draws = np.random.default_rng([self.seed, *part.place]).random(n)
+        return self._kept(part.X, codes, draws, np.bincount(codes, minlength=1))
+
+    def merge(self, a: Sampled, b: Sampled) -> Sampled:
+        """Those of both."""
+        X, codes, draws = (np.concatenate([getattr(a, name), getattr(b, name)]) for name in ("X", "codes", "draws"))
+        size = max(len(a.counts), len(b.counts))
+        counts = [np.pad(each.counts, (0, size - len(each.counts))) for each in (a, b)]
+        return self._kept(X, codes, draws, counts[0] + counts[1])
+
+    def _kept(self, X: Matrix, codes: Array, draws: Array, counts: Array) -> Sampled:
+        group = codes if self.by_class else np.zeros_like(codes)
+        order = np.lexsort((draws, group))
+        begin = np.searchsorted(group[order], group[order])  # where the group of each row begins
+        first = order[np.arange(len(order)) - begin < self.count]
+        return Sampled(dense(X[first]), codes[first], draws[first], counts)
+
+
 class PartitionedSource:
     """A source on a cluster, after the first pass: its labels, its count, its smallest number, means and variances."""
 
-    client: Any
-    opened: Opened
-    counter: Counter = field(default_factory=Counter)
+    def __init__(self, client: Any, opened: Opened) -> None:
+        self.client, self.opened, self.passes = client, opened, 0
+        self.name, self.feature_names, self.dtype = opened.name, opened.features, opened.dtype
+        asked: tuple[Statistic[Any], ...] = Smallest(), Spread()
+        by_label, *known = self.totals(Pass((ByLabel(), *asked)))
+        self.labels: Array = by_label.labels
+        self.count = int(by_label.moments.count[0])
+        self._known = tuple(zip(asked, known, strict=True))
 
-    def __post_init__(self) -> None:
-        asked = Different(), Counted(), Smallest(), Spread()
-        self.counter.passes += 1
-        found = run_pass(self.client, self.opened.partitions, Pass(asked))
-        self.labels: Array = found[0]
-        self.count: int = found[1]
-        self._known: dict[Statistic[Any], Any] = dict(zip(asked[2:], found[2:], strict=True))
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return self.opened.name
-
-    @property
-    def feature_names(self) -> Sequence[str]:
-        """Its columns."""
-        return self.opened.features
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The type of its numbers."""
-        return self.opened.dtype
+    def totals(self, job: Pass) -> list[Any]:
+        """The statistics of all rows: one more pass."""
+        self.passes += 1
+        return run_pass(self.client, self.opened.partitions, job)
 
     def rows(self, classes: Array, dtype: np.dtype[Any]) -> SourceRows:
         """Its rows, with codes."""
-        width = len(self.opened.features)
-        rows = Partitioned(self.client, self.opened, self.count, width, self.counter, classes, (), self._known)
-        return rows if dtype == self.dtype else rows.through(Cast(dtype))
+        rows = Partitioned(self, self.count, len(self.feature_names), classes, (), self._known)
+        return rows if dtype == self.dtype else rows.through(partial(cast, dtype=dtype))
+
+
+@dataclass(frozen=True)
+class Partitioned(SourceRows):
+    """The rows of a source on a cluster. A step is remembered, and taken where the rows are read."""
+
+    source: PartitionedSource
+    count: int
+    width: int
+    classes: Array
+    steps: tuple[RowMap, ...] = ()
+    known: Sequence[tuple[Statistic[Any], Any]] = ()  # statistics of these rows that were taken before
+
+    def through(self, step: RowMap) -> Partitioned:
+        """The same rows behind one more step; how wide they are then is tried with none."""
+        width = step(np.empty((0, self.width), self.source.dtype)).shape[1]
+        return replace(self, width=width, steps=(*self.steps, step), known=())
+
+    def totals(self, *statistics: Statistic[Any]) -> list[Any]:
+        """One pass, unless all of them were taken before."""
+        known = [[value for each, value in self.known if each == statistic] for statistic in statistics]
+        asked = tuple(each for each, values in zip(statistics, known, strict=True) if not values)
+        taken = iter(self.source.totals(Pass(asked, self.steps, self.classes)) if asked else ())
+        return [values[0] if values else next(taken) for values in known]
+
+    def drawn(self, count: int, rng: np.random.Generator) -> Matrix:
+        """A uniform sample; which rows it has depends on the partitions and the seed."""
+        return self.totals(Sample(min(count, self.count), int(rng.integers(2**63))))[0].X
+
+    def candidates(self, limit: int, rng: np.random.Generator) -> Part:
+        """A uniform sample of each class that has more than `limit` rows."""
+        sample = self.totals(Sample(limit, int(rng.integers(2**63)), by_class=True))[0]
+        return Part(sample.X, sample.codes, sample.weights())
+
+    def gathered(self) -> Matrix:
+        """All rows, in any order, if they are as few as that."""
+        size = 8 * self.count * self.width
+        if size > DENSE_LIMIT:
+            raise InputError(f"{self.count} x {self.width} numbers take {size / 2**30:.1f} GiB: too many to gather")
+        return self.totals(Sample(self.count, 0))[0].X
 
 
 @dataclass(frozen=True)
@@ -426,16 +286,16 @@ def fit(
     `clf.partitions_` says afterwards what was read.
     """
     opened = open_sources(sources, label)
-    check_affordable(clf, len(opened[0].features))
+    clf.check_partitions(len(opened[0].features))
     target = warmup if warmup is None or isinstance(warmup, Domain) else Domain("target", warmup)
-    with _client(client, engine) as given:
-        found = [PartitionedSource(given, each) for each in opened]
-        fit_partitions(clf, found, target)
+    with _connected(client, engine) as connection:
+        read = [PartitionedSource(connection, each) for each in opened]
+        clf.fit_partitions(read, target)
         clf.partitions_ = Report(
-            tuple((each.name, each.count, len(each.labels)) for each in found),
-            sum(len(each.opened.partitions) for each in found),
-            max(each.counter.passes for each in found),
-            sum(each.count * len(each.opened.features) * each.dtype.itemsize for each in found),
+            tuple((each.name, each.count, len(each.labels)) for each in read),
+            sum(len(each.opened.partitions) for each in read),
+            max(each.passes for each in read),
+            sum(each.count * len(each.feature_names) * each.dtype.itemsize for each in read),
         )
     return clf
 
@@ -462,18 +322,18 @@ def align(
     U = np.empty((0, len(opened.features))) if target is None else dense(target)
     if U.shape[1] != len(opened.features):
         raise InputError(f"target: {U.shape[1]} features, but the source has {len(opened.features)}")
-    with _client(client, engine) as given:
-        found = PartitionedSource(given, opened)
-        classes = classes_of(found.labels, "y") if label is not None else np.empty(0, dtype=object)
-        rows = found.rows(classes, np.result_type(found.dtype, U.dtype))
+    with _connected(client, engine) as connection:
+        read = PartitionedSource(connection, opened)
+        classes = classes_of(read.labels, "y") if label is not None else np.empty(0, dtype=object)
+        rows = read.rows(classes, np.result_type(read.dtype, U.dtype))
         return _with_error(made.fit_rows(rows, len(classes), U), rows)
 
 
-def _with_error(found: Alignment, rows: SourceRows) -> Alignment:
+def _with_error(alignment: Alignment, rows: SourceRows) -> Alignment:
     """Of landmarks, which are a sample: how much of the kernel they miss, by other rows drawn for that."""
-    projection = found.projection
+    projection = alignment.projection
     if projection.landmarks is None:
-        return found
+        return alignment
     others = rows.drawn(HELD_OUT, np.random.default_rng(len(projection.landmarks)))
     Z = projection(others)
     missed = np.maximum(1.0 - np.einsum("ij,ij->i", Z, Z), 0.0)  # k(x, x) = 1 for rows of unit length
@@ -481,7 +341,7 @@ def _with_error(found: Alignment, rows: SourceRows) -> Alignment:
         f"{len(projection.landmarks)} landmarks drawn at random: of k(x, x) = 1 they miss {missed.mean():.2g} in the "
         f"mean of {len(others)} other rows, {np.quantile(missed, 0.95):.2g} in the worst twentieth"
     )
-    return Alignment(projection, replace(found.info, note=note))
+    return Alignment(projection, replace(alignment.info, note=note))
 
 
 @dataclass(frozen=True)
@@ -501,9 +361,9 @@ class Statistics:
 def statistics(source: Source, label: str | None = None, *, client: Any = None, engine: str = "dask") -> Statistics:
     """Moments, class sums and scatter of a source in partitions."""
     (opened,) = open_sources([source], label)
-    with _client(client, engine) as given:
-        (found,) = run_pass(given, opened.partitions, Pass((ByLabel(),)))
-    return Statistics(found.labels, found.moments)
+    with _connected(client, engine) as connection:
+        (by_label,) = run_pass(connection, opened.partitions, Pass((ByLabel(scatter=True),)))
+    return Statistics(by_label.labels, by_label.moments)
 
 
 def open_sources(sources: Mapping[str, Source] | Sequence[Source], label: str | None) -> list[Opened]:
@@ -513,9 +373,8 @@ def open_sources(sources: Mapping[str, Source] | Sequence[Source], label: str | 
     named = sources if isinstance(sources, Mapping) else {_name(each, i): each for i, each in enumerate(sources)}
     if not named or len(named) != len(sources):
         raise InputError(f"sources: {list(named)}; give at least one, and names that differ")
-    found = [_opened(each, label, name) for name, each in named.items()]
-    first = found[0]
-    return [first, *(_like(first, each) for each in found[1:])]
+    first, *others = (_opened(each, label, name) for name, each in named.items())
+    return [first, *(_like(first, other) for other in others)]
 
 
 def _opened(source: Source, label: str | None, name: str) -> Opened:
@@ -536,16 +395,13 @@ def _like(first: Opened, other: Opened) -> Opened:
 
 
 @contextmanager
-def _client(given: Any, engine: str) -> Iterator[Any]:
-    """The client that was given, the current one, or one of a new cluster."""
-    if given is not None:
-        yield given
-        return
-    distributed = require("distributed", extra="dask")
-    try:
-        current = distributed.get_client()
-    except ValueError:
-        with connected(Place.of(engine)) as client:
-            yield client
-        return
-    yield current
+def _connected(client: Any, engine: str) -> Iterator[Any]:
+    """This client, the current one, or one of a new cluster."""
+    if client is None:
+        try:
+            client = require("distributed", extra="dask").get_client()
+        except ValueError:
+            with connected(Place.of(engine)) as own:
+                yield own
+            return
+    yield client

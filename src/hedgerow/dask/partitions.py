@@ -18,10 +18,9 @@ import numpy as np
 from hedgerow.core.arrays import LARGEST, Array, check_finite
 from hedgerow.core.errors import InputError, require
 from hedgerow.core.labels import is_missing
-from hedgerow.data.arrow_columns import nulls_of, numbers_of
-from hedgerow.data.inputs import files_of
-from hedgerow.data.open_files import Files
-from hedgerow.data.tables import check_rows, columns, labels_of_values
+from hedgerow.rows.domains import check_rows, columns
+from hedgerow.rows.inputs import Files
+from hedgerow.rows.wanted import labels_of_values
 
 AT_ONCE = 16384  # rows of a block at most,
 NUMBERS = 2**22  # and so many numbers
@@ -36,12 +35,56 @@ class Block(NamedTuple):
     of: Array
 
 
+@dataclass(frozen=True)
 class Partition(ABC):
     """Some rows of a source. It is sent to a worker, which reads them there."""
 
+    features: tuple[str, ...]
+    label: str | None
+    dtype: str
+
     @abstractmethod
+    def batches(self, wanted: list[str], size: int) -> Iterator[Any]:
+        """The columns of these names as batches of pyarrow, of at most so many rows."""
+
+    @property
+    @abstractmethod
+    def where(self) -> str:
+        """What it is, for errors."""
+
+    def refuse(self, X: Array, first: int) -> None:
+        """Raise the error for numbers that cannot be used, if there are any; `first` is the row where X begins."""
+        check_finite(np.ascontiguousarray(X), f"{self.where}, rows from {first} on", self.features)
+
     def blocks(self) -> Iterator[Block]:
-        """The rows, some at a time."""
+        """The rows, some at a time: never all as one matrix."""
+        wanted = [*self.features, *([] if self.label is None else [self.label])]
+        first = 0
+        for batch in self.batches(wanted, at_once(len(wanted))):
+            yield self._block(batch, first)
+            first += batch.num_rows
+
+    def _block(self, batch: Any, first: int) -> Block:
+        width = len(self.features)
+        X = np.empty((width, batch.num_rows), self.dtype).T  # column by column
+        for j, column in enumerate(batch.columns[:width]):
+            X[:, j] = column.cast(self.dtype, safe=False).to_numpy(zero_copy_only=False)
+        flat = X.T.ravel()
+        if not np.vdot(flat, flat) <= LARGEST[X.dtype] ** 2:  # not for NaN either
+            self.refuse(X, first)
+        if self.label is None:
+            return Block(X, np.empty(0, dtype=object), np.full(len(X), -1))
+        column = batch.column(width)
+        encoded = column if hasattr(column, "dictionary") else column.dictionary_encode()
+        labels = labels_of_values(encoded.dictionary.to_pylist())
+        of = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        missing = (of < 0) | np.append(is_missing(labels), False)[of]
+        if missing.any():
+            raise InputError(
+                f"{self.where}, label column {self.label!r}: no label at row {first + int(missing.argmax())}; "
+                "a source row needs a label: drop the row or fill the gap first"
+            )
+        return Block(X, labels, of)
 
 
 @dataclass(frozen=True)
@@ -50,48 +93,23 @@ class ParquetPartition(Partition):
 
     path: str
     groups: tuple[int, ...]
-    features: tuple[str, ...]
-    label: str | None
-    dtype: str
 
-    def blocks(self) -> Iterator[Block]:
-        """Read batch by batch: a row group is never in memory as a whole matrix."""
-        parquet = require("pyarrow.parquet", extra="dask")
-        wanted = [*self.features, *([] if self.label is None else [self.label])]
+    @property
+    def where(self) -> str:
+        """The file and the row groups."""
+        return f"{self.path}, row groups {self.groups}"
+
+    def batches(self, wanted: list[str], size: int) -> Iterator[Any]:
+        """Read batch by batch."""
         texts = None if self.label is None else [self.label]  # as places in a list of different ones, if it is text
-        with parquet.ParquetFile(self.path, read_dictionary=texts) as file:
-            size, groups = at_once(len(wanted)), list(self.groups)
-            for batch in file.iter_batches(size, row_groups=groups, columns=wanted, use_threads=False):
-                yield self._block(batch.select(wanted))
+        with require("pyarrow.parquet", extra="dask").ParquetFile(self.path, read_dictionary=texts) as file:
+            for batch in file.iter_batches(size, row_groups=list(self.groups), columns=wanted, use_threads=False):
+                yield batch.select(wanted)
 
-    def _block(self, batch: Any) -> Block:
-        width = len(self.features)
-        X = np.empty((width, batch.num_rows), self.dtype).T  # column by column
-        nulls = False
-        for j, column in enumerate(batch.columns[:width]):
-            X[:, j] = numbers_of(column.cast("uint8") if str(column.type) == "bool" else column)
-            nulls |= bool(column.null_count)
-        flat = X.T.ravel()
-        if nulls or not np.vdot(flat, flat) <= LARGEST[X.dtype] ** 2:  # not for NaN either
-            self._explain(X)
-        if self.label is None:
-            return Block(X, np.empty(0, dtype=object), np.full(len(X), -1))
-        column = batch.column(width)
-        encoded = column if hasattr(column, "dictionary") else column.dictionary_encode()
-        if encoded.null_count or nulls_of(encoded.dictionary).any():
-            row = int(np.flatnonzero(nulls_of(encoded.indices))[0]) if encoded.null_count else 0
-            raise InputError(
-                f"{self.path}, label column {self.label!r}: no label (row {row} of a block of {len(X)} in row groups "
-                f"{self.groups}); a source row needs a label: drop the row or fill the gap first"
-            )
-        labels = labels_of_values(encoded.dictionary.to_pylist())
-        of = numbers_of(encoded.indices).astype(np.int64)
-        return Block(X, _present(labels, f"{self.path}, label column {self.label!r}"), of)
-
-    def _explain(self, X: Array) -> None:
-        """Raise the error for a row that cannot be used, in the words of the reader of whole files."""
-        check_rows(Files.of(self.path, "parquet"), 0, list(self.features), self.label)
-        check_finite(np.ascontiguousarray(X), f"{self.path}, a block of row groups {self.groups}", self.features)
+    def refuse(self, X: Array, first: int) -> None:
+        """In the words of the reader of whole files."""
+        check_rows(Files.of(self.path, "parquet"), list(self.features), self.label)
+        super().refuse(X, first)
 
 
 @dataclass(frozen=True)
@@ -99,34 +117,21 @@ class FramePartition(Partition):
     """A partition of a dask.dataframe, as pandas has it."""
 
     frame: Any
-    features: tuple[str, ...]
-    label: str | None
-    dtype: str
     name: str
 
-    def blocks(self) -> Iterator[Block]:
-        """Its rows, in blocks as from files."""
-        size = at_once(len(self.features))
-        for first in range(0, len(self.frame), size):
-            yield self._block(self.frame.iloc[first : first + size])
+    @property
+    def where(self) -> str:
+        """The source."""
+        return f"source {self.name!r}"
 
-    def _block(self, frame: Any) -> Block:
-        where = f"source {self.name!r}"
+    def batches(self, wanted: list[str], size: int) -> Iterator[Any]:
+        """Its rows, in blocks as from files."""
+        pa = require("pyarrow", extra="dask")
         try:
-            X = np.asfortranarray(frame[list(self.features)].to_numpy(dtype=self.dtype, na_value=np.nan))
-        except (TypeError, ValueError) as error:
-            raise InputError(f"{where}: not a table of numbers ({error}); drop or encode these columns") from error
-        check_finite(np.ascontiguousarray(X), where, self.features)
-        if self.label is None:
-            return Block(X, np.empty(0, dtype=object), np.full(len(X), -1))
-        places, values = require("pandas", extra="dask").factorize(frame[self.label], use_na_sentinel=True)
-        if (places < 0).any():
-            row = int(np.flatnonzero(places < 0)[0])
-            raise InputError(
-                f"{where}, label column {self.label!r}: no label at row {frame.index[row]!r}; "
-                "a source row needs a label: drop the row or fill the gap first"
-            )
-        return Block(X, _present(labels_of_values(list(values.tolist())), where), np.asarray(places, np.int64))
+            table = pa.Table.from_pandas(self.frame[wanted], preserve_index=False)
+        except pa.ArrowException as error:
+            raise InputError(f"{self.where}: not a table ({error}); drop or encode these columns") from error
+        yield from table.combine_chunks().to_batches(size)
 
 
 def at_once(width: int) -> int:
@@ -138,49 +143,37 @@ def at_once(width: int) -> int:
     return max(1, min(AT_ONCE, NUMBERS // width))
 
 
-def _present(labels: Array, where: str) -> Array:
-    if is_missing(labels).any():
-        raise InputError(f"{where}: NaN is no label; a source row needs one: drop the row or fill the gap first")
-    return labels
-
-
 @dataclass(frozen=True)
 class Opened:
-    """A source as it was found: its columns, its partitions, and how many rows it has, if that is known already."""
+    """A source before anything is read: its columns and its partitions."""
 
     name: str
     features: tuple[str, ...]
     label: str | None
     dtype: np.dtype[Any]
     partitions: Sequence[Any]  # Partition, or a delayed one
-    count: int | None = None
 
     def with_features(self, features: tuple[str, ...]) -> Opened:
         """The same columns in another order."""
         return replace(self, features=features, partitions=[_reordered(part, features) for part in self.partitions])
 
-    @property
-    def bytes(self) -> int:
-        """What its numbers would take in memory."""
-        return (self.count or 0) * len(self.features) * self.dtype.itemsize
-
 
 def _reordered(partition: Any, features: tuple[str, ...]) -> Any:
     """The partition, or a delayed one, with its columns in this order."""
     if isinstance(partition, Partition):
-        return replace(partition, features=features)  # type: ignore[type-var]
+        return replace(partition, features=features)
     return require("dask", extra="dask").delayed(_reordered, pure=False)(partition, features)
 
 
 def open_parquet(path: str | Path, label: str | None, name: str) -> Opened:
     """The Parquet files of a folder or pattern; only what stands at their ends is read."""
     parquet = require("pyarrow.parquet", extra="dask")
-    found = files_of(str(path))
-    if found.format != "parquet":
-        raise InputError(f"{path}: {found.format} files; a source that is read in partitions has to be Parquet")
-    features = tuple(columns(Files.of(str(path), None), label))
+    files = Files.of(str(path))
+    if files.format != "parquet":
+        raise InputError(f"{path}: {files.format} files; a source that is read in partitions has to be Parquet")
+    features = tuple(columns(files, label))
     single, count, parts = True, 0, []
-    for file in found.files:
+    for file in files.paths:
         with parquet.ParquetFile(file) as opened:
             schema, about = opened.schema_arrow, opened.metadata
             single &= all(str(schema.field(name).type) == "float" for name in features)
@@ -190,8 +183,8 @@ def open_parquet(path: str | Path, label: str | None, name: str) -> Opened:
     if not count:
         raise InputError(f"{path}: no rows; a domain needs at least one instance")
     dtype = "float32" if single else "float64"
-    partitions = [ParquetPartition(file, groups, features, label, dtype) for file, groups in parts]
-    return Opened(name, features, label, np.dtype(dtype), partitions, count)
+    partitions = [ParquetPartition(features, label, dtype, file, groups) for file, groups in parts]
+    return Opened(name, features, label, np.dtype(dtype), partitions)
 
 
 def _grouped(rows: Sequence[int], width: int) -> Iterator[tuple[int, ...]]:
@@ -226,5 +219,5 @@ def open_frame(frame: Any, label: str | None, name: str) -> Opened:
             raise InputError(f"source {name!r}, column {column!r}: {kinds[column]}, not numbers; drop or encode it")
     dtype = "float32" if all(str(kinds[column]) == "float32" for column in features) else "float64"
     wrap = require("dask", extra="dask").delayed(FramePartition, pure=False)
-    partitions = [wrap(each, features, label, dtype, name) for each in frame.to_delayed()]
+    partitions = [wrap(features, label, dtype, each, name) for each in frame.to_delayed()]
     return Opened(name, features, label, np.dtype(dtype), partitions)

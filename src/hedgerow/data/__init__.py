@@ -17,9 +17,8 @@ from pathlib import Path
 
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import MissingExtra, unknown
-from hedgerow.data.catalog import DATA_SETS
-from hedgerow.data.fetch import cache_folder, folder_from, locate, obtain
-from hedgerow.data.readers import read
+from hedgerow.data.catalog import DATA_SETS, cache_folder, folder_from, locate, obtain
+from hedgerow.rows.domains import read, read_matlab
 
 __all__ = ["Available", "available", "load", "read"]
 
@@ -48,8 +47,6 @@ def load(
         return digits()
     if name not in DATA_SETS:
         raise unknown("data set", name, [DIGITS, *DATA_SETS])
-    from hedgerow.data.matlab import read_matlab
-
     data_set = DATA_SETS[name]
     paths = obtain(data_set, data_dir, cache=cache, mirror=mirror)
     return {domain: read_matlab(path, None, domain) for domain, path in zip(data_set.domains, paths, strict=True)}

@@ -38,12 +38,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hedgerow import drift as evidence
 from hedgerow import kernels
 from hedgerow.core.arrays import Array, Matrix, blocks, is_sparse
 from hedgerow.core.constants import Constants
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.linalg import one_blas_thread
-from hedgerow.drift import evidence
 from hedgerow.experts.plan import Plan
 from hedgerow.experts.spaces import FixedSpaces, MovingSpaces, PrintedSpaces, Spaces, on_pages, pooled
 from hedgerow.heads import AROW, PassiveAggressive

@@ -72,7 +72,7 @@ class Plan:
     def from_json(cls, data: Mapping[str, Any]) -> Plan:
         """The inverse of `to_json`."""
         plan = cls(
-            steps=parse(data["steps"]),
+            steps=parse(data["steps"], internal=True),
             experts=tuple(of_json(Expert, expert) for expert in data["experts"]),
             head=make_head(HEADS.from_json(data["head"])),
             mixer=MIXERS.from_json(data["mixer"]),

@@ -15,9 +15,8 @@ from hedgerow.core.arrays import LARGEST, Array, dense
 from hedgerow.core.errors import InputError
 from hedgerow.core.labels import MISSING, is_missing, plain
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.estimator.inputs import weighted_labels
-from hedgerow.estimator.table_rows import usable
 from hedgerow.fleet.keys import DeadLetter, Key, checked_keys
+from hedgerow.inputs import usable, weighted_labels
 
 LARGE = LARGEST[np.dtype(np.float64)]
 SIZES = struct.Struct("<III")

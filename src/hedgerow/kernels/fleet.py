@@ -18,31 +18,6 @@ from hedgerow.kernels.ridge import mix_rows
 SEEN, MISTAKES, ROWS, LOSS, MEMBERS, PAIR, STACKS, CURVES, COUNTS, OWN = range(10)  # places of `at`
 
 
-@compiled
-def follow(R: Array, slots: Array, D: Array, at: int, centre: bool, shift: Array, learned: Array, out: Array) -> None:
-    """Rows by the running statistics of their targets (n, sums, squares from `at` on); learned ones are folded in.
-
-    Twin: `core.preprocess.Running.scale`. D is X - shift.
-    """
-    m = D.shape[1]
-    for t in range(len(D)):
-        s = R[slots[t]]
-        n, total, squares = s[at], s[at + 1 : at + 1 + m], s[at + 1 + m : at + 1 + 2 * m]
-        for j in range(m):
-            mean = total[j] / n
-            value = D[t, j] - mean
-            if not centre:
-                sd = np.sqrt(max(squares[j] / n - mean * mean, 0.0))
-                if sd > 1e-13 * abs(shift[j]):
-                    value /= sd
-            out[t, j] = value
-        if learned[t]:
-            s[at] += 1.0
-            for j in range(m):
-                total[j] += D[t, j]
-                squares[j] += D[t, j] * D[t, j]
-
-
 @compiled(fastmath=SUMS)
 def _along(G: Array, n: int, z: Array, d_ends: Array, along: Array) -> None:
     """The products g_i . z of each space (n x spaces), four rows at a time: see `kernels/rows.py`.

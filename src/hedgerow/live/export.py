@@ -10,7 +10,7 @@ from typing import Any
 
 from hedgerow.core.arrays import is_sparse
 from hedgerow.core.errors import InputError, require
-from hedgerow.core.files import check_writable
+from hedgerow.files import check_writable
 from hedgerow.live.look import Event, Look, look
 
 GROUP = 10_000  # rows of a Parquet file that are written together

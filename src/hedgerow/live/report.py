@@ -11,7 +11,7 @@ import numpy as np
 
 from hedgerow.core.errors import InputError
 from hedgerow.core.labels import plain
-from hedgerow.drift.evidence import LONGEST, THRESHOLD
+from hedgerow.drift import LONGEST, THRESHOLD
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.live.rows import label_of_json
 from hedgerow.live.snapshots import Snapshots
@@ -33,7 +33,7 @@ def raised(clf: OnlineTransferClassifier, tallies: Tallies, points: Points) -> l
     |---------------------|--------------------------------------------------------------------------------------------|
     | `negative-transfer` | after 100 labels experts that use no source hold over 90 % of the weight, and before they  |
     |                     | held less than half                                                                        |
-    | `drift`             | `clf.drift_` found a change, at most 256 labels ago (`hedgerow.drift.evidence`)            |
+    | `drift`             | `clf.drift_` found a change, at most 256 labels ago (`hedgerow.drift`)            |
     | `label-starvation`  | no label for 10 times as many events as usual, and at least 200                            |
     | `one-sided-class`   | a class with 5 labels or more that no source has, or one of the sources that no label has, |
     |                     | where 20 were expected                                                                     |
@@ -60,7 +60,7 @@ def _negative_transfer(clf: OnlineTransferClassifier, tallies: Tallies, points: 
     alone = np.array(without_source(clf.expert_names_))
     if tallies.labels < ENOUGH or not alone.any() or alone.all() or not points:
         return None
-    now = float(clf.weights_[alone].sum())
+    now = float(clf.weights_.array[alone].sum())
     held = [float(np.asarray(point["weights"])[alone].sum()) for point in points]
     if now <= COLLAPSED or min(held) >= TRUSTED:
         return None
@@ -223,9 +223,9 @@ def stats(writer: Writer, snapshots: Snapshots, timing: Timing) -> dict[str, Any
         "bound": finite(clf.bound_),
         "guarantee": clf.guarantee_,
         "hedge_loss": finite(clf.hedge_loss_),
-        "weights": dict(zip(clf.expert_names_, clf.weights_.tolist(), strict=True)),
+        "weights": dict(clf.weights_),
         "expert_mistakes": dict(zip(clf.expert_names_, clf.learner_.state["expert_mistakes"].tolist(), strict=True)),
-        "discrepancy": {name: finite(d) for name, d in zip(clf.source_names_, clf.discrepancy_, strict=True)},
+        "discrepancy": {name: finite(d) for name, d in clf.discrepancy_.items()},
         "predicted": dict(zip(labels, _padded(tallies.predicted, len(labels)), strict=True)),
         "labelled": dict(zip(labels, _padded(tallies.labelled, len(labels)), strict=True)),
         "calibration": tallies.calibration(),

@@ -7,10 +7,9 @@ import time
 from pathlib import Path
 
 from hedgerow.core.errors import InputError
-from hedgerow.core.files import write_whole
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.estimator.model_file import read
-from hedgerow.live.errors import JournalError
+from hedgerow.files import read_header, write_whole
+from hedgerow.store import JournalError
 
 KEPT = 2  # newest snapshots that stay: the journal has what came after the older one
 logger = logging.getLogger("hedgerow.live")
@@ -61,7 +60,7 @@ class Snapshots:
         self.oldest = used
         for number in reversed(numbers):
             try:
-                read(self.path(number).read_bytes(), str(self.path(number)))
+                read_header(self.path(number).read_bytes(), str(self.path(number)))
             except (InputError, OSError) as error:
                 logger.error("%s; it was kept in reserve, and is not needed now", error)
                 self._damaged.add(number)

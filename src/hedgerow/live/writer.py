@@ -14,7 +14,7 @@ import numpy as np
 from hedgerow.core.arrays import Array, Matrix, is_sparse
 from hedgerow.core.errors import HedgerowError, InputError
 from hedgerow.core.labels import labels_to_json, plain
-from hedgerow.drift.evidence import last_alarm
+from hedgerow.drift import last_alarm
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.live import answers
 from hedgerow.live.answers import Answer, Labelled
@@ -76,12 +76,12 @@ class History:
             "windowed": sum(tallies.window) / max(len(tallies.window), 1),
             "seen": clf.seen_,
             "bound": finite(clf.bound_),
-            "weights": [round(weight, 6) for weight in clf.weights_.tolist()],
+            "weights": [round(weight, 6) for weight in clf.weights_.values()],
             "expert_mistakes": mistakes,
             "expert_windowed": [
                 max(now - then, 0) / gained for now, then in zip(mistakes, before["expert_mistakes"], strict=True)
             ],
-            "discrepancy": [finite(value) for value in clf.discrepancy_],
+            "discrepancy": [finite(value) for value in clf.discrepancy_.values()],
         }
         self._journal.add("history", (number, json.dumps(point)))
         self.points.append(point)

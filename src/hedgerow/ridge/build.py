@@ -23,7 +23,7 @@ from hedgerow.core.arrays import Array, dense
 from hedgerow.core.constants import Constants
 from hedgerow.core.linalg import upper_of
 from hedgerow.core.moments import Moments
-from hedgerow.core.preprocess import Shared, own_width
+from hedgerow.core.preprocess import First, target_only_width
 from hedgerow.core.source_rows import ClassMoments, Gram, Part, SourceRows, summed
 from hedgerow.learner import State, bookkeeping
 from hedgerow.methods import Built, Training
@@ -252,9 +252,9 @@ def build(spaces: Sequence[str], training: Training) -> Built:
     """The spaces and local heads by name. Without sources: `free` alone."""
     rank, K, size = training.options.rank, training.K, size_of(training.options.size)
     rows, pool = [source.through(dense) for source in training.rows], dense(training.warmup)
-    own = own_width(training.pre.steps)
+    own = target_only_width(training.pre.steps)
     if own:  # which the spaces do not see
-        shared = Shared(pool.shape[1] - own)
+        shared = First(pool.shape[1] - own)
         rows, pool = [source.through(shared) for source in rows], shared(pool)
     constants: State = {}
     if rank is not None and rank < pool.shape[1] and (rows or len(pool)):

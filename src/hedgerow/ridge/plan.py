@@ -8,7 +8,7 @@ from typing import Any
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError, unknown
-from hedgerow.core.preprocess import own_width, parse
+from hedgerow.core.preprocess import parse, target_only_width
 from hedgerow.core.registry import is_of, of_json
 from hedgerow.kernels import SCALE
 from hedgerow.learner import (
@@ -65,7 +65,7 @@ class RidgePlan:
     @property
     def own(self) -> int:
         """Columns that nothing is transferred for."""
-        return own_width(self.steps)
+        return target_only_width(self.steps)
 
     def own_in(self, i: int) -> int:
         """How many of them the rows of space i have."""
@@ -85,7 +85,7 @@ class RidgePlan:
         if not is_of(data["kept"], int):
             raise TypeError(f"kept={data['kept']!r} cannot stand there")
         plan = cls(
-            steps=parse(data["steps"]),
+            steps=parse(data["steps"], internal=True),
             spaces=tuple(of_json(Settings, settings) for settings in data["spaces"]),
             near=tuple(of_json(NearSettings, settings) for settings in data["near"]),
             kept=data["kept"],

@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from hedgerow.core.errors import InputError
-from hedgerow.data.row_blocks import Bad, RowBlock, RowSource, Wanted, open_rows
 from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.rows import Bad, RowBlock, RowSource, Wanted, open_rows
 from hedgerow.run.interrupts import Interrupts
 from hedgerow.run.job import Job, called
 

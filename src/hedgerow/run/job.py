@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hedgerow.core.errors import InputError, unknown
-from hedgerow.core.files import check_writable, same_file
-from hedgerow.data.inputs import FORMATS
+from hedgerow.files import check_writable, same_file
 from hedgerow.live.settings import Settings
+from hedgerow.rows.inputs import FORMATS
 
 ON_ERROR = ("skip", "stop")
 NEW_CLASSES = ("learn", "refuse")

@@ -12,8 +12,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from hedgerow.core.errors import HedgerowError, InputError, require
-from hedgerow.data.row_blocks import RowBlock
 from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.rows import RowBlock
 from hedgerow.run.feeds import AT_ONCE, BrokerFeed
 from hedgerow.run.interrupts import Interrupts
 from hedgerow.run.job import Job

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from hedgerow.core.errors import InputError
-from hedgerow.data.row_blocks import Bad, Late, Wanted, open_rows
 from hedgerow.live import answers
 from hedgerow.live.answers import Labelled
+from hedgerow.rows import Bad, Late, Wanted, open_rows
 from hedgerow.run.engine import Engine
 
 # Labels by id, given when their row has come: known ids at once, others when they are known.

@@ -19,14 +19,14 @@ import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError
-from hedgerow.core.files import same_file, write_whole
-from hedgerow.data.columns import listed, shown
-from hedgerow.data.prediction_lines import prediction_lines
-from hedgerow.data.row_blocks import Bad, RowBlock
 from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.files import same_file, write_whole
 from hedgerow.live import answers
 from hedgerow.live.answers import Labelled
 from hedgerow.live.rows import labels_together
+from hedgerow.rows import Bad, RowBlock
+from hedgerow.rows.json_lines import prediction_lines
+from hedgerow.rows.wanted import listed, shown
 from hedgerow.run.engine import Engine, InMemory, Journalled, Marks, Said, live_model
 from hedgerow.run.feeds import SIZE, Feed, files, wanted_of
 from hedgerow.run.interrupts import Interrupted, Interrupts

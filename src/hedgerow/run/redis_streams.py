@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from hedgerow.core.errors import InputError, require
-from hedgerow.data.row_blocks import RowBlock
 from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.rows import RowBlock
 from hedgerow.run.engine import Engine, Marks
 from hedgerow.run.feeds import AT_ONCE, BrokerFeed
 from hedgerow.run.interrupts import Interrupted, Interrupts

@@ -67,9 +67,8 @@ class Tally:
             if self.labelled > WINDOW:
                 parts.append(f"{sum(self.window) / len(self.window):.1%} of the last {len(self.window)}")
         if len(clf.expert_names_) > 1:
-            weights = clf.weights_
-            best = int(weights.argmax())
-            parts.append(f"most trusted: {clf.expert_names_[best]} ({weights[best]:.0%})")
+            best, weight = max(clf.weights_.items(), key=lambda pair: pair[1])
+            parts.append(f"most trusted: {best} ({weight:.0%})")
         if self.new_classes:
             parts.append(count(self.new_classes, "new class", "new classes"))
         if self.repeated:

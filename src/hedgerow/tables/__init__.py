@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from hedgerow.tables.columns import BadCell
 from hedgerow.tables.encoder import TableEncoder
-from hedgerow.tables.learning import learn
-from hedgerow.tables.options import TableOptions
+from hedgerow.tables.learning import TableOptions, learn
 
-__all__ = ["TableEncoder", "TableOptions", "learn"]
+__all__ = ["BadCell", "TableEncoder", "TableOptions", "learn"]

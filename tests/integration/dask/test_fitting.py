@@ -129,6 +129,14 @@ def test_aligners_whose_statistics_merge(client: Any, tmp_path: Path, aligner: A
             assert_allclose(abs(ours), abs(theirs), atol=1e-10)
 
 
+def test_an_aligner_that_needs_no_labels_takes_a_source_without_them(client: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    X, U = rng.normal(size=(300, 4)) * np.arange(1, 5), rng.normal(2, 1, size=(60, 4))
+    pd.DataFrame(X, columns=list("abcd")).to_parquet(tmp_path / "rows.parquet")
+    alignment = hedgerow.dask.align(CORAL(), tmp_path / "rows.parquet", None, U, client=client)
+    assert_allclose(alignment.projection.source_map, CORAL().fit(X, np.zeros(300, int), U).projection.source_map)
+
+
 def test_landmarks_are_a_sample_whose_error_is_told(client: Any, tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     X = rng.normal(size=(900, 6))

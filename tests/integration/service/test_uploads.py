@@ -10,7 +10,7 @@ from safetensors.numpy import load, save
 from support.serving import fitted
 
 from hedgerow.core.errors import InputError
-from hedgerow.estimator.model_file import DIGEST, NO_DIGEST
+from hedgerow.files import DIGEST, NO_DIGEST
 from hedgerow.methods import METHODS
 from hedgerow.service.worker import check
 

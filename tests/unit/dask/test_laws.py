@@ -14,9 +14,9 @@ from support.laws import law
 pytest.importorskip("dask", reason="pip install 'hedgerow[dask]'")
 
 from hedgerow.align.spaces import Directions
-from hedgerow.core.preprocess import Running, Spread
+from hedgerow.core.preprocess import RunningStats, Spread
 from hedgerow.core.source_rows import ClassMoments, Gram, InMemory, Part, Smallest
-from hedgerow.dask.fitting import All, Pass, Sample, SampleByClass, _merged
+from hedgerow.dask.fitting import Pass, Sample
 from hedgerow.ridge.maps import Map, Times, octaves, usual_length
 from hedgerow.ridge.space import InSpace
 
@@ -24,7 +24,7 @@ K, WIDTH = 3, 5
 A = np.random.default_rng(9).normal(size=(WIDTH, 4)).astype(np.float32)
 STATISTICS = [
     Smallest(), Spread(), Gram(), Gram(Times(A, to_unit=True)), ClassMoments(K, scatter=True), ClassMoments(0),
-    InSpace(Map(A=A), K), InSpace(Map(), K), All(),
+    InSpace(Map(A=A), K), InSpace(Map(), K),
 ]  # fmt: skip
 
 
@@ -34,7 +34,7 @@ def part(seed: int, rows: int) -> Part:
 
 
 def flat(found: Any) -> list[np.ndarray]:
-    if isinstance(found, Running):  # about another shift
+    if isinstance(found, RunningStats):  # about another shift
         return [found.n, found.shift + found.total / found.n, found.variance]
     if hasattr(found, "__dict__"):
         return [np.asarray(value) for value in vars(found).values() if value is not None]
@@ -50,7 +50,7 @@ def joined(parts: list[Part]) -> Part:
 @given(sizes=st.lists(st.integers(1, 40), min_size=2, max_size=9))
 def test_parts_give_what_all_rows_give(statistic: Any, sizes: list[int]) -> None:
     parts = [part(seed, rows) for seed, rows in enumerate(sizes)]
-    (found,) = _merged(Pass((statistic,)), [[statistic.of(each)] for each in parts])
+    (found,) = Pass((statistic,)).merged([statistic.of(each)] for each in parts)
     whole = joined(parts)
     (expected,) = InMemory(whole.X, whole.codes).totals(statistic)
     for ours, theirs in zip(flat(found), flat(expected), strict=True):
@@ -59,7 +59,7 @@ def test_parts_give_what_all_rows_give(statistic: Any, sizes: list[int]) -> None
 
 def test_merging_in_any_tree_draws_the_same_sample() -> None:
     parts = [part(seed, 50) for seed in range(7)]
-    for statistic in (Sample(20, 3), SampleByClass(4, 3)):
+    for statistic in (Sample(20, 3), Sample(4, 3, by_class=True)):
         coded = [Part(p.X, np.abs(np.asarray(p.codes)), None, p.place) for p in parts]
         found = [statistic.of(each) for each in coded]
         left, right = found[0], found[-1]
@@ -82,12 +82,12 @@ def test_a_sample_is_uniform_and_stands_for_all() -> None:
         hits[drawn] += 1
     assert 30 < hits.min() < 60 < hits.max() < 95  # 60 are expected, with a deviation of 7
     codes = np.repeat([0, 1], [90, 10])
-    found = SampleByClass(20, 0).of(Part(np.arange(100.0)[:, None], codes))
+    found = Sample(20, 0, by_class=True).of(Part(np.arange(100.0)[:, None], codes))
     assert np.bincount(found.codes).tolist() == [20, 10]
     weights = found.weights()
     assert weights is not None
     assert [weights[found.codes == k].sum() for k in (0, 1)] == [90, 10]
-    assert SampleByClass(90, 0).of(Part(np.arange(100.0)[:, None], codes)).weights() is None
+    assert Sample(90, 0, by_class=True).of(Part(np.arange(100.0)[:, None], codes)).weights() is None
 
 
 @law(20)

@@ -12,8 +12,7 @@ import scipy.io
 
 from hedgerow.core.errors import DataMissing
 from hedgerow.data import available, load
-from hedgerow.data.catalog import DATA_SETS, Layout
-from hedgerow.data.fetch import fingerprint, obtain
+from hedgerow.data.catalog import DATA_SETS, Layout, fingerprint, obtain
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):

@@ -216,7 +216,7 @@ def test_a_folder_and_a_pattern_are_one_domain(write, tmp_path):
         read(tmp_path / "site", label="kind")
     write("site/day-3.csv", "b,a,kind\n6,5,1\nx,1,1\n")
     domain = read(tmp_path / "site", label="kind")
-    assert domain.X.column("b").tolist() == [2, 4, 6, "6", "x"]
+    assert domain.X.column("b").tolist() == ["2", "4", "6", "6", "x"]
     assert domain.X.lines.tolist() == [2, 3, 2, 2, 3]
     write("site/day-3.csv", "")
     with pytest.raises(InputError, match=r"day-3.csv: the file is empty"):

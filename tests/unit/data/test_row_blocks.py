@@ -11,7 +11,7 @@ import pytest
 from support.row_inputs import WANTED, as_table, blocks, write_all
 
 from hedgerow.core.errors import InputError
-from hedgerow.data.row_blocks import Wanted, open_rows
+from hedgerow.rows import Wanted, open_rows
 
 
 def test_every_format_says_the_same_and_goes_on_where_it_was(tmp_path):

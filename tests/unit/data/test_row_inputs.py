@@ -15,7 +15,7 @@ import pytest
 from support.row_inputs import WANTED, Slowly, as_table, blocks, write_all
 
 from hedgerow.core.errors import InputError
-from hedgerow.data.row_blocks import Wanted, open_rows
+from hedgerow.rows import Wanted, open_rows
 
 # ---- folders and patterns
 
@@ -134,10 +134,10 @@ def test_text_is_read_without_pyarrow(tmp_path):
     (tmp_path / "t.jsonl").write_text('{"a": 1, "b": 2, "y": 0, "id": "u"}\n{"a": 3, "b": 4, "y": 1, "id": "v"}\n')
     script = """if True:
         import sys
-        sys.modules["pyarrow"] = None
+        sys.modules["pyarrow"] = sys.modules["orjson"] = None
         from hedgerow.data import read
-        from hedgerow.data.prediction_lines import prediction_lines
-        from hedgerow.data.row_blocks import Wanted, open_rows
+        from hedgerow.rows.json_lines import prediction_lines
+        from hedgerow.rows import Wanted, open_rows
         wanted = Wanted(2, ["a", "b"], "y", [0, 1], id="id")
         for name in ("t.csv.gz", "t.jsonl"):
             [block] = open_rows(f"{sys.argv[1]}/{name}", wanted)
@@ -153,7 +153,7 @@ def test_text_is_read_without_pyarrow(tmp_path):
     done = subprocess.run([sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=True)
     rows = "[[1.0, 2.0], [3.0, 4.0]] [0, 1] ['u', 'v']"
     line = b'{"row": 1, "line": 2, "prediction": "p", "probability": 1.0}\n'
-    missing = "'pyarrow' is needed here and not installed: pip install 'hedgerow[data]'"
+    missing = "'pyarrow' is needed here and not installed: pip install 'hedgerow[files]'"
     assert done.stdout.splitlines() == [rows, rows, "['u', 'v']", str(line), missing]
 
 
@@ -161,8 +161,8 @@ def test_reading_and_writing_does_not_import_pandas(tmp_path):
     write_all(tmp_path, as_table())
     script = """if True:
         import sys
-        from hedgerow.data.prediction_lines import prediction_lines
-        from hedgerow.data.row_blocks import Wanted, open_rows
+        from hedgerow.rows.json_lines import prediction_lines
+        from hedgerow.rows import Wanted, open_rows
         for name in ("t.csv", "t.jsonl", "t.parquet", "t.arrow"):
             for block in open_rows(f"{sys.argv[1]}/{name}", Wanted(2, ["a", "b"], "y", [0, 1, 2], id="id")):
                 prediction_lines(block.rows, block.lines, block.rows * 0, ["p"], abs(block.X[:, :1] * 0 + .5),

@@ -8,9 +8,9 @@ from unittest import mock
 from hypothesis import given
 from hypothesis import strategies as st
 from support.laws import law
-from support.row_inputs import Slowly, blocks, without_pyarrow
+from support.row_inputs import Slowly, blocks, line_by_line
 
-from hedgerow.data import csv_rows, json_rows, stretches
+from hedgerow.rows import csv_rows, records
 
 NUMBERS = [
     *("1", "-2.5", " 3 ", "1e3", "+4", "0", "-0", "-0.0", "1_000", "nan", "inf", "", "x", "1e999", "+-1", ".5", "5."),
@@ -53,16 +53,16 @@ def as_bytes(text: str) -> bytes:
 
 @law(400)
 @given(messy_csv(), st.integers(1, 9), st.sampled_from(["", "\ufeff"]), st.booleans())
-def test_the_fast_way_and_the_careful_one_read_the_same_csv(tmp_path_factory, text, size, mark, closed):
+def test_blocks_of_csv_are_read_as_line_by_line(tmp_path_factory, text, size, mark, closed):
     path = tmp_path_factory.getbasetemp() / "messy.csv"
     whole = as_bytes(mark + "a,b,y,id,note\n" + text)
     path.write_bytes(whole if closed else whole.rstrip(b"\r\n"))
     with (
         mock.patch.object(csv_rows, "SOME", 1),
-        mock.patch.object(stretches, "FEW", 2),
+        mock.patch.object(records, "FEW", 2),
     ):  # so that parts are small enough to be plain
         fast = blocks(path, size=size)
-    with without_pyarrow():
+    with line_by_line():
         careful = blocks(path, size=size)
     assert fast == careful
     for i, block in enumerate(fast):
@@ -102,12 +102,11 @@ def messy_json():
 
 @law(400)
 @given(messy_json(), st.integers(1, 9))
-def test_the_fast_way_and_the_careful_one_read_the_same_json(tmp_path_factory, text, size):
+def test_json_is_read_the_same_with_orjson_and_without(tmp_path_factory, text, size):
     path = tmp_path_factory.getbasetemp() / "messy.jsonl"
     path.write_bytes(as_bytes(text))
-    with mock.patch.object(json_rows, "SOME", 1), mock.patch.object(stretches, "FEW", 2):
-        fast = blocks(path, size=size)
-    with without_pyarrow():
+    fast = blocks(path, size=size)
+    with line_by_line():
         careful = blocks(path, size=size)
     assert fast == careful
     for i, block in enumerate(fast):
@@ -115,7 +114,7 @@ def test_the_fast_way_and_the_careful_one_read_the_same_json(tmp_path_factory, t
         assert blocks(path, size=size, start=json.loads(json.dumps(block[-1]))) == fast[i + 1 :]
 
 
-def records(found: list[tuple]) -> tuple:
+def together(found: list[tuple]) -> tuple:
     """What all blocks say together."""
     rows = [(*pair, block[3][i], block[4][i]) for block in found for i, pair in enumerate(zip(*block[:2], strict=True))]
     return (
@@ -131,7 +130,7 @@ def test_a_pipe_says_what_the_file_says(tmp_path_factory, text, parts):
     path = tmp_path_factory.getbasetemp() / "piped.csv"
     whole = as_bytes("a,b,y,id,note\n" + text)
     path.write_bytes(whole)
-    assert records(blocks("-", descriptor=Slowly(whole, parts))) == records(blocks(path))
+    assert together(blocks("-", descriptor=Slowly(whole, parts))) == together(blocks(path))
 
 
 def test_plain_text_is_read_the_fast_way(tmp_path):
@@ -142,10 +141,7 @@ def test_plain_text_is_read_the_fast_way(tmp_path):
     rows = [json.dumps({"a": i, "b": i / 7, "y": i % 3, "id": f"r{i}"}) for i in range(1000)]
     (tmp_path / "t.jsonl").write_text("\n".join(rows) + "\n")
     refuse = AssertionError("read with care")
-    with (
-        mock.patch.object(csv_rows.CsvRows, "_careful", side_effect=refuse),
-        mock.patch.object(json_rows.JsonRows, "_careful", side_effect=refuse),
-    ):
+    with mock.patch.object(csv_rows.CsvRows, "_careful", side_effect=refuse):
         a, b, c = (blocks(tmp_path / name) for name in ("t.csv", "t.jsonl", "quoted.csv"))
     assert [block[2:5] for block in a] == [block[2:5] for block in b] == [block[2:5] for block in c]
 
@@ -163,4 +159,4 @@ def test_one_bad_row_does_not_make_the_others_slow(tmp_path):
     with mock.patch.object(csv_rows.CsvRows, "_careful", counted):
         found = blocks(tmp_path / "t.csv", size=5000)
     assert [bad.line for block in found for bad in block[5]] == [3212]
-    assert sum(careful) <= 2 * stretches.FEW
+    assert sum(careful) <= 2 * records.FEW

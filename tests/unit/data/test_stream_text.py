@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from hedgerow.core.errors import InputError
-from hedgerow.data.columns import label_reader
-from hedgerow.data.csv_records import MOST_LINES
-from hedgerow.data.row_blocks import Wanted, open_rows
+from hedgerow.rows import Wanted, open_rows
+from hedgerow.rows.csv_rows import MOST_LINES
+from hedgerow.rows.wanted import label_reader
 
 NAMED = Wanted(2, ["a", "b"], "y", np.array([0, 1]))
 

@@ -10,7 +10,7 @@ import pytest
 from support.drifting import fitted
 
 from hedgerow import OnlineTransferClassifier
-from hedgerow.drift.evidence import LONGEST, THRESHOLD
+from hedgerow.drift import LONGEST, THRESHOLD
 from hedgerow.live import LiveModel, Settings
 from hedgerow.live.tallies import Tallies
 

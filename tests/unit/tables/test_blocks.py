@@ -11,11 +11,8 @@ from support.laws import law
 from support.messy import messy
 
 from hedgerow import Domain, OnlineTransferClassifier
-from hedgerow.data import csv_rows
-from hedgerow.data.matching import Wanted
-from hedgerow.data.open_files import Files
-from hedgerow.tables.encoder import encoded
-from hedgerow.tables.kinds import BadCell, Boolean, Category, Date, Hashed, Late, Number, Text
+from hedgerow.rows import Wanted, csv_rows, open_rows
+from hedgerow.tables.columns import BadCell, Boolean, Category, Date, Hashed, Late, Number, Text
 
 COLUMNS = [
     Number("n"), Number("n", gaps=True), Boolean("b", gaps=True), Category("c", ("Oslo", "3", "true"), gaps=True),
@@ -38,17 +35,17 @@ def test_a_column_of_texts_is_its_cells(cells):
             except BadCell as error:
                 expected.append(column(None))
                 bad.append((i, str(error)))
-        given = np.empty(len(cells), dtype=object)
-        given[:] = cells
-        found = encoded(column, given)
-        np.testing.assert_array_equal(found.numbers, np.array(expected))
-        assert [(i, str(error)) for i, error in found.bad] == bad
+        column_of_cells = np.empty(len(cells), dtype=object)
+        column_of_cells[:] = cells
+        numbers, errors = column.encode(column_of_cells)
+        np.testing.assert_array_equal(numbers, np.array(expected))
+        assert [(i, str(error)) for i, error in errors.items()] == bad
 
 
 def test_values_that_are_equal_but_not_alike_stay_apart():
     cells = np.array([1, True, 1.0, "1", "true"], dtype=object)
     column = Category("c", ("1", "true"))
-    np.testing.assert_array_equal(encoded(column, cells).numbers, [column(cell) for cell in cells])
+    np.testing.assert_array_equal(column.encode(cells)[0], [column(cell) for cell in cells])
 
 
 @pytest.fixture(scope="module")
@@ -58,16 +55,14 @@ def clf():
     return OnlineTransferClassifier("pa").fit_domains(sources)
 
 
-def rows_of(path, clf):
-    table = Files.of(str(path), None).open(0)
-    table.match(Wanted(clf.table_.width, None, "bought", clf.classes_, id="customer_id", table=clf.table_))
-    found = list(table.stretches())
-    table.close()
-    X = np.concatenate([part.X for part in found])
-    said = [(bad.line, bad.reason, bad.text) for part in found for bad in part.bad]
-    labels = [label for part in found for label in part.labels]
-    ids = [name for part in found for name in part.ids]
-    return X, said, labels, ids, np.concatenate([part.ends for part in found]).tolist()
+def rows_of(path, clf, label="bought", id="customer_id"):
+    wanted = Wanted(clf.table_.width, None, label, clf.classes_, id=id, table=clf.table_)
+    with open_rows(str(path), wanted, size=100) as source:
+        blocks = list(source)
+    bad = [(item.line, item.reason, item.text) for block in blocks for item in block.bad]
+    labels = [label for block in blocks for label in block.labels or ()]
+    ids = [name for block in blocks for name in block.ids or ()]
+    return np.concatenate([block.X for block in blocks]), bad, labels, ids, [block.end for block in blocks]
 
 
 @pytest.mark.parametrize("spoiled", [False, True], ids=["good rows", "bad rows"])
@@ -81,7 +76,7 @@ def test_a_csv_is_read_in_blocks_as_it_is_line_by_line(tmp_path, monkeypatch, cl
     table.loc[600, "city"] = "Tromsø"
     table.to_csv(tmp_path / "s.csv", index=False)
     fast = rows_of(tmp_path / "s.csv", clf)
-    monkeypatch.setattr(csv_rows, "plain_reader", lambda *_: None)
+    monkeypatch.setattr(csv_rows, "_plain_parser", lambda *_: None)
     careful = rows_of(tmp_path / "s.csv", clf)
     np.testing.assert_array_equal(fast[0], careful[0])
     assert fast[1:] == careful[1:]
@@ -97,18 +92,10 @@ def test_good_blocks_are_not_read_line_by_line(tmp_path, monkeypatch, clf):
 
 def both_ways(path, clf, monkeypatch, label=None, id=None):
     """The rows read in blocks, and line by line: what makes them the same."""
-
-    def read():
-        table = Files.of(str(path), None).open(0)
-        table.match(Wanted(clf.table_.width, None, label, clf.classes_, id=id, table=clf.table_))
-        found = list(table.stretches())
-        table.close()
-        said = [(bad.line, bad.reason) for part in found for bad in part.bad]
-        return np.concatenate([part.X for part in found]).tolist(), said
-
-    fast = read()
-    monkeypatch.setattr(csv_rows, "plain_reader", lambda *_: None)
-    return fast, read()
+    fast = rows_of(path, clf, label, id)
+    monkeypatch.setattr(csv_rows, "_plain_parser", lambda *_: None)
+    careful = rows_of(path, clf, label, id)
+    return (fast[0].tolist(), *fast[1:]), (careful[0].tolist(), *careful[1:])
 
 
 @pytest.mark.parametrize("blank", ["  ", '""', '" "'])
@@ -130,4 +117,5 @@ def test_bytes_that_are_no_text_matter_only_in_columns_that_are_read(tmp_path, m
     (tmp_path / "s.csv").write_bytes(text)
     fast, careful = both_ways(tmp_path / "s.csv", clf, monkeypatch, "bought", "customer_id")
     assert repr(fast) == repr(careful)
-    assert fast[1] == ([(32, "column 'city' is not UTF-8 text")] if column == "city" else [])
+    expected = [(32, "column 'city' is not UTF-8 text")] if column == "city" else []
+    assert [(line, reason) for line, reason, _ in fast[1]] == expected

@@ -117,10 +117,10 @@ def test_a_gap_is_the_mean_of_its_domain_and_behind_centre_nothing():
     at = clf.table_.feature_names.index("age")
     assert np.isnan(row[at])
     assert clf.learner_.pre.apply(np.array([row]))[0, at] == pytest.approx(0, abs=1e-12)
-    before = clf.learner_.pre.running[0].mean[at]
+    before = clf.learner_.pre.all[0].stats.mean[at]
     assert before == pytest.approx(X["age"][:30].mean())
     clf.partial_fit(X[30:], Y[30:])
-    assert clf.learner_.pre.running[0].mean[at] == pytest.approx(X["age"].mean())
+    assert clf.learner_.pre.all[0].stats.mean[at] == pytest.approx(X["age"].mean())
 
 
 def test_tables_of_numbers_without_gaps_are_as_ever():
@@ -151,3 +151,11 @@ def test_a_changed_table_is_refused():
     assert json.dumps("city=Oslo").encode()[1:-1] in data
     with pytest.raises(InputError, match="damaged"):
         OnlineTransferClassifier.load(io.BytesIO(data.replace(b"city=Oslo", b"city=Rome")))
+
+
+def test_a_gap_among_the_categories_of_an_arrow_table_is_a_gap():
+    """A dictionary of Arrow has a code for every row; that of a null must not be taken for a value."""
+    column = pa.array(["red", "blue", None, "red"] * 5).dictionary_encode()
+    clf = OnlineTransferClassifier("pa").fit(pa.table({"colour": column}), [0, 1, 1, 0] * 5)
+    assert clf.table_.feature_names == ["colour=blue", "colour=red", "colour is missing"]
+    np.testing.assert_array_equal(clf.as_row({"colour": None}), [np.nan, np.nan, 1])

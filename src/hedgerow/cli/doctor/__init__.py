@@ -38,7 +38,7 @@ def checks() -> list[Check]:
     from hedgerow.cli.doctor import machine, software
 
     return [
-        software.versions, software.extras, software.programs, software.compiled_loops, software.data_sets,
+        software.versions, software.extras, software.programs, software.compiled_kernels, software.data_sets,
         machine.processors, machine.blas, machine.memory, machine.folders, machine.clock,
     ]  # fmt: skip
 

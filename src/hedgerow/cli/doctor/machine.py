@@ -69,12 +69,12 @@ def memory() -> Iterator[Finding]:
 
 def folders() -> Iterator[Finding]:
     """Where things are written: can they be, and is there room?"""
-    from hedgerow.kernels.compiled import usable
+    from hedgerow.kernels import compiled
 
-    kept, _ = usable()
     places = {"here": Path.cwd(), "temporary": Path(tempfile.gettempdir())}
-    if kept is not None:
-        places["compiled loops"] = kept
+    for folder, reason in compiled.folders().items():
+        if not reason:
+            places["compiled kernels"] = folder
     remedies = {"here": "work in a folder of your own, or name one with --out", "temporary": "set TMPDIR to another"}
     for name, path in places.items():
         yield _folder(name, path, remedies.get(name, "set NUMBA_CACHE_DIR to another"))

@@ -1,4 +1,4 @@
-"""What is installed: versions, extras, programs, compiled loops, data sets."""
+"""What is installed: versions, extras, programs, compiled kernels, data sets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from hedgerow.cli.doctor import NOTE, OK, PROBLEM, Finding
 LEAST_PYTHON = (3, 11)
 # what an extra is for, as its remedy says; extras of developers are not looked at
 EXTRAS = {
-    "cli": "the command line", "data": "Parquet, Arrow, MATLAB files and downloads", "plot": "figures",
+    "cli": "the command line", "files": "Parquet, Arrow and .zst files, and CSV and JSON lines read faster",
+    "data": "MATLAB files and downloads", "plot": "figures", "tables": "data frames of pandas, polars and pyarrow",
     "lab": "hedgerow paper, study, compare and demo",
     "live": "hedgerow serve and its client", "redis": "Redis streams", "kafka": "Kafka topics",
     "dask": "--engine dask", "spark": "hedgerow.spark", "river": "detectors and models of river",
@@ -73,27 +74,27 @@ def programs() -> Iterator[Finding]:
             yield Finding("programs", program, f"{path}{_java(path) if program == 'java' else ''}")
 
 
-def compiled_loops() -> Iterator[Finding]:
+def compiled_kernels() -> Iterator[Finding]:
     """Whether what is compiled can be kept, and where."""
     from hedgerow.cli.warm import REMEDY
-    from hedgerow.kernels.compiled import usable
+    from hedgerow.kernels import compiled
 
-    folder, reasons = usable()
-    for path, reason in reasons.items():
-        yield Finding("compiled loops", "not used", f"{path}: {reason}", NOTE)
-    if folder is None:
-        yield Finding("compiled loops", "kept in", "nowhere", PROBLEM, REMEDY.removeprefix("error: "))
-        return
-    kept = len(list(folder.glob("*.nbc")))
-    remedy = "" if kept else "the first use compiles for some seconds; in advance: hedgerow warm"
-    yield Finding("compiled loops", "kept in", f"{folder} ({kept} there)", OK if kept else NOTE, remedy)
+    for folder, reason in compiled.folders().items():
+        if reason:
+            yield Finding("compiled kernels", "not used", f"{folder}: {reason}", NOTE)
+            continue
+        kept = len(list(folder.glob("*.nbc")))
+        remedy = "" if kept else "the first use compiles for some seconds; in advance: hedgerow warm"
+        yield Finding("compiled kernels", "kept in", f"{folder} ({kept} there)", OK if kept else NOTE, remedy)
+    if all(compiled.folders().values()):
+        yield Finding("compiled kernels", "kept in", "nowhere", PROBLEM, REMEDY.removeprefix("error: "))
 
 
 def data_sets() -> Iterator[Finding]:
     """The published data sets, and a HEDGEROW_DATA that names no folder."""
     from hedgerow.core.errors import DataMissing
     from hedgerow.data import available
-    from hedgerow.data.fetch import ENVIRONMENT
+    from hedgerow.data.catalog import ENVIRONMENT
 
     try:
         rows = available()

@@ -1,0 +1,568 @@
+"""What users hand in, as arrays: rows, tables, labels, weights and names, checked once before anything changes.
+
+`Inputs` is how a fitted model reads rows. Behind it a model of tables is one of numbers: `n_features_in_` and
+`feature_names_in_` are those of the numbers, and an array is taken for rows that were encoded before.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils import check_array
+from sklearn.utils.multiclass import check_classification_targets
+
+from hedgerow.core.arrays import (
+    LARGEST,
+    Array,
+    Matrix,
+    as_array,
+    cast,
+    check_finite,
+    check_mask,
+    check_parts,
+    checked_csr,
+    is_sparse,
+)
+from hedgerow.core.domains import Domain, same_columns
+from hedgerow.core.errors import InputError
+from hedgerow.core.feature_names import check_same_order, listed, names_of_row, names_of_table, order_by_name
+from hedgerow.core.frame import Frame, as_frame
+from hedgerow.core.interrupts import uninterrupted
+from hedgerow.core.labels import Codes, as_labels, classes_of, is_missing, plain
+from hedgerow.core.linalg import one_blas_thread
+from hedgerow.core.preprocess import TABLE, parse
+from hedgerow.core.source_rows import InMemory
+from hedgerow.methods import choose
+from hedgerow.tables.encoder import TableEncoder, together
+from hedgerow.tables.learning import Named, TableOptions, learn
+
+Params = Mapping[str, Any]  # those of an estimator
+DOUBLE = np.dtype(np.float64)
+
+# -- rows --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A source in memory: its rows, their labels, where they stood among those of all sources, and their weights."""
+
+    name: str
+    X: Any
+    labels: Array
+    positions: Array
+    weight: Array | None = None
+
+    def rows(self, classes: Array, dtype: np.dtype[Any]) -> InMemory:
+        """The rows with the places of their labels among these classes as codes."""
+        return InMemory(self.X, Codes(classes).of(self.labels), self.weight)
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """How a model reads rows: their width, their names, the type of their numbers, gaps, the encoder of its tables.
+
+    `bare` says that rows without names are no oversight: the names came with domains, with a file or from an encoder.
+    `dtype` and `gaps` (whether NaN is allowed) are those of the learner.
+    """
+
+    width: int
+    names: Array | None = None
+    bare: bool = True
+    encoder: TableEncoder | None = None
+    dtype: np.dtype[Any] = DOUBLE
+    gaps: bool = False
+    owner: str = "OnlineTransferClassifier"
+
+    # -- before a model is fitted: what it is fitted on ----------------------------------------------------------------
+
+    @classmethod
+    def of_rows(cls, X: Any, dtype: str | None, owner: str) -> tuple[Self, Matrix]:
+        """Rows of numbers, and how they are read from now on."""
+        names = names_of_table(X, "X")
+        with uninterrupted(), one_blas_thread:
+            X = cast(_numbers(X, names, owner, 1), dtype)
+            check_finite(X, "X", names)
+        return cls(X.shape[1], _array(names), bare=False, owner=owner), X
+
+    @classmethod
+    def of_domains(
+        cls, params: Params, sources: Sequence[Domain], warmup: Domain | None, positions: Sequence[Array]
+    ) -> tuple[Self, list[Labelled], Matrix]:
+        """Named domains with the same columns in the same order; by an encoder if one of them needs it."""
+        domains = [*sources, *([] if warmup is None else [warmup])]
+        labels = [np.empty(0) if d.y is None else d.y for d in sources]
+        if asked_for(params) or need_encoder(domains):
+            parts = [Labelled(d.name, as_table(d), y, at) for d, y, at in zip(sources, labels, positions, strict=True)]
+            return cls.of_tables(params, parts, None if warmup is None else Named(warmup.name, as_table(warmup)))
+        alike = same_columns(domains)
+        dtype = checked_dtype(params["dtype"]) or np.result_type(*(d.X.dtype for d in alike))
+        matrices = [cast(d.X, dtype) for d in alike]
+        for d, X in zip(alike, matrices, strict=True):
+            check_finite(X, f"domain {d.name!r}", d.feature_names)
+        names = next((d.feature_names for d in alike if d.feature_names is not None), None)
+        found = [Labelled(d.name, X, y, at) for d, X, y, at in zip(sources, matrices, labels, positions, strict=False)]
+        return cls(matrices[0].shape[1], _array(names)), found, matrices[0][:0] if warmup is None else matrices[-1]
+
+    @classmethod
+    def of_tables(
+        cls, params: Params, sources: Sequence[Labelled], warmup: Named | None, where: str = ""
+    ) -> tuple[Self, list[Labelled], Matrix]:
+        """Tables as numbers, by an encoder learned from all of them."""
+        method, chosen = choose({**params, "preprocess": None})
+        target = None if warmup is None or not len(warmup.table) else warmup
+        tables = [Named(f"{where}{source.name}", source.X) for source in sources]
+        encoder, numbers = learn(tables, target, TableOptions.of(params["table"]), method.takes_own_columns(chosen))
+        numbers = [np.asarray(cast(X, checked_dtype(params["dtype"]))) for X in numbers]
+        names = encoder.feature_names
+        for domain, X in zip([*tables, target], numbers, strict=False):
+            check_finite(X, "X" if where or domain is None else f"domain {domain.where!r}", names, gaps=True)
+        encoded = [replace(source, X=X) for source, X in zip(sources, numbers, strict=False)]
+        unlabelled = numbers[-1] if target is not None else np.empty((0, encoder.width))
+        return cls(encoder.width, _array(names), encoder=encoder), encoded, unlabelled
+
+    # -- for a fitted model --------------------------------------------------------------------------------------------
+
+    def matrix(self, X: Any) -> Matrix:
+        """Rows as the model has them; refused unless they are its features, in its order."""
+        if self.encoder is not None:
+            X = _encoded(self.encoder, X)
+        # NaN are looked for by a product, whose threads would still be busy in the step after it
+        with uninterrupted(), one_blas_thread:
+            if not self._has_only_numbers_to_check(X):
+                X = self._read(X)
+            check_finite(X, "X", self.names, self.gaps)
+        return X
+
+    def _has_only_numbers_to_check(self, X: Any) -> bool:
+        """Whether an array is as the model has it: looking at everything else takes a millisecond a call."""
+        if type(X) is not np.ndarray or X.ndim != 2 or X.dtype != self.dtype or not X.flags.c_contiguous:
+            return False
+        return (self.names is None or self.bare) and X.shape[1] == self.width
+
+    def _read(self, X: Any) -> Matrix:
+        names = names_of_table(X, "X")
+        if names is None and self.names is not None and not self.bare:
+            warnings.warn(
+                f"X does not have valid feature names, but {self.owner} was fitted with feature names", stacklevel=4
+            )
+        elif names is not None and self.names is None:
+            warnings.warn(f"X has feature names, but {self.owner} was fitted without feature names", stacklevel=4)
+        elif names is not None and self.names is not None:
+            check_same_order(names, self.names)
+        X = _numbers(X, names, self.owner, 0)
+        if X.shape[1] != self.width:
+            raise InputError(
+                f"X has {X.shape[1]} features, but {self.owner} is expecting {self.width} features as input."
+            )
+        return cast(X, self.dtype)
+
+    def row(self, x: Any) -> Matrix:
+        """One instance, a 1-d array or a sparse 1 x m matrix: an array, a Series, a table of one row, a mapping.
+
+        What has names comes in the model's order (`hedgerow.core.feature_names`).
+        """
+        plain = type(x) is np.ndarray and x.shape == (self.width,) and x.dtype == self.dtype
+        if plain and x.flags.c_contiguous and np.vdot(x, x) <= LARGEST[self.dtype] ** 2:
+            return x  # nothing about it is to be checked or changed
+        if self.encoder is not None:
+            x = _encoded_row(self.encoder, x)
+        if isinstance(x, Mapping):
+            x = _from_mapping(x, self.names)
+        if is_sparse(x):
+            if x.ndim == 1:
+                check_parts(x, "x")
+                x = x.reshape((1, -1))
+            row = cast(checked_csr(x, "x"), self.dtype)
+        elif type(x) is np.ndarray and x.ndim == 1:  # nothing to look for: neither names nor a mask
+            row = _as_numbers(x, self.dtype)[None]
+        else:
+            row = self._dense_row(x)
+        if row.shape != (1, self.width):
+            raise InputError(f"x: expected one instance of {self.width} features, got shape {np.shape(x)}")
+        check_finite(row, "x", self.names, self.gaps)
+        return row if is_sparse(row) else np.ascontiguousarray(row[0])
+
+    def _dense_row(self, x: Any) -> Array:
+        own = None if isinstance(x, np.ndarray | list | tuple) else names_of_row(x)
+        check_mask(x, "x", self.names)
+        row = _as_numbers(x, self.dtype)
+        row = row[None] if row.ndim == 1 else row
+        if own is not None and self.names is None:
+            warnings.warn("x has feature names, but the model was fitted without feature names", stacklevel=4)
+        elif own is not None and self.names is not None and row.ndim == 2:
+            order = order_by_name(own, self.names, "x", "the model's")
+            row = row if order is None else row[:, order]
+        return row
+
+
+def _array(names: Any) -> Array | None:
+    return None if names is None else np.array(names, dtype=object)
+
+
+def _numbers(X: Any, names: Any, owner: str, least: int) -> Matrix:
+    """A table of numbers as scikit-learn checks it; finite or not is seen later."""
+    if is_sparse(X):
+        X = checked_csr(X, "X")
+    check_mask(X, "X", names)
+    return check_array(
+        X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False, ensure_min_samples=least,
+        estimator=owner, input_name="X",
+    )  # fmt: skip
+
+
+def _as_numbers(x: Any, dtype: np.dtype[Any]) -> Array:
+    try:
+        array = as_array(x)
+        if array.dtype.kind == "c":
+            raise InputError("x: Complex data not supported; give real numbers")
+        return np.asarray(cast(array, dtype))
+    except InputError:
+        raise
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"x: not a row of numbers ({error})") from error
+
+
+def _from_mapping(x: Mapping[Any, Any], names: Array | None) -> list[Any]:
+    if names is None:
+        raise InputError("x is a mapping, but the model was fitted without feature names; give a 1-d array")
+    missing = [name for name in names if name not in x]
+    if missing:
+        known = set(names)
+        raise InputError(
+            f"x: missing {listed(missing)}, unexpected {listed(key for key in x if key not in known)}; "
+            "give every feature by its name"
+        )
+    return [x[name] for name in names]
+
+
+def first_row(x: Any) -> Any:
+    """One instance, before any other, as a table of one row that keeps its names."""
+    if isinstance(x, Mapping):
+        raise InputError("x is a mapping, but no feature names are known yet; fit first, or give a 1-d array")
+    if is_sparse(x) or names_of_table(x, "x") is not None:
+        return x
+    if names_of_row(x) is not None:  # a Series
+        return x.to_frame().T
+    return np.atleast_2d(np.ma.asanyarray(x) if isinstance(x, np.ma.MaskedArray) else np.asarray(x))
+
+
+def checked_dtype(dtype: Any) -> str | None:
+    """float32, float64, or None for as the data comes."""
+    if dtype not in (None, "float32", "float64"):
+        raise InputError(f"dtype={dtype!r}: use 'float32', 'float64' or None")
+    return dtype  # type: ignore[no-any-return]
+
+
+# -- tables: when an encoder is needed, and rows through it ------------------------------------------------------------
+
+
+def asked_for(params: Params) -> bool:
+    """Whether the parameters ask for an encoder whatever the columns are."""
+    return params["table"] is not None or TABLE in parse(params["preprocess"])
+
+
+def table_of(params: Params, X: Any) -> Frame | None:
+    """X as a table that needs an encoder; None for rows of numbers."""
+    frame = as_frame(X, "X")
+    if not asked_for(params):
+        return None if frame is None or frame.plain else frame
+    if frame is not None:
+        return frame
+    if is_sparse(X):
+        raise InputError("X: preprocess='table' is for columns, and a sparse matrix has numbers; leave it out")
+    rows = np.asarray(X)
+    if rows.ndim != 2:
+        raise InputError(f"X: expected a table with a row per instance, got an array of shape {rows.shape}")
+    return Frame.of_matrix(rows, _positions(rows))
+
+
+def _positions(X: Array) -> list[str]:
+    """Names for the columns of an array that has none."""
+    return [f"x{j}" for j in range(X.shape[1])]
+
+
+def need_encoder(domains: Sequence[Domain]) -> bool:
+    """Whether a domain has columns that are no numbers, or gaps, or not all have the same columns."""
+    named = [set(d.feature_names) for d in domains if d.feature_names is not None]
+    different = len(named) == len(domains) and any(names != named[0] for names in named)
+    return different or any(isinstance(d.X, Frame) for d in domains)
+
+
+def as_table(d: Domain) -> Frame:
+    """The rows of a domain column by column."""
+    if isinstance(d.X, Frame):
+        return d.X
+    if is_sparse(d.X):
+        raise InputError(
+            f"domain {d.name!r}: a sparse matrix beside tables; make it dense, or encode the others yourself"
+        )
+    return Frame.of_matrix(d.X, d.feature_names or _positions(d.X))
+
+
+def numbers_of(encoder: TableEncoder | None, d: Domain) -> Matrix:
+    """The rows of a domain that a model was fitted on, by its encoder, if it has one."""
+    return d.X if encoder is None else encoder.encode(as_table(d), fitting=True, where=d.name)
+
+
+def _encoded(encoder: TableEncoder, X: Any) -> Any:
+    """Rows as numbers: a table by its names; an array is encoded already."""
+    if _are_mappings(X):
+        numbers, bad = _of_mappings(encoder, X)
+        if bad:
+            problems = [f"X, row {i}{', ' if why.startswith('column') else ': '}{why}" for i, why in bad.items()]
+            raise InputError(together(problems))
+        return numbers
+    frame = _by_position(encoder, X) if isinstance(X, np.ndarray) and X.ndim == 2 else as_frame(X, "X")
+    if frame is None:
+        return X
+    _check_some(encoder, frame.names, "X: ")
+    return encoder.encode(frame)
+
+
+def usable(encoder: TableEncoder, X: Any) -> tuple[Array, dict[int, str]] | None:
+    """The numbers of rows, and why some cannot be used (zeros stand for these); None for what is no table.
+
+    Only a table that has none of the columns is refused as a whole.
+    """
+    if _are_mappings(X):
+        return _of_mappings(encoder, X)
+    frame = None if isinstance(X, np.ndarray) else as_frame(X, "X")
+    if frame is None:
+        return None
+    _check_some(encoder, frame.names, "X: ")
+    return _read(encoder, frame.column, len(frame))
+
+
+def _are_mappings(X: Any) -> bool:
+    return isinstance(X, list) and bool(X) and all(isinstance(row, Mapping) for row in X)
+
+
+def _of_mappings(encoder: TableEncoder, rows: Sequence[Mapping[Any, Any]]) -> tuple[Array, dict[int, str]]:
+    numbers, reasons = _read(encoder, lambda name: [row.get(name) for row in rows], len(rows))
+    for i, row in enumerate(rows):
+        try:
+            _check_some(encoder, row, "")
+        except InputError as error:
+            reasons[i] = str(error)
+    return numbers, dict(sorted(reasons.items()))
+
+
+def _read(encoder: TableEncoder, column_of: Callable[[str], Any], rows: int) -> tuple[Array, dict[int, str]]:
+    """The numbers of rows, and why some cannot be used: zeros stand for these."""
+    numbers, bad = encoder.read(column_of, rows)
+    reasons: dict[int, str] = {}
+    for i, error in bad:
+        reasons[i] = f"{reasons[i]}; {error}" if i in reasons else str(error)
+    numbers[list(reasons)] = 0.0
+    return numbers, reasons
+
+
+def _encoded_row(encoder: TableEncoder, x: Any) -> Any:
+    """One row as numbers: a mapping, a Series or a table of one row; an array is encoded already."""
+    if isinstance(x, np.ndarray) or is_sparse(x):
+        frame = _by_position(encoder, x[None]) if isinstance(x, np.ndarray) and x.ndim == 1 else None
+        return x if frame is None else encoder.encode(frame, where="x")[0]
+    if isinstance(x, Mapping):
+        _check_some(encoder, x, "x: ")
+        return np.array(encoder.of_mapping(x))
+    names = names_of_row(x)
+    if names is None:
+        return x
+    frame = as_frame(x, "x")
+    if frame is None:  # a Series
+        return _encoded_row(encoder, dict(zip(names, x.tolist(), strict=True)))
+    if len(frame) != 1:
+        raise InputError(f"x: expected one instance, got a table of {len(frame)} rows")
+    return _encoded(encoder, x)[0]
+
+
+def _by_position(encoder: TableEncoder, X: Array) -> Frame | None:
+    """Rows of an array as the columns of the array that the model was fitted on, if that had no names; else None."""
+    names = _positions(X)
+    known = {*encoder.names, *encoder.left_out}
+    return Frame.of_matrix(X, names) if X.shape[1] != encoder.width and known == set(names) else None
+
+
+def _check_some(encoder: TableEncoder, names: Any, where: str) -> None:
+    """A row may lack columns, but not all of them."""
+    if not any(name in names for name in encoder.names):
+        columns = ", ".join(encoder.names[:8])
+        raise InputError(f"{where}none of the model's columns is there ({columns}); give them by name")
+
+
+# -- labels, weights, numbers of sources -------------------------------------------------------------------------------
+
+LIGHTEST, HEAVIEST = 1e-6, 1e6  # weights beyond lose all digits beside others, or leave the others none
+DOMAIN_NUMBERS = "whole numbers (>= 0: the number of a source, < 0: unlabelled target)"
+NEW_CLASSES = 1_000  # that a stream may bring unasked, beside those of the sources
+SOURCE_CLASSES = 10_000  # that sources may have unasked
+
+
+def weighted_labels(y: Any, sample_weight: Any, length: int) -> tuple[Array, Array | None]:
+    """One label a row and how much it counts; a label of weight 0 is as good as missing."""
+    labels, weight = checked_labels(y, length), checked_weights(sample_weight, length)
+    if weight is not None and not weight.all():
+        labels = labels.astype(object)
+        labels[weight == 0] = None
+    return labels, weight
+
+
+def checked_labels(y: Any, length: int) -> Array:
+    """One label a row; a column of them is taken with a warning."""
+    shape: tuple[int, ...] = getattr(y, "shape", ())
+    if len(shape) == 2 and shape[1] == 1:
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected. Please change the shape of y to "
+            "(n_samples,), for example using ravel().", DataConversionWarning, stacklevel=3,
+        )  # fmt: skip
+    return as_labels(y, "y", length)
+
+
+def check_source_labels(name: str, labels: Array) -> None:
+    """A source row needs a label, and one of a class."""
+    missing = is_missing(labels)
+    if missing.any():
+        row = int(np.flatnonzero(missing)[0])
+        raise InputError(f"source {name!r}: Input y contains NaN or None at row {row}; a source row needs a label")
+    check_targets(labels)
+
+
+def check_targets(known: Array) -> None:
+    """Refuse labels that are measurements: fractions, of which there is no end."""
+    if known.dtype.kind == "f" and np.isfinite(known).all():  # infinity is refused where classes are found
+        check_classification_targets(known)
+
+
+def checked_weights(sample_weight: Any, length: int, looked_at: Array | None = None) -> Array | None:
+    """How much each label counts, one number a row: 0 (not at all), or LIGHTEST to HEAVIEST; None is one for all.
+
+    Weights that are not `looked_at` (those of unlabelled rows) may be anything.
+
+    >>> checked_weights([1, 0.5], 2)
+    array([1. , 0.5])
+    """
+    if sample_weight is None:
+        return None
+    try:
+        check_mask(sample_weight, "sample_weight")
+        weight = np.array(as_array(sample_weight), dtype=np.float64, order="C")
+    except (TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"sample_weight: not numbers ({error}); give one number >= 0 a row") from error
+    weight = np.full(length, float(weight)) if weight.ndim == 0 else weight
+    if weight.shape != (length,):
+        raise InputError(f"sample_weight: shape {weight.shape} for {length} rows; give one number a row")
+    good = (weight == 0) | ((weight >= LIGHTEST) & (weight <= HEAVIEST))
+    bad = np.flatnonzero(~good if looked_at is None else ~good & looked_at)
+    if len(bad):
+        raise InputError(
+            f"sample_weight: {weight[bad[0]]} at row {bad[0]}; a weight is 0 or between {LIGHTEST:g} and {HEAVIEST:g}: "
+            "divide all weights by their mean, or give 0 for a label that does not count"
+        )
+    return weight
+
+
+def one_weight(weight: Any) -> float:
+    """How much one label counts; None is one."""
+    checked = checked_weights(weight, 1)
+    return 1.0 if checked is None else float(checked[0])
+
+
+def fixed_classes(classes: Any) -> Array:
+    """The classes that a user fixed, sorted."""
+    labels = as_labels(list(classes), "classes")
+    if is_missing(labels).any():
+        raise InputError(f"classes={list(classes)}: None and NaN stand for a missing label and cannot be a class")
+    return classes_of(labels, "classes")
+
+
+def all_classes(parts: list[Array]) -> Array:
+    """The classes of all sources, sorted."""
+    if not parts:
+        return np.empty(0, dtype=object)
+    alike = len({y.dtype.kind for y in parts}) == 1
+    return classes_of(np.concatenate(parts if alike else [y.astype(object) for y in parts]), "y")
+
+
+def sample_domains(sample_domain: Any, n: int) -> Array:
+    """A whole number a row; without any, all rows are one source."""
+    if sample_domain is None:
+        return np.zeros(n, dtype=np.int64)
+    check_mask(sample_domain, "sample_domain")
+    domain = as_array(sample_domain)
+    if domain.shape != (n,):
+        raise InputError(f"sample_domain: shape {domain.shape} for {n} rows; give one number a row")
+    if domain.dtype.kind not in "iuf":
+        raise InputError(f"sample_domain: of type {domain.dtype}; give {DOMAIN_NUMBERS}")
+    largest = 2**53 if domain.dtype.kind == "f" else 2**63 - 1  # beyond, floats skip whole numbers
+    bad = np.flatnonzero(~((domain == np.floor(domain)) & (domain <= largest) & (domain >= -largest)))
+    if len(bad):
+        raise InputError(f"sample_domain: {domain[bad[0]]} at row {bad[0]}; give {DOMAIN_NUMBERS}")
+    return domain.astype(np.int64)
+
+
+def source_rows(domain: Array, weight: Array | None) -> list[tuple[str, Array]]:
+    """The rows of each source by its number, without those of weight 0."""
+    parts = []
+    for i in np.unique(domain[domain >= 0]):
+        at = np.flatnonzero(domain == i)
+        kept = at if weight is None else at[weight[at] > 0]
+        if not len(kept):
+            raise InputError(f"sample_weight: every weight of source '{i}' is zero; leave its rows out, or weigh one")
+        parts.append((str(i), kept))
+    return parts
+
+
+def check_target_rows(sample_domain: Any, n: int, allow_source: bool) -> None:
+    """Refuse rows of sources where those of the target are to be predicted, unless they are allowed."""
+    if sample_domain is None:
+        return
+    of_sources = np.flatnonzero(sample_domains(sample_domain, n) >= 0)
+    if len(of_sources) and not allow_source:
+        raise InputError(
+            f"sample_domain: row {of_sources[0]} is of a source (>= 0), and predictions are for the target; leave such "
+            "rows out, or say allow_source=True to have them predicted as if they were the target's"
+        )
+
+
+def pooled_order(together: Any, lengths: Sequence[int]) -> list[Array]:
+    """Where the rows of each source stand in a pooled pass: `together` is a permutation of all rows, None: in order."""
+    n = sum(lengths)
+    order = np.arange(n) if together is None else as_array(together)
+    if order.shape != (n,) or order.dtype.kind not in "iu" or not np.array_equal(np.sort(order), np.arange(n)):
+        raise InputError(f"together: must be a permutation of 0..{n - 1}, the {n} rows of all sources")
+    return np.split(np.argsort(order), np.cumsum(lengths))[:-1]
+
+
+def check_new_classes(max_classes: int | None, of_sources: int, known: int, new: Sequence[Any] | Array) -> None:
+    """Refuse the label that is one class too many, before the model makes room for it.
+
+    `of_sources` is the number of classes that the sources have; without `max_classes` a stream may add NEW_CLASSES.
+    """
+    limit = of_sources + NEW_CLASSES if max_classes is None else max_classes
+    if known + len(new) > limit:
+        first = max(limit, known)  # the number of classes before the one too many
+        raise InputError(
+            f"y: label {plain(new[first - known])!r} would be class {first + 1}, and {_limit(limit, max_classes)}; "
+            f"is this the column of labels? If it is, set_params(max_classes={2 * first}) allows more"
+        )
+
+
+def check_classes(max_classes: int | None, classes: Array, listed: bool) -> None:
+    """Refuse more classes than `max_classes` at the start; without it more than SOURCE_CLASSES, unless listed."""
+    limit = max_classes if max_classes is not None else len(classes) if listed else SOURCE_CLASSES
+    if len(classes) > limit:
+        raise InputError(
+            f"y: {len(classes)} classes (the last is {plain(classes[-1])!r}), and {_limit(limit, max_classes)}; "
+            f"is this the column of labels? If it is, max_classes={len(classes)} allows them"
+        )
+
+
+def _limit(limit: int, max_classes: int | None) -> str:
+    return f"the limit is {f'{limit} without max_classes' if max_classes is None else f'max_classes={max_classes}'}"

@@ -1,0 +1,224 @@
+"""Blocks of rows from files, folders, patterns and pipes: one reader for every format, that goes on where it was.
+
+    with open_rows("day-*.csv.gz", wanted, size=2048) as source:
+        for block in source:
+            ...                      # block.X, block.labels, block.ids; block.bad; block.end for the next time
+
+A file comes in blocks of exactly `size` records, whatever cut the run into pieces; only its last block may be smaller,
+and one before or after labels that came later than their rows. A pipe comes in blocks of what is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hedgerow.core.arrays import Array
+from hedgerow.core.errors import InputError
+from hedgerow.rows.arrow_rows import ArrowRows
+from hedgerow.rows.csv_rows import CsvRows
+from hedgerow.rows.inputs import Feed, Files, TextLines
+from hedgerow.rows.json_lines import JsonRows
+from hedgerow.rows.records import Bad, Late, Records
+from hedgerow.rows.wanted import Wanted
+
+__all__ = ["Bad", "Late", "RowBlock", "RowSource", "Wanted", "open_file", "open_rows"]
+
+Reader = CsvRows | JsonRows | ArrowRows
+
+
+@dataclass(frozen=True)
+class RowBlock:
+    """Records that follow each other in one file.
+
+    `rows` are numbered through the whole stream, usable ones only, from 1; `lines` are lines of a text or rows of a
+    table, from 1. `end` is the place after the block, for `open_rows(.., start=end)`.
+    """
+
+    rows: Array
+    lines: Array
+    X: Array
+    labels: list[Any] | None
+    ids: list[str] | None
+    bad: list[Bad]
+    late: list[Late]
+    end: dict[str, Any]
+    file: str
+
+
+def open_file(files: Files, number: int, *, fitting: bool = False) -> Reader:
+    """The reader of a file, at its first row.
+
+    For `fitting`, float32 is kept and a column that only some lines of JSON have is refused.
+    """
+    stream = files.stream
+    path: Path | None = files.paths[number] if stream is None else None
+    with files.naming(number):
+        if files.format in ("parquet", "arrow"):
+            if files.live and path is not None:
+                stream, path = path.open("rb"), None
+            return ArrowRows(path, files.format, stream, single=fitting)
+        feed = Feed(path, stream)
+        try:
+            text = TextLines(feed)
+            if files.format is None:
+                files.format = "jsonl" if text.first_letter() in ("{", "[") else "csv"
+            return JsonRows(text, exact=fitting) if files.format == "jsonl" else CsvRows(text, files.format)
+        except InputError:
+            feed.close()
+            raise
+
+
+class RowSource:
+    """Blocks of an input; a context manager.
+
+    `ignored` are columns that the model does not know; they are left out. `total` and `done` are bytes of all files
+    and those read so far; a pipe has no total. `identity` tells one stream from another; `continues` knows a stream
+    again whose first file has grown.
+    """
+
+    def __init__(self, files: Files, wanted: Wanted, size: int, start: dict[str, Any] | None) -> None:
+        self._files, self._wanted, self.size = files, wanted, size
+        self._ignored: tuple[str, ...] = ()
+        self.total, self.identity, self.continues = files.total, files.identity, files.continues
+        self._count = 0 if start is None else int(start["rows"])
+        self._number = 0 if start is None else files.number_of(start["file"])
+        self._reader: Reader | None = self._opened()
+        self.format = files.format
+        self._all = self._every()
+        if start is not None:
+            try:
+                with files.naming(self._number):
+                    self._reader.go_to(int(start["at"]), int(start["line"]))
+            except InputError:
+                self.close()
+                raise
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """Columns of all files so far that are left out."""
+        now = () if self._reader is None else self._reader.ignored
+        return tuple(dict.fromkeys((*self._ignored, *now)))
+
+    @property
+    def done(self) -> int:
+        """Bytes that were read so far."""
+        return self._files.before(self._number) + (self._reader.done if self._reader is not None else 0)
+
+    def __enter__(self) -> RowSource:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file that is open."""
+        if self._reader is not None:
+            self._ignored = self.ignored
+            self._reader.close()
+            self._reader = None
+
+    def _opened(self) -> Reader:
+        files, wanted = self._files, self._wanted
+        reader = open_file(files, self._number)
+        try:
+            with files.naming(self._number, f" (the first file is {files.names[0]})" if self._number else ""):
+                reader.match(wanted)
+        except InputError:
+            reader.close()
+            raise
+        if wanted.names is None and wanted.table is None and not isinstance(reader, JsonRows):
+            names = [name for name in reader.names if name not in (wanted.label, wanted.id)]
+            self._wanted = replace(wanted, names=names)  # further files have them too, in whatever order
+        return reader
+
+    def __iter__(self) -> Iterator[RowBlock]:
+        return self._all  # one for all who ask: a second would miss what the first has read and not handed out
+
+    def _every(self) -> Iterator[RowBlock]:
+        while self._reader is not None:
+            yield from self._blocks(self._reader)
+            self.close()
+            self._number += 1
+            if self._number < len(self._files.names):
+                self._reader = self._opened()
+
+    def _blocks(self, reader: Reader) -> Iterator[RowBlock]:
+        """Blocks of `size` records; rows and labels that come later than their rows do not stand in one."""
+        held: list[Records] = []
+        count, kind = 0, None
+        for records in self._read(reader):
+            first = 0
+            while first < len(records):
+                last = min(first + self.size - count, len(records))
+                stop, kind = _joinable(records, first, last, kind)
+                if stop > first:
+                    held.append(records.part(first, stop))
+                    count, first = count + stop - first, stop
+                if count == self.size or stop < last:
+                    yield self._block(held)
+                    held, count, kind = [], 0, None
+            if held and self._files.live:
+                yield self._block(held)
+                held, count, kind = [], 0, None
+        if held:
+            yield self._block(held)
+
+    def _read(self, reader: Reader) -> Iterator[Records]:
+        with self._files.naming(self._number):
+            yield from reader.records()
+
+    def _block(self, parts: list[Records]) -> RowBlock:
+        records = Records.joined(parts)
+        X, lines, labels, ids = records.X, records.places[:, 0], records.labels, records.ids
+        bad = [item for item in records.others if isinstance(item, Bad)]
+        late = [item for item in records.others if isinstance(item, Late)]
+        if records.others:
+            kept = [i for i, item in enumerate(records.others) if item is None]
+            X, lines = X[kept], lines[kept]
+            labels, ids = (None if items is None else [items[i] for i in kept] for items in (labels, ids))
+        rows = np.arange(self._count + 1, self._count + len(X) + 1)
+        self._count += len(X)
+        name = self._files.names[self._number]
+        _, at, line = records.places[-1].tolist()
+        end = {"file": name, "at": at, "line": line, "rows": self._count}
+        return RowBlock(rows, lines, X, labels, ids, bad, late, end, name)
+
+
+def _joinable(records: Records, first: int, last: int, kind: type | None) -> tuple[int, type | None]:
+    """Up to where records can stand in one block with those of a kind (rows or late labels), and of which it is then.
+
+    Bad rows can stand with either.
+    """
+    if not records.others:
+        return (first, kind) if kind is Late else (last, RowBlock)
+    for i in range(first, last):
+        item = records.others[i]
+        own = RowBlock if item is None else Late if isinstance(item, Late) else kind
+        if kind is not None and own is not kind:
+            return i, kind
+        kind = own
+    return last, kind
+
+
+def open_rows(
+    input: str,
+    wanted: Wanted,
+    *,
+    format: str | None = None,
+    size: int = 2048,
+    start: dict[str, Any] | None = None,
+    descriptor: Any = None,
+) -> RowSource:
+    """The rows of an input: a file, a folder, a pattern, or "-" for standard input.
+
+    `descriptor` is a stream of text or bytes to read instead of opening the input: it is taken for a pipe. `start` is
+    the `end` of a block that was read before.
+    """
+    if size < 1:
+        raise InputError(f"size={size}: a block has at least one record")
+    return RowSource(Files.of(input, format, descriptor), wanted, size, start)

@@ -1,0 +1,434 @@
+"""Files as domains: what sources and unlabelled target rows are read from.
+
+| suffix                          | content                                            | labels                        |
+|---------------------------------|----------------------------------------------------|-------------------------------|
+| `.csv`, `.tsv`                  | a header line, then rows                           | the column `label`            |
+| `.jsonl`, `.ndjson`, `.json`    | a line is an object of column names and values     | the column `label`            |
+| `.parquet`, `.pq`               | columns                                            | the column `label`            |
+| `.arrow(s)`, `.feather`, `.ipc` | Arrow IPC, file or stream: columns                 | the column `label`            |
+| `.npz`                          | arrays `X`, perhaps `y`, perhaps `feature_names`   | the array `label`, else `y`   |
+| `.svmlight`, `.libsvm`, `.svm`  | a line is `label index:value ...`; read as CSR     | the first field of a line     |
+| `.mat`                          | MATLAB v5 (scipy) or v7.3 (HDF5, by h5py)          | the variable `label`, else it |
+|                                 |                                                    | is found by its usual names   |
+
+CSV, TSV and JSON lines may be compressed: `.csv.gz`, `.csv.zst`. In the place of a file of the first four kinds there
+may be a folder (all files of one kind in it, by name) or a pattern (`day-*.csv.gz`): their rows are one domain. Where
+their columns are not all numbers without gaps, the domain keeps them as they are (`hedgerow.core.frame`).
+
+MATLAB files have their variables in the shapes that transfer learning papers use:
+
+| variables             | where it is met                                                                    |
+|-----------------------|------------------------------------------------------------------------------------|
+| `data` and `ID_old`   | HomOTL-ODDM: the label is the first column of `data`, `ID_old` is a 1-based order  |
+| `fts` and `labels`    | Office+Caltech SURF, Amazon reviews                                                |
+| `fea` and `gnd`       | PIE and other sets of faces                                                        |
+| `X` and `y` (or `Y`)  | everybody else                                                                     |
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hedgerow.core.arrays import Array, Matrix, is_sparse
+from hedgerow.core.domains import Domain
+from hedgerow.core.errors import InputError, require, unknown
+from hedgerow.core.frame import Frame, cells, is_gap
+from hedgerow.core.values import DATE_FORMS, as_float, composed, moment
+from hedgerow.rows import Reader, open_file
+from hedgerow.rows.csv_rows import DELIMITERS, CsvRows
+from hedgerow.rows.inputs import SUFFIXES, Files, format_of, is_pattern, no_such_file, stem
+from hedgerow.rows.json_lines import JsonRows
+from hedgerow.rows.records import Bad
+from hedgerow.rows.wanted import BadNumber, Wanted, labels_of_text, labels_of_values, listed, plain_labels
+
+MOST = 20  # bad rows that one error lists
+MATLAB_FEATURES = ("X", "fts", "fea", "data")
+MATLAB_LABELS = ("y", "Y", "labels", "gnd")
+
+
+def read(
+    path: str | os.PathLike[str], label: str | None = None, name: str | None = None, *, n_features: int | None = None
+) -> Domain:
+    """A file, a folder of files or all files of a pattern as one domain.
+
+    Parameters
+    ----------
+    path
+        The file, folder or pattern; its suffix says what it is.
+    label
+        The column of the labels. Without it a table (CSV, TSV, JSON lines, Parquet, Arrow) is an unlabelled domain,
+        every column a feature. The other formats say themselves which part is the label; `Domain.unlabelled()`
+        forgets it.
+    name
+        What the domain is called; by default as the file.
+    n_features
+        The width that is expected; svmlight files need it where their last features happen not to occur.
+
+    Returns
+    -------
+    Domain
+        Raw values, rows in the order of the file. Text labels are as they are written, in Unicode's composed form:
+        "NA" and "None" are not taken for missing ones, an empty cell is.
+
+    Raises
+    ------
+    InputError
+        With the file, and the line or row and the column that a person will look for.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "kitchen.csv"
+    ...     _ = path.write_text("weight,price,kind\\n1.5,2,mug\\n0.5,3,pan\\n")
+    ...     read(path, label="kind")
+    Domain('kitchen', 2 x 2, 2 classes)
+    """
+    path = Path(path).expanduser()
+    called = stem(str(path)) if name is None else name
+    reader = _READERS.get(path.suffix.lower())
+    if reader is not None and not path.is_dir() and not is_pattern(str(path)):
+        domain = reader(_there(path), label, called)
+    else:
+        domain = read_table(_tables(path), label, called)
+    return domain if n_features is None else _of_width(domain, n_features, path)
+
+
+def read_unlabelled(path: Path, label: str) -> Domain:
+    """Unlabelled rows; a label column that happens to be there is not looked at."""
+    try:
+        return read(path, label=label).unlabelled()
+    except InputError as error:
+        if not str(error).startswith("unknown "):  # anything but "there is no such column"
+            raise
+    return read(path).unlabelled()
+
+
+def unique_names(paths: Sequence[Path]) -> list[str]:
+    """Names of files without suffix, of folders or patterns; with their folder, then their number, where two are alike.
+
+    >>> unique_names([Path("a/x.csv"), Path("b/x.csv"), Path("y.csv")])
+    ['a/x', 'b/x', 'y']
+    """
+    stems = [stem(str(path)) for path in paths]
+    names = [
+        f"{path.parent.name}/{name}" if stems.count(name) > 1 else name for path, name in zip(paths, stems, strict=True)
+    ]
+    return [f"{name}#{i}" if names.count(name) > 1 else name for i, name in enumerate(names, start=1)]
+
+
+def _tables(path: Path) -> Files:
+    if not path.is_dir() and not is_pattern(str(path)) and format_of(path) is None:
+        raise InputError(f"{path}: unknown suffix {path.suffix!r}; files can be {', '.join((*SUFFIXES, *_READERS))}")
+    if not path.exists() and not is_pattern(str(path)):
+        raise no_such_file(path, _READERS)
+    files = Files.of(str(path))
+    if files.live:
+        raise InputError(f"{path}: a pipe; a source is read from files")
+    for file in files.paths:
+        _there(file)
+    return files
+
+
+def _there(path: Path) -> Path:
+    if not path.is_file():
+        raise no_such_file(path, _READERS)
+    if path.stat().st_size == 0:
+        raise InputError(f"{path}: the file is empty")
+    return path
+
+
+def _of_width(domain: Domain, width: int, path: Path) -> Domain:
+    """The domain with this many features: a sparse matrix is widened, anything else must fit."""
+    n, own = domain.X.shape
+    if is_sparse(domain.X) and own < width:
+        X = domain.X
+        return replace(domain, X=X.__class__((X.data, X.indices, X.indptr), shape=(n, width)))
+    if own != width:
+        raise InputError(f"{path}: {own} features, but {width} are expected")
+    return domain
+
+
+# ---- tables
+
+
+def read_table(files: Files, label: str | None, name: str) -> Domain:
+    """The rows of all files, in their order, as one domain.
+
+    The columns of the first file are those of all. float32 is kept if all of them are float32.
+    """
+    label = None if label is None else composed(label)
+    for raw in (False, True):
+        table = _rows(files, label, raw)
+        if table is not None:
+            break
+    features, X, labels, lines = table or ([], np.empty((0, 0)), [], np.empty(0))
+    if not len(X):
+        what = "a header and no rows" if files.format in DELIMITERS else "no rows"
+        raise InputError(f"{files.names[0]}: {what}; a domain needs at least one instance")
+    y = None if label is None else (labels_of_text if files.format in DELIMITERS else labels_of_values)(labels)
+    if not raw:
+        return Domain(name, X, y, feature_names=tuple(features))
+    if files.format == "jsonl":
+        frame = Frame.of_rows(X[:, 0].tolist())
+        return Domain(name, Frame(frame.names, frame.columns, lines, files.unit), y)
+    return Domain(name, Frame(tuple(features), tuple(map(_typed, X.T)), lines, files.unit), y)
+
+
+def _rows(files: Files, label: str | None, raw: bool) -> tuple[list[str], Array, list[Any], Array] | None:
+    """Features, rows, labels and lines; None if numbers were wanted and a cell is none. Bad rows are told together."""
+    features: list[str] = []
+    parts: list[Array] = []
+    labels: list[Any] = []
+    lines: list[Array] = []
+    problems: list[str] = []
+    for number, reader, own in _headers(files, label, fitting=not raw):
+        features = features or own
+        if not (raw and files.format == "jsonl"):
+            _check_same(files, number, features, own)
+        with files.naming(number):
+            try:
+                reader.match(Wanted(len(features), features, label, None, raw=raw))
+            except BadNumber:
+                return None
+            for records in reader.records():
+                bad = [item for item in records.others if isinstance(item, Bad)]
+                if bad and not raw:
+                    return None
+                problems += [f"{files.names[number]}: {_words(files, item)}" for item in bad]
+                if not problems:
+                    parts.append(records.X)
+                    labels += records.labels or ()
+                    lines.append(records.places[:, 0])
+    if problems:
+        raise InputError(_together(problems))
+    return (features, np.concatenate(parts), labels, np.concatenate(lines)) if parts else None
+
+
+def _headers(files: Files, label: str | None, *, fitting: bool = True) -> Iterator[tuple[int, Reader, list[str]]]:
+    """The files, opened one after the other, and the names of their features."""
+    for number, path in enumerate(files.paths):
+        with closing(open_file(files, number, fitting=fitting)) as reader:
+            with files.naming(number):
+                if isinstance(reader, JsonRows):
+                    if not isinstance(first := reader.first, dict):
+                        raise InputError("the first line is not a JSON object of column names and values")
+                    reader.names = list(first)
+                elif isinstance(reader, CsvRows):
+                    reader.refuse_numbers_as_names()
+            if label is not None and label not in reader.names:
+                raise unknown(f"label column of {path.name}", label, reader.names)
+            features = [column for column in reader.names if column != label]
+            if not features:
+                raise InputError(f"{path}: no column but the label {label!r}; there are no features")
+            yield number, reader, features
+
+
+def _check_same(files: Files, number: int, features: list[str], own: list[str]) -> None:
+    there, here = set(features), set(own)
+    kinds = (("no", [c for c in features if c not in here]), ("also", [c for c in own if c not in there]))
+    text = " and ".join(f"{word} column {listed([repr(c) for c in columns])}" for word, columns in kinds if columns)
+    if text:
+        raise InputError(
+            f"{files.names[number]} has {text}, unlike {files.names[0]}; the files of one source have the same columns"
+        )
+
+
+def _words(files: Files, bad: Bad) -> str:
+    mark = ", " if bad.reason.startswith("column") else ": "
+    return f"{files.unit} {bad.line}{mark}{bad.reason}"
+
+
+def _together(problems: list[str]) -> str:
+    if len(problems) == 1:
+        return problems[0]
+    more = [f"and {len(problems) - MOST} more"] if len(problems) > MOST else []
+    return "\n".join([f"{len(problems)} rows cannot be read:", *(f"  {text}" for text in problems[:MOST]), *more])
+
+
+def _typed(column: Array) -> Array:
+    """Numbers as floats, where every cell is one; empty cells are gaps."""
+    values = [None if isinstance(cell, str) and not cell.strip() else cell for cell in column]
+    numbers = [math.nan if cell is None else as_float(cell) for cell in values]
+    return cells(values) if None in numbers else np.array(numbers, np.float64)
+
+
+def columns(files: Files, label: str | None) -> list[str]:
+    """The features that all files have, looked for in their headers: numbers, of which no row is read."""
+    features: list[str] = []
+    for number, reader, own in _headers(files, label):
+        features = features or own
+        _check_same(files, number, features, own)
+        with files.naming(number):
+            _match_numbers(reader, features, label)
+    return features
+
+
+def check_rows(files: Files, features: list[str], label: str | None) -> None:
+    """Read files to the first row that cannot be used, which is the error; nothing is kept."""
+    for number, reader, _ in _headers(files, label):
+        with files.naming(number):
+            _match_numbers(reader, features, label)
+            for bad in (item for records in reader.records() for item in records.others if isinstance(item, Bad)):
+                fill = "; drop the row or fill the gap first" if bad.reason.startswith("column") else ""
+                raise InputError(_words(files, bad) + fill)
+
+
+def _match_numbers(reader: Reader, features: list[str], label: str | None) -> None:
+    try:
+        reader.match(Wanted(len(features), features, label, None))
+    except BadNumber as error:
+        raise InputError(
+            f"{error}; drop the column, encode it as numbers, or make it the label with label={error.column!r}"
+        ) from error
+
+
+# ---- arrays
+
+
+def read_npz(path: Path, label: str | None, name: str) -> Domain:
+    """Arrays saved with numpy.savez; never unpickled."""
+    try:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+            arrays = {key: file[key] for key in file.files}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, TypeError) as error:
+        raise InputError(
+            f"{path}: not a readable .npz file of plain arrays ({error}); save it with "
+            "numpy.savez(path, X=X, y=y), text labels as a str array, not as objects"
+        ) from error
+    if "X" not in arrays:
+        raise InputError(f"{path}: no array 'X'; it holds {', '.join(arrays) or 'nothing'}; save it with X=..., y=...")
+    if label is not None and label not in arrays:
+        raise unknown(f"array of {path.name}", label, arrays)
+    y = arrays.get("y" if label is None else label)
+    names = arrays.get("feature_names")
+    return Domain(name, arrays["X"], y, feature_names=None if names is None else tuple(map(str, names)))
+
+
+def read_svmlight(path: Path, label: str | None, name: str) -> Domain:
+    """Sparse rows; the label is the first field whatever it is called, and indices may start at 0 or 1."""
+    from sklearn.datasets import load_svmlight_file
+
+    try:
+        X, y = load_svmlight_file(str(path))
+    except ValueError as error:
+        raise InputError(
+            f"{path}: not in svmlight form ({error}); each line is 'label index:value index:value'"
+        ) from error
+    return Domain(name, X, plain_labels(y))
+
+
+def read_matlab(path: Path, label: str | None, name: str) -> Domain:
+    """A .mat file; `label` names the variable of the labels where it is none of the usual ones."""
+    variables = _matlab_variables(path)
+    if label is None and {"data", "ID_old"} <= variables.keys():  # as the authors of HomOTL-ODDM have it
+        data, order = variables["data"], np.asarray(variables["ID_old"]).ravel().astype(np.int64) - 1
+        return Domain(name, np.ascontiguousarray(data[:, 1:], dtype=np.float64), plain_labels(data[:, 0]), order=order)
+    if label is not None and label not in variables:
+        raise unknown(f"variable of {path.name}", label, variables)
+    target = label if label is not None else next((key for key in MATLAB_LABELS if key in variables), None)
+    features = next((key for key in MATLAB_FEATURES if key in variables and key != target), None)
+    if features is None:
+        raise InputError(
+            f"{path}: no variable {', '.join(MATLAB_FEATURES)} with the features; it holds "
+            f"{', '.join(variables) or 'nothing'}"
+        )
+    y = None if target is None else plain_labels(np.asarray(variables[target]).ravel())
+    X = variables[features]
+    return Domain(name, X if is_sparse(X) else np.ascontiguousarray(X), y)
+
+
+def _matlab_variables(path: Path) -> dict[str, Any]:
+    """The numeric variables of a .mat file of either version, shaped as MATLAB shows them."""
+    with path.open("rb") as stream:
+        head = stream.read(520)
+    try:
+        if b"\x89HDF\r\n\x1a\n" in (head[:8], head[512:520]):  # v7.3 keeps a 512-byte MATLAB header before the HDF5
+            h5py = require("h5py", extra="data")
+            with h5py.File(path, "r") as file:
+                # MATLAB stores columns first, HDF5 says rows first: every array comes out transposed.
+                nodes = {key: node for key, node in file.items() if isinstance(node, h5py.Dataset)}
+                return {key: node[()].T for key, node in nodes.items() if node.dtype.kind in "fiub"}
+        import scipy.io
+
+        return {key: value for key, value in scipy.io.loadmat(path).items() if _is_array(key, value)}
+    except (ValueError, TypeError, OSError, NotImplementedError, IndexError) as error:
+        raise InputError(f"{path}: not a readable MATLAB file ({error}); save it again with -v7 or -v7.3") from error
+
+
+def _is_array(key: str, value: Matrix) -> bool:
+    return not key.startswith("__") and (is_sparse(value) or getattr(value, "dtype", np.dtype(object)).kind in "fiubU")
+
+
+_READERS = {
+    ".npz": read_npz,
+    ".svmlight": read_svmlight,
+    ".libsvm": read_svmlight,
+    ".svm": read_svmlight,
+    ".mat": read_matlab,
+}
+
+
+# ---- a column that says when: rows are put into its order, and it is no feature
+
+
+def read_timed(path: Path, label: str | None, time: str, name: str) -> tuple[Domain, Array | None]:
+    """A file as a domain without its time column, and the times as they are written; None if it has no such column."""
+    domain, time = read(path, label=label, name=name), composed(time)
+    names = [str(column) for column in domain.feature_names or ()]
+    if time not in names:
+        return domain, None
+    if len(names) == 1:
+        raise InputError(f"{path}: no column but the time {time!r} and the label; there are no features")
+    at, rest = names.index(time), [i for i, column in enumerate(names) if column != time]
+    kept = tuple(names[i] for i in rest)
+    X = domain.X
+    if isinstance(X, Frame):
+        table = Frame(kept, tuple(X.columns[i] for i in rest), X.lines, X.unit)
+        return Domain(name, table, domain.y), X.columns[at]
+    return Domain(name, np.ascontiguousarray(X[:, rest]), domain.y, feature_names=kept), np.asarray(X[:, at])
+
+
+def order_in_time(times: Sequence[Any] | Array, column: str, where: str) -> Array:
+    """The order of the rows by their times: numbers, or dates of one of `DATE_FORMS`; equal ones stay as they are.
+
+    >>> order_in_time(["10", "9", "10.5"], "t", "x.csv").tolist()
+    [1, 0, 2]
+    >>> order_in_time(["2024-03-01", "2024-02-28T12:00"], "t", "x.csv").tolist()
+    [1, 0]
+    """
+    values = np.asarray(times)
+    given = values.tolist()
+    missing = values != values if values.dtype.kind in "Mmiuf" else np.array([is_gap(value) for value in given])
+    if missing.any():
+        row = int(np.flatnonzero(missing)[0]) + 1
+        raise InputError(f"{where}, column {column!r}: no time in row {row}; drop the row or fill it")
+    if values.dtype.kind in "Mmiuf":
+        return np.argsort(values, kind="stable")
+    readings = [_times(given, form) for form in ("number", *DATE_FORMS)]
+    seconds = next((reading for reading in readings if None not in reading), None)
+    if seconds is None:
+        row = max(
+            reading.index(None) for reading in readings
+        )  # the first that the form of those before it does not fit
+        raise InputError(
+            f"{where}, column {column!r}: {str(given[row])!r} in row {row + 1} is no time; write numbers, or dates as "
+            "2024-03-01 or 2024-03-01T12:30:00"
+        )
+    return np.argsort(np.array(seconds, dtype=float), kind="stable")
+
+
+def _times(values: list[Any], form: str) -> list[float | None]:
+    """Times of one form; None for what is none."""
+    if form != "number":
+        return [moment(value, form) for value in values]
+    return [value if value is not None and math.isfinite(value) else None for value in map(as_float, values)]

@@ -1,0 +1,360 @@
+"""What a model wants of a row, where that stands in a table, and cells as labels, numbers and ids."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol
+
+import numpy as np
+
+from hedgerow.core.arrays import Array
+from hedgerow.core.errors import InputError, unknown
+from hedgerow.core.values import as_float, as_whole, composed, usual_digits
+
+SHOWN = 40  # characters of a cell in an error
+WHOLE = np.iinfo(np.int64)
+
+
+# ---- words for errors
+
+
+def shown(value: object) -> str:
+    """A value for an error: as Python writes it, cut where it is long.
+
+    >>> shown("x" * 401)
+    "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx.. (401 characters)"
+    """
+    text = repr(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}.. ({len(str(value))} characters)"
+
+
+def listed(names: Sequence[object], most: int = 8) -> str:
+    """Names joined by commas, the rest counted.
+
+    >>> listed(["a", "b", "c"], most=2)
+    'a, b and 1 more'
+    """
+    text = ", ".join(map(str, names[:most]))
+    return text if len(names) <= most else f"{text} and {len(names) - most} more"
+
+
+def these(noun: str, names: Sequence[Any]) -> str:
+    """A noun with its names and its verb.
+
+    >>> these("column", ["a"]), these("column", ["a", "b"])
+    ("column 'a' is", "columns 'a', 'b' are")
+    """
+    return f"{noun} {names[0]!r} is" if len(names) == 1 else f"{noun}s {listed([repr(n) for n in names])} are"
+
+
+def _container(value: list[Any] | dict[str, Any]) -> str:
+    """Never its content, which may be nested deeper than can be printed."""
+    return "a list" if isinstance(value, list) else "an object"
+
+
+def utf8(text: str, what: str) -> str:
+    """The text itself; refused if it came from bytes that are not UTF-8 (readers turn those into surrogates)."""
+    if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise InputError(f"{what} is not UTF-8 text")
+    return text
+
+
+def is_blank(value: Any) -> bool:
+    """Whether a cell or JSON value is empty."""
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
+# ---- labels
+
+
+def plain_labels(y: Array) -> Array:
+    """Labels as they were meant: whole numbers stored as floats or bytes become int64, anything else is kept.
+
+    >>> plain_labels(np.array([1.0, 2.0])), plain_labels(np.array([0.5, 1.0]))
+    (array([1, 2]), array([0.5, 1. ]))
+    """
+    if y.dtype.kind in "iu" or (y.dtype.kind == "f" and np.isfinite(y).all() and (y == np.floor(y)).all()):
+        return y.astype(np.int64)
+    return y
+
+
+def labels_of_text(cells: Sequence[str]) -> Array:
+    """Labels of a text column: int64 if every cell is a whole number, float64 if every cell is a number, else text.
+
+    An empty cell is a label that is not known: None among whole numbers and text, NaN among floats.
+
+    >>> labels_of_text(["1", "2"]), labels_of_text(["1", ""]), labels_of_text(["mug", "bike"])
+    (array([1, 2]), array([1, None], dtype=object), array(['mug', 'bike'], dtype='<U4'))
+    """
+    known = [cell.strip() for cell in cells if cell.strip()]
+    numbers = ([kind(cell) for cell in known] for kind in (as_whole, as_float))
+    values: Sequence[Any] = next((each for each in numbers if None not in each), known)
+    if len(known) == len(cells):
+        return np.array(values)
+    rest = iter(values)
+    filled = [next(rest) if cell.strip() else None for cell in cells]
+    return np.array(filled, dtype=np.float64 if known and isinstance(values[0], float) else object)
+
+
+def labels_of_values(values: list[Any]) -> Array:
+    """Labels of a typed column: None where one is not known."""
+    if any(value is None for value in values):
+        return np.array(values, dtype=object)
+    return plain_labels(np.array(values)) if not isinstance(values[0], float) else np.array(values)
+
+
+def raw_label(value: Any) -> Any:
+    """A label as it is written; only what can be none is refused."""
+    if isinstance(value, list | dict):
+        raise InputError(f"the label is {_container(value)}; it must be text or a number")
+    return composed(utf8(value, "the label")) if isinstance(value, str) else value
+
+
+def label_reader(classes: Sequence[Any] | Array, new: bool = True) -> Callable[[Any], Any]:
+    """A function from a cell or JSON value to a label of the classes' own type; empty and null are None.
+
+    Without `new`, a label that is none of the classes is refused.
+
+    >>> read = label_reader(np.array([0, 1]))
+    >>> read("1"), read(1.0), read(" "), read(None), read("7")
+    (1, 1, None, None, 7)
+    >>> label_reader(np.array([0, 1]), new=False)("7")
+    Traceback (most recent call last):
+    hedgerow.core.errors.InputError: label '7' is not one of the model's classes: 0, 1
+    """
+    known = [label.item() if isinstance(label, np.generic) else label for label in classes]
+    kind = next((kind for kind in (int, float, str) if all(type(label) is kind for label in known)), None)
+    printed = {composed(str(label)): label for label in known}
+    no_class = "label {} is not one of the model's classes: " + listed(known).replace("{", "{{").replace("}", "}}")
+
+    def of_text(text: str) -> Any:
+        if kind is str or not known:
+            return printed.get(text, text)
+        if kind is not None:
+            return _whole(text) if kind is int else _finite(text)
+        if text not in printed and text.title() not in printed:  # bools, tuples and mixtures: by their printed form
+            raise InputError(no_class.format(shown(text)))
+        return printed.get(text, printed.get(text.title()))
+
+    all_known = None if new else {None, *known}
+
+    def read(value: Any) -> Any:
+        value = raw_label(value)
+        if is_blank(value) or value != value:
+            return None
+        text = str(value).strip()
+        label = of_text(text)
+        if all_known is not None and label not in all_known:
+            raise InputError(no_class.format(shown(text)))
+        return label
+
+    remembered = lru_cache(1024, typed=True)(read)
+    return lambda value: read(value) if isinstance(value, list | dict) else remembered(value)
+
+
+def _finite(text: str) -> float:
+    value = as_float(text)
+    if value is None or not math.isfinite(value):
+        what = "a number" if value is None else "a finite number"
+        raise InputError(f"label {shown(text)} is not {what}, as the model's classes are")
+    return value
+
+
+def _whole(text: str) -> int:
+    value = as_whole(text)
+    if value is None:
+        number = _finite(text)
+        value = int(number)
+        if value != number:
+            raise InputError(f"label {shown(text)} is not a whole number, as the model's classes are")
+    if not WHOLE.min <= value <= WHOLE.max:
+        raise InputError(f"label {shown(text)} is too large: a class is a whole number of at most 64 bits")
+    return value
+
+
+# ---- numbers and ids
+
+
+class BadNumber(InputError):
+    """A cell of the column `column` that is no finite number."""
+
+    def __init__(self, column: object, problem: str, row: int = 0) -> None:
+        super().__init__((f"row {row}, " if row else "") + f"column {column!r}: {problem}")
+        self.column = column
+
+
+def number(value: Any, name: object) -> float:
+    """A cell or JSON value of the column `name` as a finite number.
+
+    >>> number(" 2.5", "a")
+    2.5
+    """
+    if is_blank(value):
+        raise BadNumber(name, "missing value")
+    if isinstance(value, list | dict):
+        raise BadNumber(name, f"{_container(value)} is not a number")
+    result = as_float(value)
+    if result is None:
+        raise BadNumber(name, f"{shown(utf8(value, f'column {name!r}'))} is not a number")
+    if not math.isfinite(result):
+        raise BadNumber(name, f"{shown(value)} is not a finite number")
+    return result
+
+
+def numbers(values: Sequence[Any], names: Sequence[object]) -> list[float]:
+    """Cells or JSON values of these columns as finite numbers.
+
+    >>> numbers(["1", 2.5], ["a", "b"])
+    [1.0, 2.5]
+    """
+    try:
+        result = list(map(float, values))
+        texts = str in set(map(type, values))
+        if math.isfinite(sum(result)) and not (
+            texts and not usual_digits("".join(v for v in values if isinstance(v, str)))
+        ):
+            return result
+    except (ValueError, TypeError, OverflowError):
+        pass
+    return [number(value, name) for value, name in zip(values, names, strict=True)]
+
+
+def id_text(value: Any, name: str) -> str:
+    """A cell or JSON value of the id column as text.
+
+    >>> id_text(" a7 ", "id"), id_text(7, "id")
+    ('a7', '7')
+    """
+    if is_blank(value):
+        raise InputError(f"column {name!r}: missing value; every row needs an id")
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        what = _container(value) if isinstance(value, list | dict) else shown(value)
+        raise InputError(f"column {name!r}: {what} is no id; an id is text or a whole number")
+    return utf8(str(value).strip(), f"column {name!r}")
+
+
+# ---- what is wanted
+
+
+class Encoder(Protocol):
+    """What makes the numbers of a row of the cells of a table; see `hedgerow.tables`."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that it reads."""
+
+    @property
+    def left_out(self) -> Any:
+        """Columns that it knows and does not read."""
+
+    def bound(self, names: Sequence[str]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+        """From the cells of these columns to the row."""
+
+    def of_mapping(self, row: Any) -> Sequence[Any]:
+        """From names and values to the row."""
+
+    def of_columns(self, columns: Mapping[str, list[Any]], rows: int) -> Array | None:
+        """Many rows by the cells of their columns; None if some have to be looked at one by one."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a model wants of a row.
+
+    Parameters
+    ----------
+    width
+        How many numbers a row has.
+    names
+        Names of the features; without them columns are taken in their order.
+    label, id
+        The columns of the label and of what names a row, if there are such.
+    classes
+        The classes that labels are read as; None: as they are written.
+    new_classes
+        Whether a label that is none of the classes can be used.
+    table
+        The encoder of a model that was fitted on a table: rows are what it makes of all columns but label and id. It
+        finds them by their names, and a column that is not there is a gap.
+    raw
+        Cells as they are written, for whoever will learn an encoder of them; of JSON, the whole object.
+    """
+
+    width: int
+    names: Sequence[str] | None = None
+    label: str | None = None
+    classes: Sequence[Any] | Array | None = ()
+    new_classes: bool = True
+    id: str | None = None
+    table: Encoder | None = None
+    raw: bool = False
+
+    def __post_init__(self) -> None:
+        if self.id is not None and self.id == self.label:
+            raise InputError(f"the column {self.id!r} cannot be both id and label")
+        names = self.names if self.table is None else self.table.names
+        if self.id is not None and names is not None and self.id in names:
+            raise InputError(f"the id column {self.id!r} is a feature of the model; choose another column")
+
+    def spelling(self) -> dict[str, str]:
+        """From names in their composed form to the model's, which may be in another."""
+        table = () if self.table is None else (*self.table.names, *self.table.left_out)
+        named = (name for name in (self.label, self.id) if name is not None)
+        return {composed(name): name for name in (*(self.names or ()), *table, *named) if not name.isascii()}
+
+    def label_of(self) -> Callable[[Any], Any]:
+        """The function from a cell to a label."""
+        return raw_label if self.classes is None else label_reader(self.classes, self.new_classes)
+
+    def row_of(self, names: Sequence[str]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+        """The function from the cells of these columns to a row."""
+        if self.raw:
+            return list
+        return (lambda cells: numbers(cells, names)) if self.table is None else self.table.bound(names)
+
+    def columns_read(self, names: Sequence[str]) -> list[str]:
+        """Those of the columns that a row is made of."""
+        read = set(names if self.table is None else self.table.names)
+        return [name for name in names if name in read]
+
+
+@dataclass(frozen=True)
+class Places:
+    """Numbers and names of the features' columns in a header, of label and id; names of those that are not used."""
+
+    features: list[int]
+    names: list[str]
+    label: int | None
+    id: int | None
+    ignored: tuple[str, ...]
+
+
+def places_of(wanted: Wanted, header: list[str]) -> Places:
+    """Where the features stand, in the model's order, and where label and id stand."""
+    place = {name: i for i, name in enumerate(header)}
+    for kind, name in (("label column", wanted.label), ("id column", wanted.id)):
+        if name is not None and name not in place:
+            raise unknown(kind, name, header)
+    label, id = (None if name is None else place[name] for name in (wanted.label, wanted.id))
+    rest = [i for i in range(len(header)) if i not in (label, id)]
+    others = [header[i] for i in rest]
+    if (table := wanted.table) is not None:
+        if table.names and not set(table.names) & set(others):
+            raise InputError(
+                f"none of the model's columns ({listed(table.names)}) is there; the input has {listed(header)}"
+            )
+        known = {*table.names, *table.left_out} if table.names else {*others}
+        return Places(rest, others, label, id, tuple(name for name in others if name not in known))
+    if wanted.names is None:
+        if len(rest) != wanted.width:
+            raise InputError(f"{len(rest)} feature columns, but the model was fitted on {wanted.width} (without names)")
+        return Places(rest, others, label, id, ())
+    missing = [name for name in wanted.names if name not in place]
+    if missing:
+        raise InputError(f"{these('column', missing)} missing; the input has {listed(header)}")
+    known = set(wanted.names)
+    ignored = tuple(name for name in others if name not in known)
+    return Places([place[name] for name in wanted.names], list(wanted.names), label, id, ignored)
