@@ -63,15 +63,15 @@ class Service:
     """`hedgerow serve` as a user starts it; it can be started again at the same address."""
 
     def __init__(self, *options: str, port: int = 0) -> None:
-        self.options = options
+        self.options, self.lines = options, list[str]()
         command = [*COMMAND, "serve", "--port", str(port), *options]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment())
         assert self.process.stderr is not None
-        first = self.process.stderr.readline()
+        while (first := self.process.stderr.readline()).startswith("{"):  # lines of the log
+            self.lines.append(first)
         found = re.search(r"at (http://\S+:(\d+))", first)
         assert found, first + self.process.stderr.read()
         self.url, self.port = found[1], int(found[2])
-        self.lines: list[str] = []
         self._reader = threading.Thread(target=lambda: self.lines.extend(self.process.stderr or ()), daemon=True)
         self._reader.start()
         self.http = httpx.Client(base_url=self.url, timeout=30)
@@ -81,10 +81,7 @@ class Service:
         return self
 
     def _ready(self) -> bool:
-        try:
-            return self.http.get("/readyz").status_code == 200
-        except httpx.ConnectError:  # it says its address a moment before it listens there
-            return False
+        return self.http.get("/readyz").status_code == 200
 
     def get(self, model: str, what: str) -> Any:
         return self.http.get(f"/v1/models/{model}/{what}").raise_for_status().json()

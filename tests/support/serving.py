@@ -28,7 +28,8 @@ class Service:
         command = [*(FRESH if fresh else COMMAND), "serve", *where, "--port", "0", *options]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment())
         self.models, self.lines = models, list[str]()
-        first = self._line()
+        while (first := self._line()).startswith("{"):  # lines of the log
+            self.lines.append(first)
         found = re.search(r"at (http://\S+)", first)
         assert found, first + (self.process.stderr.read() if self.process.stderr else "")
         self.url = found[1]
@@ -47,15 +48,20 @@ class Service:
     def ready(self) -> Service:
         end = time.monotonic() + 60
         while not self._ready():
-            assert time.monotonic() < end, self.lines
+            assert time.monotonic() < end, self.lines[-5:]
+            time.sleep(0.05)
+        return self
+
+    def opened(self) -> Service:
+        """Every model is open or known to be unusable; perhaps all of them are."""
+        end = time.monotonic() + 60
+        while "is opening" in self.http.get("/v1/models").text:
+            assert time.monotonic() < end, self.lines[-5:]
             time.sleep(0.05)
         return self
 
     def _ready(self) -> bool:
-        try:
-            return self.http.get("/readyz").status_code == 200
-        except httpx.ConnectError:  # it says its address a moment before it listens there
-            return False
+        return self.http.get("/readyz").status_code == 200  # it says its address when it listens there
 
     def log(self) -> list[dict[str, Any]]:
         time.sleep(0.5)  # the log is written a little later

@@ -25,11 +25,11 @@ class Asked:
 
 def serve(asked: Asked) -> None:
     """Serve until SIGTERM or Ctrl-C."""
-    for module in ("fastapi", "uvicorn", "prometheus_client", "python_multipart"):
+    for module in ("starlette", "msgspec", "uvicorn", "prometheus_client", "python_multipart"):
         require(module, EXTRA)
     from hedgerow.cli import terminal
     from hedgerow.live import Settings
-    from hedgerow.service.server import serve as run
+    from hedgerow.service.app import serve as run
     from hedgerow.service.settings import ServiceSettings
 
     if asked.models is None and not asked.demo:

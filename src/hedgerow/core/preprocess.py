@@ -121,12 +121,12 @@ class RunningStats:
         return RunningStats(n, shift, total, squares, self.gaps)
 
     @classmethod
-    def pooled(cls, parts: Sequence[RunningStats], present: Sequence[Array] | None = None) -> RunningStats:
+    def pooled(cls, parts: Sequence[RunningStats], present: Sequence[Array] = ()) -> RunningStats:
         """The pooled variance within the domains, about zero: for a scale that does not move.
 
         `present` says which columns each domain has; the others, filled by a constant, say nothing of a variance.
         """
-        counts = [part.n[0] * (1.0 if present is None else present[i]) for i, part in enumerate(parts)]
+        counts = [part.n[0] * has for part, has in zip(parts, present or [np.ones(1)] * len(parts), strict=True)]
         within = sum(part.variance * n for part, n in zip(parts, counts, strict=True)) / np.maximum(sum(counts), 1)
         zero = np.zeros_like(parts[0].shift)
         return cls(np.ones(1), zero, zero.copy(), np.where(within > 0, within, 1.0))
@@ -280,17 +280,13 @@ class Step:
 
     fixed: ClassVar[bool] = True  # whether nothing moves after `fit`
     stats: RunningStats | None = None
+    present: Sequence[Array] = ()  # which columns each source has, where gaps were filled
 
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def fit(
-        self, sources: Sequence[SourceRows], warmup: Matrix, present: Sequence[Array] | None = None
-    ) -> tuple[list[SourceRows], Matrix]:
-        """Sources and warm-up rows behind this step; what it needs to know of the target is kept.
-
-        `present` says which columns each source has, where gaps were filled before.
-        """
+    def fit(self, sources: Sequence[SourceRows], warmup: Matrix) -> tuple[list[SourceRows], Matrix]:
+        """Sources and warm-up rows behind this step; what it needs to know of the target is kept."""
         return [source.through(self.apply) for source in sources], self.apply(warmup) if warmup.shape[0] else warmup
 
     def apply(self, X: Matrix) -> Matrix:
@@ -327,19 +323,15 @@ class DomainStep(Step):
     spread: ClassVar[bool] = True  # whether the formula looks at the variance
     stats: RunningStats
 
-    def fit(
-        self, sources: Sequence[SourceRows], warmup: Matrix, present: Sequence[Array] | None = None
-    ) -> tuple[list[SourceRows], Matrix]:
+    def fit(self, sources: Sequence[SourceRows], warmup: Matrix) -> tuple[list[SourceRows], Matrix]:
         """Each domain by its own statistics."""
         warmup = densified(warmup, self.name)
         by_source = summed(sources, Spread(self.gaps, self.name))
-        self.stats, by_source = self._learn(by_source, warmup, present)
+        self.stats, by_source = self._learn(by_source, warmup)
         behind = [source.through(self._with(stats).apply) for source, stats in zip(sources, by_source, strict=True)]
         return behind, self.apply(warmup)
 
-    def _learn(
-        self, sources: list[RunningStats], warmup: Array, present: Sequence[Array] | None
-    ) -> tuple[RunningStats, list[RunningStats]]:
+    def _learn(self, sources: list[RunningStats], warmup: Array) -> tuple[RunningStats, list[RunningStats]]:
         """The statistics of the target, and those by which each source is scaled."""
         if len(warmup) or not sources:
             return RunningStats.of(warmup if len(warmup) else np.zeros((1, warmup.shape[1]))), sources
@@ -408,13 +400,8 @@ class Scale(DomainStep):
     fixed = True
     _sd: Array | None = None
 
-    def _learn(
-        self, sources: list[RunningStats], warmup: Array, present: Sequence[Array] | None
-    ) -> tuple[RunningStats, list[RunningStats]]:
-        if sources:
-            stats = RunningStats.pooled(sources, present)
-        else:
-            stats = RunningStats.pooled([super()._learn(sources, warmup, present)[0]])
+    def _learn(self, sources: list[RunningStats], warmup: Array) -> tuple[RunningStats, list[RunningStats]]:
+        stats = RunningStats.pooled(sources or [super()._learn(sources, warmup)[0]], self.present)
         return stats, [stats] * len(sources)
 
     def apply(self, X: Matrix) -> Array:
@@ -443,11 +430,8 @@ class Fill(DomainStep):
 
     gaps = True
     spread = False
-    present: list[Array] | None = None
 
-    def _learn(
-        self, sources: list[RunningStats], warmup: Array, present: Sequence[Array] | None
-    ) -> tuple[RunningStats, list[RunningStats]]:
+    def _learn(self, sources: list[RunningStats], warmup: Array) -> tuple[RunningStats, list[RunningStats]]:
         target = RunningStats.of(warmup, gaps=True)
         self.present = [stats.n > 0 for stats in sources]
         return target.completed(sources), [stats.completed([*sources, target]) for stats in sources]
@@ -484,9 +468,7 @@ class TargetOnly(DomainStep):
         super().__init__(name)
         self.width = target_only_width([name])
 
-    def fit(
-        self, sources: Sequence[SourceRows], warmup: Matrix, present: Sequence[Array] | None = None
-    ) -> tuple[list[SourceRows], Matrix]:
+    def fit(self, sources: Sequence[SourceRows], warmup: Matrix) -> tuple[list[SourceRows], Matrix]:
         """Of the warm-up rows; a source says nothing of these columns."""
         self.stats = RunningStats.of(warmup, gaps=True)
         return list(sources), self.apply(warmup)
@@ -613,11 +595,11 @@ class Preprocess:
 
     def _fit_shared(self, sources: Sequence[SourceRows], warmup: Matrix) -> tuple[list[SourceRows], Matrix]:
         self._make(chosen(self.steps, sources, warmup))
-        present: Sequence[Array] | None = None
-        rows = list(sources)
+        rows, present = list(sources), Step.present
         for step in self.shared:
-            rows, warmup = step.fit(rows, warmup, present)
-            present = step.present if isinstance(step, Fill) and rows else present
+            step.present = present
+            rows, warmup = step.fit(rows, warmup)
+            present = step.present
         return rows, warmup
 
     def apply(self, X: Matrix) -> Matrix:

@@ -145,23 +145,17 @@ def at_once(width: int) -> int:
 
 @dataclass(frozen=True)
 class Opened:
-    """A source as it was found: its columns, its partitions, and how many rows it has, if that is known already."""
+    """A source before anything is read: its columns and its partitions."""
 
     name: str
     features: tuple[str, ...]
     label: str | None
     dtype: np.dtype[Any]
     partitions: Sequence[Any]  # Partition, or a delayed one
-    count: int | None = None
 
     def with_features(self, features: tuple[str, ...]) -> Opened:
         """The same columns in another order."""
         return replace(self, features=features, partitions=[_reordered(part, features) for part in self.partitions])
-
-    @property
-    def bytes(self) -> int:
-        """What its numbers would take in memory."""
-        return (self.count or 0) * len(self.features) * self.dtype.itemsize
 
 
 def _reordered(partition: Any, features: tuple[str, ...]) -> Any:
@@ -174,12 +168,12 @@ def _reordered(partition: Any, features: tuple[str, ...]) -> Any:
 def open_parquet(path: str | Path, label: str | None, name: str) -> Opened:
     """The Parquet files of a folder or pattern; only what stands at their ends is read."""
     parquet = require("pyarrow.parquet", extra="dask")
-    found = Files.of(str(path))
-    if found.format != "parquet":
-        raise InputError(f"{path}: {found.format} files; a source that is read in partitions has to be Parquet")
-    features = tuple(columns(found, label))
+    files = Files.of(str(path))
+    if files.format != "parquet":
+        raise InputError(f"{path}: {files.format} files; a source that is read in partitions has to be Parquet")
+    features = tuple(columns(files, label))
     single, count, parts = True, 0, []
-    for file in found.paths:
+    for file in files.paths:
         with parquet.ParquetFile(file) as opened:
             schema, about = opened.schema_arrow, opened.metadata
             single &= all(str(schema.field(name).type) == "float" for name in features)
@@ -190,7 +184,7 @@ def open_parquet(path: str | Path, label: str | None, name: str) -> Opened:
         raise InputError(f"{path}: no rows; a domain needs at least one instance")
     dtype = "float32" if single else "float64"
     partitions = [ParquetPartition(features, label, dtype, file, groups) for file, groups in parts]
-    return Opened(name, features, label, np.dtype(dtype), partitions, count)
+    return Opened(name, features, label, np.dtype(dtype), partitions)
 
 
 def _grouped(rows: Sequence[int], width: int) -> Iterator[tuple[int, ...]]:

@@ -20,10 +20,14 @@ from __future__ import annotations
 import hashlib
 import os
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
+from urllib.request import urlopen
 
-from hedgerow.core.errors import DataMissing, require
+from hedgerow.core.errors import DataMissing
 
+ENVIRONMENT = "HEDGEROW_DATA"
+TIMEOUT = 30  # seconds without a byte before a download is given up
 _AUTHORS = "https://raw.githubusercontent.com/yaoyueduzhen/HomOTL-ODDM"
 _SKADA = "https://raw.githubusercontent.com/scikit-adaptation/skada-bench"
 
@@ -58,18 +62,13 @@ class DataSet:
     home: str
 
 
-def _office(name: str, sha256: str) -> File:
-    commit = "41248caff4ba7efeb70dafb6eb77231bf39f37da"
-    return File(name, f"{_AUTHORS}/{commit}/data/{name}", f"sha256:{sha256}")
-
-
-def _pie(name: str, blob: str) -> File:
-    # Known by their ids in the authors' git tree; whatever the default branch serves must have exactly these.
-    return File(name, f"{_AUTHORS}/HEAD/data/{name}", f"git-blob:{blob}")
-
-
-def _reviews(name: str, commit: str, sha256: str) -> File:
-    return File(name, f"{_SKADA}/{commit}/data/amazon_review/{name}", f"sha256:{sha256}")
+def _published(folder: str, address: str, kind: str, checks: dict[str, str]) -> Layout:
+    """The public layout: `checks` by the names of the files, with their revision before it where they have several."""
+    files = []
+    for name, check in checks.items():
+        revision, _, digest = check.rpartition(":")
+        files.append(File(name, f"{address.format(revision)}/{name}", f"{kind}:{digest}"))
+    return Layout(folder, tuple(files))
 
 
 _OFFICE_CALTECH = DataSet(
@@ -79,14 +78,16 @@ _OFFICE_CALTECH = DataSet(
     features=800,
     classes=10,
     layouts=(
-        Layout(  # preferred: only these hold ID_old, the authors' fixed order
+        _published(  # preferred: only these hold ID_old, the authors' fixed order
             "homotl_oddm",
-            (
-                _office("amazon.mat", "ae39de56ea847194bdf2013c0ee69fe47a2f99af896dbf60f5b7611b348e0d7a"),
-                _office("Caltech10.mat", "b11f21540cd93e65c3f059d95c52f82911524989463f5f2a47f07a7a833dc783"),
-                _office("dslr.mat", "83fa6bb4f86a042204725a9c7dcb9526bcef1d7d2bfa33bfa107a630f0256029"),
-                _office("webcam.mat", "3bcf4ccb8815a69e22281656efdf19d0a91de60a4a8f734d0d215ead18b6977c"),
-            ),
+            f"{_AUTHORS}/41248caff4ba7efeb70dafb6eb77231bf39f37da/data",
+            "sha256",
+            {
+                "amazon.mat": "ae39de56ea847194bdf2013c0ee69fe47a2f99af896dbf60f5b7611b348e0d7a",
+                "Caltech10.mat": "b11f21540cd93e65c3f059d95c52f82911524989463f5f2a47f07a7a833dc783",
+                "dslr.mat": "83fa6bb4f86a042204725a9c7dcb9526bcef1d7d2bfa33bfa107a630f0256029",
+                "webcam.mat": "3bcf4ccb8815a69e22281656efdf19d0a91de60a4a8f734d0d215ead18b6977c",
+            },
         ),
         Layout(
             "office_caltech10_surf",
@@ -103,15 +104,17 @@ _PIE = DataSet(
     features=1024,
     classes=68,
     layouts=(
-        Layout(
+        _published(  # known by their ids in the authors' git tree, whatever the default branch serves
             "homotl_oddm",
-            (
-                _pie("PIE1.mat", "fabf7fa7559de228e481a8a813eddcccf6d5d861"),
-                _pie("PIE2.mat", "184ff75b4cfe3cb5968d9dc2e428c47d852486e2"),
-                _pie("PIE3.mat", "f68722818b42904c00b7dec790385e8afd3bcb4d"),
-                _pie("PIE4.mat", "61dd0ba8294434117789e5de5834d82213035824"),
-                _pie("PIE5.mat", "9a83a47158be9a0905472dd0d11cbb60843181af"),
-            ),
+            f"{_AUTHORS}/HEAD/data",
+            "git-blob",
+            {
+                "PIE1.mat": "fabf7fa7559de228e481a8a813eddcccf6d5d861",
+                "PIE2.mat": "184ff75b4cfe3cb5968d9dc2e428c47d852486e2",
+                "PIE3.mat": "f68722818b42904c00b7dec790385e8afd3bcb4d",
+                "PIE4.mat": "61dd0ba8294434117789e5de5834d82213035824",
+                "PIE5.mat": "9a83a47158be9a0905472dd0d11cbb60843181af",
+            },
         ),
         Layout("pie", tuple(File(f"PIE{pose}.mat") for pose in ("05", "07", "09", "27", "29"))),
     ),
@@ -128,31 +131,22 @@ _AMAZON_REVIEWS = DataSet(
     features=400,
     classes=2,
     layouts=(
-        Layout(
+        _published(
             "amazon_reviews",
-            (
-                _reviews(
-                    "books_400.mat", _REVISION_A, "7a53b54f0c0e81e7ee4774d762a927399cede9a802a2409732ba00cc1c23a17a"
-                ),
-                _reviews(
-                    "dvd_400.mat", _REVISION_B, "13a71d399f9c7ae57064952979c830455057ffd0a8da73f2c9075338d64d98ce"
-                ),
-                _reviews(
-                    "elec_400.mat", _REVISION_B, "f1dd6e01c1eed956d3abe6493a6bb5efc95e6585b8b9b2d856c0c07e12893a35"
-                ),
-                _reviews(
-                    "kitchen_400.mat", _REVISION_A, "b1f4e5ddfbd7b37ad2638fccbf83bd8558abf63b3e8d69a9d5bca77b1a49fed5"
-                ),
-            ),
+            f"{_SKADA}/{{}}/data/amazon_review",
+            "sha256",
+            {
+                "books_400.mat": f"{_REVISION_A}:7a53b54f0c0e81e7ee4774d762a927399cede9a802a2409732ba00cc1c23a17a",
+                "dvd_400.mat": f"{_REVISION_B}:13a71d399f9c7ae57064952979c830455057ffd0a8da73f2c9075338d64d98ce",
+                "elec_400.mat": f"{_REVISION_B}:f1dd6e01c1eed956d3abe6493a6bb5efc95e6585b8b9b2d856c0c07e12893a35",
+                "kitchen_400.mat": f"{_REVISION_A}:b1f4e5ddfbd7b37ad2638fccbf83bd8558abf63b3e8d69a9d5bca77b1a49fed5",
+            },
         ),
     ),
     home="https://figshare.com/ndownloader/files/46003500 (a zip of the four files)",
 )
 
 DATA_SETS = {data_set.name: data_set for data_set in (_OFFICE_CALTECH, _PIE, _AMAZON_REVIEWS)}
-
-ENVIRONMENT = "HEDGEROW_DATA"
-TIMEOUT = 30  # seconds without a byte before a download is given up
 
 
 def locate(data_set: DataSet, root: Path) -> list[Path] | None:
@@ -179,7 +173,7 @@ def folder_from(data_dir: str | os.PathLike[str] | None) -> Path | None:
 
 def cache_folder() -> Path:
     """Where downloads are kept, laid out like a user's own data folder."""
-    return Path(require("pooch", extra="data").os_cache("hedgerow"))
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hedgerow"
 
 
 def obtain(
@@ -203,64 +197,48 @@ def obtain(
 
 def _download_all(data_set: DataSet, root: Path | None, cache: Path, mirror: str | None) -> list[Path]:
     layout = data_set.layouts[0]
-    folder = cache / layout.folder
-    paths = []
-    for file in layout.files:
+    paths = [cache / layout.folder / file.name for file in layout.files]
+    for file, path in zip(layout.files, paths, strict=True):
         url = file.url if mirror is None else f"{mirror.rstrip('/')}/{file.name}"
-        path = folder / file.name
         try:
             if not path.is_file():
-                download(file, url, path)
-        except OSError as error:  # no network, no such page, no space: all of them are OSErrors here
+                _download(file, url, path)
+        except (OSError, HTTPException) as error:  # no network, no such page, cut off, no space
             reason = str(error) if isinstance(error, DataMissing) else f"downloading {url} failed ({_brief(error)})"
             raise DataMissing(_advice(data_set, root or cache, reason)) from error
-        paths.append(path)
     return paths
 
 
-def download(file: File, url: str, path: Path) -> None:
-    """Bring one file here, and let it stand under its name only if its check holds."""
-    pooch = require("pooch", extra="data")
-    log = pooch.get_logger()
-    level = log.level
-    log.setLevel("WARNING")  # pooch would advise to paste the hash it found: the opposite of a check
-    unchecked = path.with_name(path.name + ".unchecked")
-    unchecked.unlink(missing_ok=True)
+def _download(file: File, url: str, path: Path) -> None:
+    """Bring one file here, if its check holds."""
+    with urlopen(url, timeout=TIMEOUT) as answer:
+        content: bytes = answer.read()
+    own = fingerprint(content, file.check.partition(":")[0])
+    if own != file.check:
+        raise DataMissing(f"{url} is not the published file (expected {file.check}, got {own}); nothing was kept")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.{os.getpid()}")
     try:
-        pooch.retrieve(
-            url,
-            known_hash=None,  # git blob ids are no hash that pooch knows, so all checks are made in one place: below
-            fname=unchecked.name,
-            path=path.parent,
-            downloader=pooch.HTTPDownloader(timeout=TIMEOUT),
-        )
-        found = fingerprint(unchecked, file.check.partition(":")[0])
-        if found != file.check:
-            raise DataMissing(f"{url} is not the published file (expected {file.check}, got {found}) and was deleted")
-        os.replace(unchecked, path)
+        part.write_bytes(content)
+        os.replace(part, path)
     finally:
-        unchecked.unlink(missing_ok=True)
-        log.setLevel(level)
+        part.unlink(missing_ok=True)
 
 
-def fingerprint(path: Path, kind: str) -> str:
-    r"""`sha256:` of the content, or `git-blob:`, the sha1 of b"blob <size>\0" + content, by which git names a file.
+def fingerprint(content: bytes, kind: str) -> str:
+    r"""`sha256:` of a file's content, or `git-blob:`, the sha1 of b"blob <size>\0" + content, as git names it.
 
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = (Path(folder) / "empty").write_bytes(b"")
-    ...     print(fingerprint(Path(folder) / "empty", "git-blob"))
-    git-blob:e69de29bb2d1d6434b8b29ae775ad8c2e48c5391
+    >>> fingerprint(b"", "git-blob")
+    'git-blob:e69de29bb2d1d6434b8b29ae775ad8c2e48c5391'
     """
-    content = path.read_bytes()
     if kind == "git-blob":
         digest = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False)
         return f"git-blob:{digest.hexdigest()}"
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
 
 
-def _brief(error: OSError) -> str:
-    """The innermost cause in one line: what requests wraps around it is of no use to a reader."""
+def _brief(error: Exception) -> str:
+    """The innermost cause in one line."""
     cause: BaseException = error
     while isinstance(inner := (cause.__cause__ or cause.__context__), Exception):
         cause = inner

@@ -23,10 +23,12 @@ from hedgerow.rows.arrow_rows import ArrowRows
 from hedgerow.rows.csv_rows import CsvRows
 from hedgerow.rows.inputs import Feed, Files, TextLines
 from hedgerow.rows.json_lines import JsonRows
-from hedgerow.rows.records import Bad, Late, Reader, Records
+from hedgerow.rows.records import Bad, Late, Records
 from hedgerow.rows.wanted import Wanted
 
 __all__ = ["Bad", "Late", "RowBlock", "RowSource", "Wanted", "open_file", "open_rows"]
+
+Reader = CsvRows | JsonRows | ArrowRows
 
 
 @dataclass(frozen=True)
@@ -172,7 +174,9 @@ class RowSource:
 
     def _block(self, parts: list[Records]) -> RowBlock:
         records = Records.joined(parts)
-        X, lines, labels, ids = records.X, records.places[:, 0], records.labels, records.ids
+        X, lines = records.X, records.places[:, 0]
+        labels = None if self._wanted.label is None else records.labels
+        ids = None if self._wanted.id is None else records.ids
         bad = [item for item in records.others if isinstance(item, Bad)]
         late = [item for item in records.others if isinstance(item, Late)]
         if records.others:

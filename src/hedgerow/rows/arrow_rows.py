@@ -19,7 +19,7 @@ from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError, require
 from hedgerow.core.values import composed
 from hedgerow.rows.inputs import shorter
-from hedgerow.rows.records import MOST_TEXT, Bad, Gathered, Reader, Records, in_pieces
+from hedgerow.rows.records import MOST_TEXT, Bad, Late, Place, Records, Row, in_pieces
 from hedgerow.rows.wanted import BadNumber, Wanted, id_text, places_of, shown
 
 AT_ONCE = 16384  # rows of a Parquet file that are read together
@@ -42,7 +42,7 @@ def nulls_of(column: Any) -> Array:
 
 def rows_of_columns(
     batch: Any, names: list[str], wanted: Wanted, label_of: Callable[[Any], Any], single: bool = False
-) -> tuple[Array, list[Any] | None, list[str] | None] | None:
+) -> tuple[Array, list[Any], list[str]] | None:
     """Features, labels and ids of a batch of these columns, and those of label and id; None if a row has no such.
 
     `single`: features that all are float32 stay so.
@@ -56,9 +56,9 @@ def rows_of_columns(
             X = _of_numbers(columns[: len(names)], batch.num_rows, single)
         if X is None:
             return None
-        labels = None if wanted.label is None else _mapped(columns[len(names)], label_of)
+        labels = [] if wanted.label is None else _mapped(columns[len(names)], label_of)
         name = wanted.id
-        return X, labels, None if name is None else [id_text(value, name) for value in columns[-1].to_pylist()]
+        return X, labels, [] if name is None else [id_text(value, name) for value in columns[-1].to_pylist()]
     except (InputError, UnicodeDecodeError):
         return None
 
@@ -67,7 +67,7 @@ def _of_cells(columns: dict[str, list[Any]], rows: int, wanted: Wanted) -> Array
     """What the encoder makes of the cells, or the cells."""
     if wanted.table is not None:
         return wanted.table.of_columns(columns, rows)
-    X = wanted.empty(rows, len(columns))
+    X = np.empty((rows, len(columns)), object)
     for j, cells in enumerate(columns.values()):
         X[:, j] = np.fromiter(cells, object, rows)  # a cell may be a list
     return X
@@ -95,15 +95,17 @@ def _mapped(column: Any, of: Callable[[Any], Any]) -> list[Any]:
     return list(map(values.__getitem__, codes.tolist()))
 
 
-class ArrowRows(Reader):
-    """One table with typed columns. `names` leaves out pandas' row index."""
+class ArrowRows:
+    """One table with typed columns. `names` leaves out pandas' row index; `ignored` are those that are not wanted."""
+
+    ignored: tuple[str, ...] = ()
 
     def __init__(self, path: Path | None, format: str, stream: Any = None, *, single: bool = False) -> None:
         self._pa = require("pyarrow", extra="files")
         self._kind, self._single = KINDS[format], single
         self._at, self._size = 0, 0 if path is None else path.stat().st_size
         with self._readable():
-            self._table = _Parquet(path) if format == "parquet" else _Ipc(self._pa, path, stream)
+            self._table = _Table(self._pa, path, format, stream)
         self._stored = {composed(name): name for name in self._table.schema.names}
         twice = [name for name, count in Counter(map(composed, self._table.schema.names)).items() if count > 1]
         if twice:
@@ -124,7 +126,10 @@ class ArrowRows(Reader):
 
     def match(self, wanted: Wanted) -> None:
         """Look for what is wanted; columns of other types than numbers are refused where numbers are wanted."""
-        super().match(wanted)
+        self._wanted, self._label_of = wanted, wanted.label_of()
+        own = wanted.spelling()
+        self._stored = {own.get(name, name): stored for name, stored in self._stored.items()}
+        self.names = [own.get(name, name) for name in self.names]
         self._places = places_of(wanted, self.names)
         self.ignored, self._row_of = self._places.ignored, wanted.row_of(self._places.names)
         self._read = wanted.columns_read(self._places.names)
@@ -141,8 +146,8 @@ class ArrowRows(Reader):
         values = (value for batch in self._batches(0, [name]) for value in batch.column(0).to_pylist())
         for row, value in enumerate(values, start=1):
             if value is not None:
-                raise BadNumber(name, f"{shown(value)} is not a number", is_text=True, row=row)
-        raise BadNumber(name, f"a column of {kind}, not of numbers", is_text=True)
+                raise BadNumber(name, f"{shown(value)} is not a number", row=row)
+        raise BadNumber(name, f"a column of {kind}, not of numbers")
 
     def go_to(self, at: int, line: int) -> None:
         """Go on after so many rows."""
@@ -171,7 +176,8 @@ class ArrowRows(Reader):
     def records(self) -> Iterator[Records]:
         """All that are left."""
         named = [name for name in (self._wanted.label, self._wanted.id) if name is not None]
-        for batch in self._batches(self._at, [*self._read, *named]):
+        self._columns = [*self._read, *named]
+        for batch in self._batches(self._at, self._columns):
             self._batch = batch
             for records, _ in in_pieces(self._batch.num_rows, self._fast, self._careful):
                 yield records
@@ -181,91 +187,71 @@ class ArrowRows(Reader):
         part = self._batch.slice(first, last - first)
         rows = rows_of_columns(part, self._read, self._wanted, self._label_of, self._single)
         lines = np.arange(self._at + first + 1, self._at + last + 1)
-        return None if rows is None else Records.one_a_line(lines, lines, *rows)
+        return Records.one_a_line(lines, lines, rows)
 
     def _careful(self, first: int, last: int) -> tuple[Records, int]:
         wanted, features = self._wanted, self._places.names
-        gathered = Gathered(wanted, len(features) if wanted.raw else None)
-        columns = dict(zip(self._batch.schema.names, self._batch.slice(first, last - first).columns, strict=True))
+        items: list[tuple[Place, Row | Bad | Late]] = []
+        part = self._batch.slice(first, last - first)
         with self._readable():
-            cells = {composed(name): column.to_pylist() for name, column in columns.items()}
+            cells = {name: part.column(j).to_pylist() for j, name in enumerate(self._columns)}
         for i in range(last - first):
             row = {name: column[i] for name, column in cells.items()}
             line = self._at + first + i + 1
-            place = (line, line, line + 1)
             try:
                 x = self._row_of([row.get(name) for name in features])
                 label = None if wanted.label is None else self._label_of(row[wanted.label])
-                gathered.row(place, x, label, None if wanted.id is None else id_text(row[wanted.id], wanted.id))
+                item: Row | Bad = Row(x, label, None if wanted.id is None else id_text(row[wanted.id], wanted.id))
             except InputError as error:
-                text = json.dumps(row, ensure_ascii=False, default=str)[:MOST_TEXT]
-                gathered.other(place, Bad(line, str(error), text, error))
-        return gathered.records(), last - first
+                item = Bad(line, str(error), json.dumps(row, ensure_ascii=False, default=str)[:MOST_TEXT])
+            items.append((Place(line, line, line + 1), item))
+        return Records.gathered(items, wanted, len(features)), last - first
 
 
-class _Parquet:
-    def __init__(self, path: Path | None) -> None:
-        if path is None:
-            raise InputError("Parquet cannot be read from a pipe, its end comes first; give a file, or send Arrow IPC")
-        self._file = require("pyarrow.parquet", extra="files").ParquetFile(path)
-        self.schema = self._file.schema_arrow
-        self.rows = self._file.metadata.num_rows
+class _Table:
+    """The batches of a Parquet file, or of an Arrow IPC file or stream; `rows` is 0 where their number is not known."""
 
-    def batches(self, skip: int, columns: list[str]) -> Iterator[Any]:
-        groups, first = self._file.metadata, 0
-        while first < groups.num_row_groups and groups.row_group(first).num_rows <= skip:
-            skip -= groups.row_group(first).num_rows
-            first += 1
-        chosen = list(range(first, groups.num_row_groups))
-        for batch in self._file.iter_batches(AT_ONCE, row_groups=chosen, columns=columns):
-            if skip < batch.num_rows:
-                yield batch.slice(skip).select(columns)
-            skip = max(skip - batch.num_rows, 0)
-
-    def tell(self) -> int:
-        return 0
-
-    def close(self) -> None:
-        self._file.close()
-
-
-class _Ipc:
-    rows = 0  # how many is not known without reading them
-
-    def __init__(self, pa: Any, path: Path | None, stream: Any) -> None:
-        self._ipc = require("pyarrow.ipc", extra="files")
-        self._source = (
-            pa.PythonFile(getattr(stream, "buffer", stream), mode="r") if path is None else pa.OSFile(str(path))
-        )
-        self._whole = path is not None and self._source.read(6) == b"ARROW1"
+    def __init__(self, pa: Any, path: Path | None, format: str, stream: Any) -> None:
+        self.rows, self._source = 0, None
+        if format == "parquet":
+            if path is None:
+                raise InputError(
+                    "Parquet cannot be read from a pipe, its end comes first; give a file, or send Arrow IPC"
+                )
+            self._reader = require("pyarrow.parquet", extra="files").ParquetFile(path)
+            self.schema, self.rows = self._reader.schema_arrow, self._reader.metadata.num_rows
+            return
+        ipc = require("pyarrow.ipc", extra="files")
+        self._source = pa.OSFile(str(path)) if path else pa.PythonFile(getattr(stream, "buffer", stream), mode="r")
+        is_file = path is not None and self._source.read(6) == b"ARROW1"
         if path is not None:
             self._source.seek(0)
-        self._reader = self._ipc.open_file(self._source) if self._whole else self._ipc.open_stream(self._source)
-        self._read = 0
+        self._reader = (ipc.open_file if is_file else ipc.open_stream)(self._source)
         self.schema = self._reader.schema
 
     def batches(self, skip: int, columns: list[str]) -> Iterator[Any]:
-        left = skip
-        for batch in self._all():
+        """The batches after so many rows; they can be asked for once."""
+        left, reader = skip, self._reader
+        if self._source is None:
+            about = reader.metadata
+            sizes = [about.row_group(i).num_rows for i in range(about.num_row_groups)]
+            first = int(np.searchsorted(np.cumsum(sizes), skip, side="right"))
+            left -= sum(sizes[:first])
+            every = reader.iter_batches(AT_ONCE, row_groups=list(range(first, len(sizes))), columns=columns)
+        else:  # a file, or a stream
+            numbers = range(getattr(reader, "num_record_batches", 0))
+            every = map(reader.get_batch, numbers) if hasattr(reader, "get_batch") else reader
+        for batch in every:
             if left < batch.num_rows:
                 yield batch.slice(left).select(columns)
             left = max(left - batch.num_rows, 0)
         if left:
             raise shorter(f"row {skip}")
 
-    def _all(self) -> Iterator[Any]:
-        if self._whole:
-            for i in range(self._reader.num_record_batches):
-                yield self._reader.get_batch(i)
-            return
-        if self._read:  # a stream is read once; from a file, again from its beginning
-            self._source.seek(0)
-            self._reader = self._ipc.open_stream(self._source)
-        self._read += 1
-        yield from self._reader
-
     def tell(self) -> int:
-        return int(self._source.tell())
+        """Bytes that were read, if that is known."""
+        return 0 if self._source is None else int(self._source.tell())
 
     def close(self) -> None:
-        self._source.close()
+        """Close the file."""
+        (self._reader if self._source is None else self._source).close()

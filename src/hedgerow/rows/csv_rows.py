@@ -25,7 +25,7 @@ from hedgerow.core.errors import InputError
 from hedgerow.core.values import as_float, composed
 from hedgerow.rows.arrow_rows import rows_of_columns
 from hedgerow.rows.inputs import TextLines
-from hedgerow.rows.records import MOST_TEXT, Bad, Gathered, Records, TextReader, in_pieces
+from hedgerow.rows.records import MOST_TEXT, Bad, Late, Place, Records, Row, TextReader, in_pieces
 from hedgerow.rows.wanted import Wanted, id_text, places_of, utf8
 
 MOST_LINES = 50
@@ -123,6 +123,8 @@ class CsvRows(TextReader):
     def match(self, wanted: Wanted) -> None:
         """Look for what is wanted."""
         super().match(wanted)
+        own = wanted.spelling()
+        self.names = [own.get(name, name) for name in self.names]
         if wanted.table is None and (wanted.names is None or not {*wanted.names} <= {*self.names}):
             self.refuse_numbers_as_names()
         self._places = places_of(wanted, self.names)
@@ -158,17 +160,17 @@ class CsvRows(TextReader):
             return None
         rows = rows_of_columns(batch, self._read, self._wanted, self._label_of)
         lines = np.arange(text.line + first, text.line + last)
-        return None if rows is None else Records.one_a_line(lines, ends + text.at, *rows)
+        return Records.one_a_line(lines, ends + text.at, rows)
 
     def _careful(self, first: int, last: int) -> tuple[Records, int]:
         """Records that begin within these lines, and how many lines they take; none if more have to be known."""
         text = self._text
         beyond = min(last + MOST_LINES, len(text.ends))
         final, lines = text.final or beyond < len(text.ends), text.texts(first, beyond)
-        gathered = Gathered(self._wanted, len(self._places.names) if self._wanted.raw else None)
+        items: list[tuple[Place, Row | Bad | Late]] = []
         at = 0
         while at < last - first and (record := record_at(lines, at, self._delimiter, final)) is not None:
-            begin, taken, problem, cause, values = first + at, record.lines, record.problem, None, None
+            begin, taken, problem, row = first + at, record.lines, record.problem, None
             if not problem and is_blank_line(record.cells):
                 at += taken
                 continue
@@ -178,17 +180,14 @@ class CsvRows(TextReader):
                 taken = 1
             if not problem:
                 try:
-                    values = self._values(record.cells)
+                    row = self._row(record.cells)
                 except InputError as error:
-                    cause, problem = error, str(error)
+                    problem = str(error)
             at += taken
             line, after = text.line + begin, first + at
-            place = (line, text.at + text.start(after), text.line + after)
-            if values is not None:
-                gathered.row(place, *values)
-            else:
-                gathered.other(place, Bad(line, problem, text.shown(begin, after, MOST_TEXT), cause))
-        return gathered.records(), at
+            place = Place(line, text.at + text.start(after), text.line + after)
+            items.append((place, row or Bad(line, problem, text.shown(begin, after, MOST_TEXT))))
+        return Records.gathered(items, self._wanted, len(self._places.names)), at
 
     def _broken(self, cells: list[str]) -> str:
         """Which number or label has a line break within: a quote was not closed in time. A text may have lines."""
@@ -198,7 +197,7 @@ class CsvRows(TextReader):
                 return f"column {self.names[i]!r}: {BROKEN}"
         return ""
 
-    def _values(self, cells: list[str]) -> tuple[Any, Any, str | None]:
+    def _row(self, cells: list[str]) -> Row:
         places, own = self._places, [cells[i] for i in self._places.features]
         if self._texts:  # what stands in columns that are not read costs no row
             for name, cell in zip(places.names, own, strict=True):
@@ -206,7 +205,7 @@ class CsvRows(TextReader):
                     utf8(cell, f"column {name!r}")
         x = self._row_of(own)
         label = None if places.label is None else self._label_of(cells[places.label])
-        return x, label, None if places.id is None else id_text(cells[places.id], self.names[places.id])
+        return Row(x, label, None if places.id is None else id_text(cells[places.id], self.names[places.id]))
 
 
 def _plain_parser(features: list[str], wanted: Wanted, names: list[str], delimiter: str) -> Any:

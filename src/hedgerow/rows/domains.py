@@ -43,11 +43,11 @@ from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError, require, unknown
 from hedgerow.core.frame import Frame, cells, is_gap
 from hedgerow.core.values import DATE_FORMS, as_float, composed, moment
-from hedgerow.rows import open_file
+from hedgerow.rows import Reader, open_file
 from hedgerow.rows.csv_rows import DELIMITERS, CsvRows
 from hedgerow.rows.inputs import SUFFIXES, Files, format_of, is_pattern, no_such_file, stem
 from hedgerow.rows.json_lines import JsonRows
-from hedgerow.rows.records import Bad, Reader
+from hedgerow.rows.records import Bad
 from hedgerow.rows.wanted import BadNumber, Wanted, labels_of_text, labels_of_values, listed, plain_labels
 
 MOST = 20  # bad rows that one error lists
@@ -207,7 +207,7 @@ def _rows(files: Files, label: str | None, raw: bool) -> tuple[list[str], Array,
                 problems += [f"{files.names[number]}: {_words(files, item)}" for item in bad]
                 if not problems:
                     parts.append(records.X)
-                    labels += records.labels or ()
+                    labels += records.labels
                     lines.append(records.places[:, 0])
     if problems:
         raise InputError(_together(problems))
@@ -279,20 +279,17 @@ def check_rows(files: Files, features: list[str], label: str | None) -> None:
         with files.naming(number):
             _match_numbers(reader, features, label)
             for bad in (item for records in reader.records() for item in records.others if isinstance(item, Bad)):
-                raise InputError(_words(files, bad) + (_remedy(bad.cause) if isinstance(bad.cause, BadNumber) else ""))
+                fill = "; drop the row or fill the gap first" if bad.reason.startswith("column") else ""
+                raise InputError(_words(files, bad) + fill)
 
 
 def _match_numbers(reader: Reader, features: list[str], label: str | None) -> None:
     try:
         reader.match(Wanted(len(features), features, label, None))
     except BadNumber as error:
-        raise InputError(f"{error}{_remedy(error)}") from error
-
-
-def _remedy(error: BadNumber) -> str:
-    if not error.is_text:
-        return "; drop the row or fill the gap first"
-    return f"; drop the column, encode it as numbers, or make it the label with label={error.column!r}"
+        raise InputError(
+            f"{error}; drop the column, encode it as numbers, or make it the label with label={error.column!r}"
+        ) from error
 
 
 # ---- arrays
@@ -410,22 +407,21 @@ def order_in_time(times: Sequence[Any] | Array, column: str, where: str) -> Arra
     [1, 0]
     """
     values = np.asarray(times)
-    given = values.tolist()
-    missing = values != values if values.dtype.kind in "Mmiuf" else np.array([is_gap(value) for value in given])
+    as_written = values.tolist()
+    missing = values != values if values.dtype.kind in "Mmiuf" else np.array([is_gap(value) for value in as_written])
     if missing.any():
         row = int(np.flatnonzero(missing)[0]) + 1
         raise InputError(f"{where}, column {column!r}: no time in row {row}; drop the row or fill it")
     if values.dtype.kind in "Mmiuf":
         return np.argsort(values, kind="stable")
-    readings = [_times(given, form) for form in ("number", *DATE_FORMS)]
+    readings = [_times(as_written, form) for form in ("number", *DATE_FORMS)]
     seconds = next((reading for reading in readings if None not in reading), None)
     if seconds is None:
-        row = max(
-            reading.index(None) for reading in readings
-        )  # the first that the form of those before it does not fit
+        # the first that does not fit the form of those before it
+        row = max(reading.index(None) for reading in readings)
         raise InputError(
-            f"{where}, column {column!r}: {str(given[row])!r} in row {row + 1} is no time; write numbers, or dates as "
-            "2024-03-01 or 2024-03-01T12:30:00"
+            f"{where}, column {column!r}: {str(as_written[row])!r} in row {row + 1} is no time; write numbers, or dates "
+            "as 2024-03-01 or 2024-03-01T12:30:00"
         )
     return np.argsort(np.array(seconds, dtype=float), kind="stable")
 

@@ -19,7 +19,7 @@ from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError
 from hedgerow.core.values import composed
 from hedgerow.rows.inputs import TextLines
-from hedgerow.rows.records import MOST_TEXT, Bad, Gathered, Late, Records, TextReader
+from hedgerow.rows.records import MOST_TEXT, Bad, Late, Place, Records, Row, TextReader
 from hedgerow.rows.wanted import Wanted, id_text, listed, numbers, these, utf8
 
 LARGE = 2.0**63  # a whole number beyond is a float to orjson
@@ -33,6 +33,7 @@ class JsonRows(TextReader):
     def __init__(self, text: TextLines, exact: bool = False) -> None:
         self._text, self._exact, self._loads = text, exact, fast_loads()
         self._texts = False
+        self._spelling: dict[str, str] = {}
         self._named: tuple[str | None, ...] = ()
 
     @property
@@ -56,31 +57,30 @@ class JsonRows(TextReader):
         names = wanted.names if table is None or not table.names else table.names
         self._known = None if names is None else set(names)
         self._left_out = set() if table is None else set(table.left_out)
-        self._texts = wanted.raw or table is not None
+        self._texts, self._spelling = wanted.raw or table is not None, wanted.spelling()
         self._named = (wanted.label, wanted.id)
 
     def _parts(self, lines: int) -> Iterator[tuple[Records, int]]:
-        text, gathered = self._text, Gathered(self._wanted, 1 if self._wanted.raw else None)
-        ends = text.ends.tolist()
+        text, ends = self._text, self._text.ends.tolist()
+        items: list[tuple[Place, Row | Bad | Late]] = []
         for i, (begin, end) in enumerate(zip([0, *ends], ends, strict=False)):
             line = text.line + i
-            place = (line, text.at + end, line + 1)
             try:
                 value = self._parsed(text.data[begin:end])
-                if value is not BLANK:
-                    self._take(value, place, gathered)
+                if value is BLANK:
+                    continue
+                item: Row | Bad | Late = self._item(value, line)
             except InputError as error:
-                gathered.other(place, Bad(line, str(error), text.shown(i, i + 1, MOST_TEXT), error))
-        yield gathered.records(), lines
+                item = Bad(line, str(error), text.shown(i, i + 1, MOST_TEXT))
+            items.append((Place(line, text.at + end, line + 1), item))
+        yield Records.gathered(items, self._wanted, 1), lines
 
     def _parsed(self, line: bytes) -> Any:
         """The value of a line, names in their composed form."""
         try:
             value = self._loads(line)
-            cells = (
-                () if not isinstance(value, dict) else value.values() if self._texts else map(value.get, self._named)
-            )
-            exact = not any(type(cell) is float and abs(cell) >= LARGE for cell in cells)
+            named = () if not isinstance(value, dict) else value if self._texts else self._named
+            exact = all(type(cell := value.get(name)) is not float or abs(cell) < LARGE for name in named)
         except (ValueError, RecursionError):
             exact = False
         if not exact:
@@ -94,10 +94,10 @@ class JsonRows(TextReader):
             except RecursionError:
                 raise InputError("JSON that is nested too deeply to be read") from None
         if isinstance(value, dict) and not line.isascii():
-            value = {composed(name): cell for name, cell in value.items()}
+            value = {self._spelling.get(name := composed(key), name): cell for key, cell in value.items()}
         return value
 
-    def _take(self, value: Any, place: tuple[int, int, int], gathered: Gathered) -> None:
+    def _item(self, value: Any, line: int) -> Row | Late:
         wanted = self._wanted
         row = dict(enumerate(value)) if isinstance(value, list) and wanted.names is None else value
         if not isinstance(row, dict):
@@ -108,9 +108,8 @@ class JsonRows(TextReader):
         if complete and wanted.width and (not row if self._known is None else self._known.isdisjoint(row)):
             if label is None:
                 raise InputError("an id without features and without a label")
-            gathered.other(place, Late(place[0], str(id), label))
-        else:
-            gathered.row(place, self._values(row), label, id)
+            return Late(line, str(id), label)
+        return Row(self._values(row), label, id)
 
     def _values(self, row: dict[Any, Any]) -> Sequence[Any]:
         wanted = self._wanted
@@ -119,15 +118,16 @@ class JsonRows(TextReader):
         names: Sequence[Any] = wanted.names if wanted.names is not None else list(row)
         if len(names) != wanted.width:
             raise InputError(f"{len(names)} features, but the model was fitted on {wanted.width} (without names)")
-        missing = [name for name in names if name not in row]
-        if missing:
-            raise InputError(f"{these('column', missing)} missing")
+        try:
+            cells = [row[name] for name in names]
+        except KeyError:
+            raise InputError(f"{these('column', [name for name in names if name not in row])} missing") from None
         if not self.ignored and self._known is not None and len(row) > len(names):
             others = tuple(name for name in row if name not in self._known)
             if self._exact:
                 raise InputError(f"{these('column', others)} not in the first line; every line must have the same")
             self.ignored = others
-        return numbers([row[name] for name in names], names)
+        return numbers(cells, names)
 
     def _cells(self, row: dict[Any, Any]) -> Sequence[Any]:
         """The row as it is, or what the table makes of it: it may lack columns, but not all of them."""

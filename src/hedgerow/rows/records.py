@@ -5,15 +5,13 @@ A reader of one format makes `Records`, many at once where they are plain and a 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hedgerow.core.arrays import Array
-from hedgerow.core.errors import InputError
 from hedgerow.rows.inputs import TextLines
 from hedgerow.rows.wanted import Wanted
 
@@ -21,18 +19,15 @@ MOST_TEXT = 10_000  # characters of a bad row that are kept
 FEW = 256  # lines or rows that are read with care together
 
 
-@dataclass(frozen=True)
-class Bad:
+class Bad(NamedTuple):
     """A row that cannot be used: its line, why, and the row as it stands there, cut where it is very long."""
 
     line: int
     reason: str
     text: str
-    cause: InputError | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True)
-class Late:
+class Late(NamedTuple):
     """The label of a row that came before, named by its id."""
 
     line: int
@@ -40,19 +35,34 @@ class Late:
     label: Any
 
 
+class Row(NamedTuple):
+    """A row that can be used."""
+
+    x: Sequence[Any]
+    label: Any
+    id: str | None
+
+
+class Place(NamedTuple):
+    """The line a record begins on, the place in the file after it (bytes of text, or rows), and the line after it."""
+
+    line: int
+    end: int
+    next: int
+
+
 @dataclass(frozen=True)
 class Records:
-    """Consecutive records, with an entry for each.
+    """Consecutive records, with an entry for each; `places` has the numbers of their `Place`.
 
-    `places` has a line for each: the line it begins on, the place in the file after it (in bytes of text or in rows),
-    and the line after it. `others` says which are bad or late, and is empty where all are rows; what `X`, `labels` and
-    `ids` have for those means nothing.
+    `others` says which are bad or late, and is empty where all are rows; what `X`, `labels` and `ids` have for those
+    means nothing. Without a label or an id column, labels and ids are empty or None.
     """
 
     places: Array
     X: Array
-    labels: list[Any] | None
-    ids: list[Any] | None
+    labels: list[Any]
+    ids: list[Any]
     others: Sequence[Bad | Late | None] = ()
 
     def __len__(self) -> int:
@@ -60,9 +70,8 @@ class Records:
 
     def part(self, first: int, last: int) -> Records:
         """The records from `first` up to `last`."""
-        labels = None if self.labels is None else self.labels[first:last]
-        ids = None if self.ids is None else self.ids[first:last]
-        return Records(self.places[first:last], self.X[first:last], labels, ids, self.others[first:last])
+        s = slice(first, last)
+        return Records(self.places[s], self.X[s], self.labels[s], self.ids[s], self.others[s])
 
     @classmethod
     def joined(cls, parts: Sequence[Records]) -> Records:
@@ -73,89 +82,40 @@ class Records:
         for part in parts if any(part.others for part in parts) else ():
             others += part.others or [None] * len(part)
         places, X = np.concatenate([part.places for part in parts]), np.concatenate([part.X for part in parts])
-        labels = None if parts[0].labels is None else [label for part in parts for label in part.labels or ()]
-        ids = None if parts[0].ids is None else [id for part in parts for id in part.ids or ()]
+        labels, ids = ([item for part in parts for item in getattr(part, name)] for name in ("labels", "ids"))
         return cls(places, X, labels, ids, others)
 
     @classmethod
-    def one_a_line(
-        cls, lines: Array, ends: Array, X: Array, labels: list[Any] | None, ids: list[Any] | None
-    ) -> Records:
-        """Nothing but rows, one a line."""
-        return cls(np.stack([lines, ends, lines + 1], axis=1), X, labels, ids)
+    def one_a_line(cls, lines: Array, ends: Array, rows: tuple[Array, Any, Any] | None) -> Records | None:
+        """Features, labels and ids of rows, one a line; None if there are no such."""
+        return None if rows is None else cls(np.stack([lines, ends, lines + 1], axis=1), *rows)
 
-
-class Gathered:
-    """Records that come one at a time."""
-
-    def __init__(self, wanted: Wanted, width: int | None = None) -> None:
-        self._wanted, self._width = wanted, width
-        self._places: list[tuple[int, int, int]] = []
-        self._rows: list[tuple[int, Sequence[Any]]] = []
-        self._labels: list[Any] = []
-        self._ids: list[Any] = []
-        self._others: list[Bad | Late | None] = []
-
-    def row(self, place: tuple[int, int, int], x: Sequence[Any], label: Any, id: str | None) -> None:
-        """A row that can be used."""
-        self._rows.append((len(self._places), x))
-        self._add(place, None, label, id)
-
-    def other(self, place: tuple[int, int, int], item: Bad | Late) -> None:
-        """A row that cannot, or a label."""
-        self._add(place, item, None, None)
-
-    def _add(self, place: tuple[int, int, int], other: Bad | Late | None, label: Any, id: str | None) -> None:
-        self._places.append(place)
-        self._others.append(other)
-        self._labels.append(label)
-        self._ids.append(id)
-
-    def records(self) -> Records:
-        """What was gathered."""
-        X, rows = self._wanted.empty(len(self._places), self._width), self._rows
-        for i, x in rows if self._wanted.raw else ():
-            X[i] = np.fromiter(x, object, len(x))  # a cell may be a list
-        if rows and not self._wanted.raw:
+    @classmethod
+    def gathered(cls, items: list[tuple[Place, Row | Bad | Late]], wanted: Wanted, width: int) -> Records:
+        """Records that came one at a time; rows that are taken as they are have this width."""
+        X = np.zeros((len(items), width if wanted.raw else wanted.width), object if wanted.raw else np.float64)
+        rows = [(i, item.x) for i, (_, item) in enumerate(items) if isinstance(item, Row)]
+        if wanted.raw:
+            for i, x in rows:
+                X[i] = np.fromiter(x, object, width)  # a cell may be a list
+        elif rows:
             X[[i for i, _ in rows]] = np.array([x for _, x in rows], np.float64).reshape(len(rows), -1)
-        places = np.array(self._places, np.int64).reshape(-1, 3)
-        labels = None if self._wanted.label is None else self._labels
-        ids = None if self._wanted.id is None else self._ids
-        return Records(places, X, labels, ids, self._others if len(self._rows) < len(places) else ())
+        places = np.array([place for place, _ in items], np.int64).reshape(-1, 3)
+        labels, ids = ([getattr(item, name, None) for _, item in items] for name in ("label", "id"))
+        others = [None if isinstance(item, Row) else item for _, item in items] if len(rows) < len(items) else ()
+        return cls(places, X, labels, ids, others)
 
 
-class Reader(ABC):
-    """Reads one file of one format. `names` are its columns, `ignored` those that are not wanted."""
+class TextReader:
+    """Reads the lines of a text. `names` are its columns, `ignored` those that are not wanted."""
 
     names: list[str]
     ignored: tuple[str, ...] = ()
+    _text: TextLines
 
     def match(self, wanted: Wanted) -> None:
         """Look for what is wanted."""
         self._wanted, self._label_of = wanted, wanted.label_of()
-
-    @abstractmethod
-    def go_to(self, at: int, line: int) -> None:
-        """Go on at a place in the file."""
-
-    @property
-    @abstractmethod
-    def done(self) -> int:
-        """Bytes of the input that were read."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Close the file."""
-
-    @abstractmethod
-    def records(self) -> Iterator[Records]:
-        """All that are left; from a pipe, those that are there."""
-
-
-class TextReader(Reader):
-    """Reads the lines of a text."""
-
-    _text: TextLines
 
     def go_to(self, at: int, line: int) -> None:
         """Go on at a byte of the text."""
@@ -171,7 +131,7 @@ class TextReader(Reader):
         self._text.feed.close()
 
     def records(self) -> Iterator[Records]:
-        """Of all complete lines; then of those that follow."""
+        """Of all complete lines that are left; then of those that follow. From a pipe, those that are there."""
         text = self._text
         while True:
             taken = 0
@@ -183,9 +143,9 @@ class TextReader(Reader):
             if not text.fill():
                 return
 
-    @abstractmethod
     def _parts(self, lines: int) -> Iterator[tuple[Records, int]]:
         """Records of the complete lines, and how many lines were taken so far."""
+        raise NotImplementedError
 
 
 def in_pieces(

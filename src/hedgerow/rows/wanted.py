@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -150,7 +151,8 @@ def label_reader(classes: Sequence[Any] | Array, new: bool = True) -> Callable[[
             raise InputError(no_class.format(shown(text)))
         return label
 
-    return read
+    remembered = lru_cache(1024, typed=True)(read)
+    return lambda value: read(value) if isinstance(value, list | dict) else remembered(value)
 
 
 def _finite(text: str) -> float:
@@ -177,11 +179,11 @@ def _whole(text: str) -> int:
 
 
 class BadNumber(InputError):
-    """A cell of the column `column` that is no finite number; `is_text` if it is something else altogether."""
+    """A cell of the column `column` that is no finite number."""
 
-    def __init__(self, column: object, problem: str, *, is_text: bool = False, row: int = 0) -> None:
+    def __init__(self, column: object, problem: str, row: int = 0) -> None:
         super().__init__((f"row {row}, " if row else "") + f"column {column!r}: {problem}")
-        self.column, self.is_text = column, is_text
+        self.column = column
 
 
 def number(value: Any, name: object) -> float:
@@ -193,10 +195,10 @@ def number(value: Any, name: object) -> float:
     if is_blank(value):
         raise BadNumber(name, "missing value")
     if isinstance(value, list | dict):
-        raise BadNumber(name, f"{_container(value)} is not a number", is_text=True)
+        raise BadNumber(name, f"{_container(value)} is not a number")
     result = as_float(value)
     if result is None:
-        raise BadNumber(name, f"{shown(utf8(value, f'column {name!r}'))} is not a number", is_text=True)
+        raise BadNumber(name, f"{shown(utf8(value, f'column {name!r}'))} is not a number")
     if not math.isfinite(result):
         raise BadNumber(name, f"{shown(value)} is not a finite number")
     return result
@@ -291,16 +293,17 @@ class Wanted:
     raw: bool = False
 
     def __post_init__(self) -> None:
-        for field in ("label", "id"):
-            name = getattr(self, field)
-            object.__setattr__(self, field, None if name is None else composed(name))
-        if self.names is not None:
-            object.__setattr__(self, "names", list(map(composed, self.names)))
         if self.id is not None and self.id == self.label:
             raise InputError(f"the column {self.id!r} cannot be both id and label")
         names = self.names if self.table is None else self.table.names
         if self.id is not None and names is not None and self.id in names:
             raise InputError(f"the id column {self.id!r} is a feature of the model; choose another column")
+
+    def spelling(self) -> dict[str, str]:
+        """From names in their composed form to the model's, which may be in another."""
+        table = () if self.table is None else (*self.table.names, *self.table.left_out)
+        named = (name for name in (self.label, self.id) if name is not None)
+        return {composed(name): name for name in (*(self.names or ()), *table, *named) if not name.isascii()}
 
     def label_of(self) -> Callable[[Any], Any]:
         """The function from a cell to a label."""
@@ -316,10 +319,6 @@ class Wanted:
         """Those of the columns that a row is made of."""
         read = set(names if self.table is None else self.table.names)
         return [name for name in names if name in read]
-
-    def empty(self, rows: int, width: int | None = None) -> Array:
-        """Room for the rows, of so many columns if they are not the features."""
-        return np.zeros((rows, self.width if width is None else width), object if self.raw else np.float64)
 
 
 @dataclass(frozen=True)

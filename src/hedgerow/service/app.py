@@ -1,190 +1,203 @@
-"""The application: its parts put together. Any ASGI server can run it; `hedgerow serve` uses uvicorn."""
+"""The application, its parts put together, and the server that runs it.
+
+Any ASGI server can run what `create_app` returns; `hedgerow serve` uses `serve`: uvicorn in one process, with limits on
+connections and an end that loses nothing.
+"""
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
-from collections.abc import AsyncIterator
+import asyncio
+import logging
+import resource
+import signal
+import socket
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
-from fastapi import APIRouter, FastAPI, Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import PlainTextResponse
+import uvicorn
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-import hedgerow
-from hedgerow.service import api, fits, hot, metrics, oip, schemas
+from hedgerow.core.errors import InputError
+from hedgerow.service import inference  # noqa: F401  # declares its operations
 from hedgerow.service.demo import Demo
-from hedgerow.service.door import Door
 from hedgerow.service.jobs import Jobs
-from hedgerow.service.logs import Log
 from hedgerow.service.metrics import Requests
+from hedgerow.service.middleware import TEMPLATE, AuthMiddleware, Log, RequestMiddleware, Tokens, caller_of
 from hedgerow.service.models import Models
-from hedgerow.service.problems import FieldError, Problem, document
-from hedgerow.service.settings import ServiceSettings, Stop
-from hedgerow.service.tokens import Tokens
+from hedgerow.service.operations import document, respond, routes
+from hedgerow.service.routes import Downloads, pages
+from hedgerow.service.schemas import Problem
+from hedgerow.service.settings import ServiceSettings
 
-ABOUT = "Live models: instances come in, predictions go out, labels follow. Errors are RFC 9457 problem documents."
 
-
-def create_app(models: Path, settings: ServiceSettings | None = None, *, demo: bool = False) -> FastAPI:
-    """An application that serves the live models in a folder."""
+def create_app(folder: Path, settings: ServiceSettings | None = None, *, demo: bool = False) -> Starlette:
+    """An ASGI application that serves the live models in a folder."""
     settings = settings or ServiceSettings()
     tokens = None if settings.token_file is None else Tokens.read(settings.token_file)
-    held, log, requests, stop = Models(Path(models), settings), Log(), Requests(), Stop()
-    jobs = Jobs(held)
+    models, log, requests = Models(Path(folder), settings), Log(), Requests()
+    jobs, downloads = Jobs(models), Downloads(settings.exports, settings.write_seconds)
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
         log.start()
-        held.start()
-        stream = Demo(held, stop) if demo else None
+        models.start()
+        stream = Demo(models) if demo else None
         if stream is not None:
             stream.start()
-        log.event("started", folder=str(held.folder), models=[entry.name for entry in held])
+        log.add(event="started", folder=str(models.folder), models=[entry.name for entry in models])
         try:
             yield
         finally:
-            stop.set()
+            models.stopping.set()
             if stream is not None:
                 await stream.close()
             await jobs.close()
-            await held.close()
-            log.event("ended")
+            await models.close()
+            downloads.close()
+            log.add(event="ended")
             log.stop()
 
-    app = FastAPI(
-        title="hedgerow", version=hedgerow.__version__, description=ABOUT, lifespan=lifespan, docs_url=None,
-        redoc_url=None, redirect_slashes=False,
+    described: list[Any] = []
+
+    async def openapi(_: Request) -> Response:
+        if not described:
+            described.append(document(settings))
+        return respond(described[0])
+
+    middleware = [
+        Middleware(RequestMiddleware, log=log, requests=requests),
+        Middleware(AuthMiddleware, tokens=tokens, host=settings.host, stopping=models.stopping),
+    ]
+    app = Starlette(
+        routes=[*routes(), Route("/openapi.json", openapi), *pages()], middleware=middleware, lifespan=lifespan,
+        exception_handlers={HTTPException: _not_found},
     )  # fmt: skip
-    app.state.stop, app.state.models, app.state.log = stop, held, log
-    events, shortcuts = hot.router(held)
-    calls = [metrics.router(held, requests), events, api.router(held, stop), fits.router(held, jobs), oip.router(held)]
-    _include(app, calls)
-    app.add_middleware(Door, tokens=tokens, host=settings.host, log=log, requests=requests, stop=stop, hot=shortcuts)
-    app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(RequestValidationError, _validation)
-    schemas.install(app, settings)
+    app.router.redirect_slashes = False
+    app.state.stop, app.state.models, app.state.log, app.state.requests = models.stopping, models, log, requests
+    app.state.jobs, app.state.downloads = jobs, downloads
     return app
 
 
-def _include(app: FastAPI, routers: list[APIRouter]) -> None:
-    """All calls, and the pages where they are installed; the routes are kept by which a refused method is explained."""
-    if importlib.util.find_spec("hedgerow.service.app") is not None:
-        routers = [*routers, importlib.import_module("hedgerow.service.app").router]
-    for router in routers:
-        app.include_router(router)
-    app.state.routes = [route for router in routers for route in router.routes]
-
-
-async def _http(request: Request, error: Exception) -> Response:
-    """Problems as they are, and those of the framework in the same form."""
+async def _not_found(request: Request, error: Exception) -> Response:
+    """What no route answers."""
     assert isinstance(error, HTTPException)
-    if not isinstance(error, Problem):
-        if error.status_code == 405:
-            allowed = ", ".join(sorted(_methods(request)))
-            error = Problem("method-not-allowed", f"{request.method} is not possible here", (), {"Allow": allowed})
-        elif error.status_code == 404:
-            error = Problem("not-found", "there is nothing at this address")
+    if not request.url.path.startswith("/static/"):
+        caller_of(request.scope)
+    if error.status_code == 405:
+        raise Problem("method-not-allowed", f"{request.method} is not possible here", (), {"Allow": "GET, HEAD"})
+    raise Problem("not-found", "there is nothing at this address")
+
+
+# -- the server -------------------------------------------------------------------------------------------------
+
+HEADER_SECONDS = 30.0  # that a connection may take to send the header of a request
+BACKLOG = 64  # connections that may wait to be accepted; asyncio accepts so many at once
+STREAM_SECONDS = 1.0  # that readers of events and senders of bodies have to go after SIGTERM
+
+
+def serve(models: Path, settings: ServiceSettings, *, demo: bool, tell: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or Ctrl-C; then requests finish, and every model is closed with a snapshot."""
+    if not models.is_dir():
+        raise InputError(f"there is no folder {models}; make it, or name another with --models")
+    app = create_app(models, settings, demo=demo)
+    listener = _listener(settings)
+    host, port = listener.getsockname()[:2]
+    HeaderTimeoutProtocol.most = min(settings.connections, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
+    config = uvicorn.Config(
+        app, log_config=None, access_log=False, server_header=False, date_header=True, http=HeaderTimeoutProtocol,
+        ws="none", timeout_graceful_shutdown=int(settings.shutdown_seconds), lifespan="on", backlog=BACKLOG,
+    )  # fmt: skip
+    logging.getLogger().addHandler(app.state.log.handler())
+    # uvicorn raises the signal that ended it once more: by then everything is done, and the exit code is 0
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, lambda *_: None)
+    address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    Server(config, lambda: tell(f"serving {models} at {address}"), app.state.stop).run([listener])
+
+
+def _listener(settings: ServiceSettings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # named: asyncio then sets TCP_NODELAY
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host, settings.port))
+    except OSError as error:
+        listener.close()
+        raise InputError(f"cannot listen at {settings.host}:{settings.port}: {error.strerror or error}") from error
+    return listener
+
+
+class Server(uvicorn.Server):
+    """Tells when it listens; at the end, streams and half-sent bodies are not waited for."""
+
+    def __init__(self, config: uvicorn.Config, listening: Callable[[], None], stopping: asyncio.Event) -> None:
+        super().__init__(config)
+        self._listening, self._stopping = listening, stopping
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, then say so."""
+        await super().startup(sockets)
+        if self.started:
+            self._listening()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop accepting, finish requests, end the application."""
+        for listener in self.servers:
+            listener.close()
+        self._stopping.set()
+        asyncio.get_running_loop().call_later(STREAM_SECONDS, self._abort_streams)
+        await super().shutdown(sockets)
+
+    def _abort_streams(self) -> None:
+        for connection in list(self.server_state.connections):
+            cycle = getattr(connection, "cycle", None)
+            if cycle is None or cycle.more_body or str(cycle.scope.get(TEMPLATE)).endswith("/events"):
+                connection.transport.abort()
+
+
+class HeaderTimeoutProtocol(H11Protocol):
+    """Closes connections that do not bring the header of a request to an end, and idle ones for new ones.
+
+    uvicorn would wait for ever, and accept as many connections as the process has descriptors.
+    """
+
+    most = 1000  # connections
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin to watch; beyond `most`, the oldest that does nothing makes room, or this one is refused."""
+        super().connection_made(transport)
+        self._loop, self._began = asyncio.get_running_loop(), time.monotonic()
+        self._watch(self.cycle)
+        if len(self.connections) > self.most:
+            idle = [one for one in self.connections if isinstance(one, HeaderTimeoutProtocol) and one.is_idle]
+            min(idle, key=lambda one: one._began, default=self).transport.abort()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request of the connection is being answered."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def _watch(self, seen: Any) -> None:
+        self._watching = self._loop.call_later(HEADER_SECONDS, self._look, seen)
+
+    def _look(self, seen: Any) -> None:
+        if self.transport.is_closing():
+            return
+        if self.is_idle and self.cycle is seen and self.timeout_keep_alive_task is None:
+            self.transport.close()
         else:
-            error = Problem("malformed", "the request cannot be read")
-    return document(error, request.scope["hedgerow.instance"])
+            self._watch(self.cycle)
 
-
-async def _validation(request: Request, error: Exception) -> Response:
-    """What FastAPI found in path and query."""
-    assert isinstance(error, RequestValidationError)
-    fields = [FieldError(".".join(map(str, found["loc"][1:])), str(found["msg"])) for found in error.errors()]
-    said = Problem("invalid", "; ".join(f"{field}: {detail}" for field, detail in fields[:3]), fields)
-    return document(said, request.scope["hedgerow.instance"])
-
-
-def _methods(request: Request) -> set[str]:
-    """Every method that some route has for this path."""
-    routes = [route for route in request.app.state.routes if isinstance(route, Route)]
-    return {
-        method for route in routes if route.path_regex.match(request.scope["path"]) for method in route.methods or ()
-    }
-
-
-# -- pages ----------------------------------------------------------------------------------------------------
-
-# The pages people look at: a list of models, and one model live. Files only; all numbers come from the API.
-#
-# The pages hold no data, so they are served without a token; what they read from the API needs one where the
-# service has tokens, and the page asks for it. Everything is read once, at import: a name that is not in the table
-# does not exist, so no path can leave the folder, and a page goes on working while the package is being replaced.
-
-
-POLICY = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-HEADERS = {
-    "Content-Security-Policy": POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-cache",  # kept, but asked for again with its digest: a new version is seen at once
-}
-TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".svg": "image/svg+xml",
-    ".LICENSE": "text/plain; charset=utf-8",
-}
-
-
-class Page(NamedTuple):
-    """A file of the page: its bytes, its media type and a digest that changes with them."""
-
-    content: bytes
-    media: str
-    tag: str
-
-
-def _pages(folder: Traversable, prefix: str = "") -> dict[str, Page]:
-    found: dict[str, Page] = {}
-    for entry in folder.iterdir():
-        if entry.is_dir():
-            found.update(_pages(entry, f"{prefix}{entry.name}/"))
-        elif (media := TYPES.get(entry.name[entry.name.rfind(".") :])) is not None:
-            content = entry.read_bytes()
-            found[prefix + entry.name] = Page(content, media, f'"{hashlib.sha256(content).hexdigest()[:32]}"')
-    return found
-
-
-PAGES = _pages(files("hedgerow.service") / "static")
-READ = ["GET", "HEAD"]
-router = APIRouter(include_in_schema=False)
-
-
-def _answer(name: str, request: Request) -> Response:
-    page = PAGES.get(name)
-    if page is None:
-        return PlainTextResponse(f"there is no page {name!r}\n", status_code=404, headers=HEADERS)
-    headers = {**HEADERS, "ETag": page.tag}
-    if request.headers.get("if-none-match") == page.tag:
-        return Response(status_code=304, headers=headers)
-    return Response(page.content, media_type=page.media, headers=headers)
-
-
-@router.api_route("/", methods=READ)
-def models(request: Request) -> Response:
-    """The list of models."""
-    return _answer("index.html", request)
-
-
-@router.api_route("/models/{name}", methods=READ)
-def model(name: str, request: Request) -> Response:
-    """One model, live; the page itself says so if there is none of that name."""
-    return _answer("model.html", request)
-
-
-@router.api_route("/static/{name:path}", methods=READ)
-def static(name: str, request: Request) -> Response:
-    """Scripts, styles and the drawing library, with its licence."""
-    return _answer(name, request)
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing to watch any more."""
+        self._watching.cancel()
+        super().connection_lost(exc)

@@ -23,9 +23,8 @@ from hedgerow.core.labels import plain
 from hedgerow.data import load
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.live import Settings
-from hedgerow.service.models import Entry, Models
-from hedgerow.service.problems import Problem
-from hedgerow.service.settings import Stop
+from hedgerow.service.models import Entry, Models, happens
+from hedgerow.service.schemas import Problem
 
 NAME = "digits"
 TARGET, DRIFT = "shifted", "thin"  # where the stream comes from, and where it drifts to; the other domains are sources
@@ -103,8 +102,8 @@ def _orders(domain: Domain, rng: np.random.Generator) -> Iterator[int]:
 class Demo:
     """The stream into a model of its own, for as long as the service runs."""
 
-    def __init__(self, models: Models, stop: Stop, seconds: float = SECONDS) -> None:
-        self._models, self._stop, self._seconds = models, stop, seconds
+    def __init__(self, models: Models, seconds: float = SECONDS) -> None:
+        self._models, self._seconds = models, seconds
         self._due: list[tuple[int, str, Any]] = []  # labels on their way: at which row they come, of which event
         self._task: asyncio.Task[None] | None = None
 
@@ -122,12 +121,12 @@ class Demo:
         await self._ready()
         entry = self._models[NAME]
         while entry.state == "opening":
-            if await self._stop.within(self._seconds):
+            if await happens(self._models.stopping, self._seconds):
                 return
         at = entry.model.stats()["events"]  # a demonstration that goes on does not begin with the same rows again
         source, clock = rows(seed=at), asyncio.get_running_loop().time
         due = clock()
-        while not await self._stop.within(max(0.0, due - clock())):
+        while not await happens(self._models.stopping, max(0.0, due - clock())):
             due = max(due + self._seconds, clock())  # what was missed is not made up for
             try:
                 await self._step(entry, at, next(source))

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Iterator
 from typing import Any
 
-from fastapi import APIRouter, Request
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from starlette.responses import Response
 
-from hedgerow.service import schemas
-from hedgerow.service.models import Entry, Models
-from hedgerow.service.problems import KINDS, Problem
-from hedgerow.service.schemas import as_json, problems
+from hedgerow.service.models import Entry
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 METHODS = ("GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH")
@@ -62,7 +56,7 @@ GAUGES = (
 )
 
 
-class _OfModels:
+class _ModelCollector:
     """What the models say about themselves, asked when somebody looks."""
 
     def __init__(self, entries: list[Entry]) -> None:
@@ -82,8 +76,8 @@ class _OfModels:
         for kind, table in ((CounterMetricFamily, COUNTERS), (GaugeMetricFamily, GAUGES)):
             for name, text, value in table:
                 family = kind(f"hedgerow_model_{name}", text, labels=["model"])
-                for model, found in stats.items():
-                    family.add_metric([model], value(found))
+                for model, counts in stats.items():
+                    family.add_metric([model], value(counts))
                 yield family
 
 
@@ -95,51 +89,5 @@ def _age(snapshot: dict[str, Any]) -> float:
 def exposition(requests: Requests, entries: list[Entry]) -> bytes:
     """The text that Prometheus reads, of these models only."""
     models = CollectorRegistry()
-    models.register(_OfModels(entries))
+    models.register(_ModelCollector(entries))
     return generate_latest(requests.registry) + generate_latest(models)
-
-
-# -- health ---------------------------------------------------------------------------------------------------
-
-# Is it alive, is it ready, what does it count, and what does a problem mean.
-
-
-def router(models: Models, requests: Requests) -> APIRouter:
-    """The routes."""
-    routes = APIRouter(tags=["service"])
-
-    @routes.get("/healthz", response_model=schemas.Health)
-    async def alive() -> Response:
-        """Whether the process answers at all."""
-        return as_json({"status": "alive"})
-
-    @routes.get("/readyz", response_model=schemas.Readiness)
-    async def ready() -> Response:
-        """Whether every model is open and warm, or known to be unusable."""
-        if not models.opened:
-            raise Problem("not-ready", "models are being opened")
-        states = [entry.state for entry in models]
-        return as_json({"ready": True, "models": {state: states.count(state) for state in ("ready", "failed")}})
-
-    @routes.get(
-        "/metrics", response_model=None,
-        responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "For Prometheus"}},
-    )  # fmt: skip
-    async def metrics(request: Request) -> Response:
-        """Requests and latencies, and the numbers of the models that the caller may read."""
-        caller = request.scope["hedgerow.caller"]
-        if not caller.may_any("read"):
-            raise Problem("forbidden", "this needs the right 'read' for a model")
-        seen = [entry for entry in models if caller.may("read", entry.name)]
-        return Response(await asyncio.to_thread(exposition, requests, seen), media_type=CONTENT_TYPE_LATEST)
-
-    @routes.get("/problems/{kind}", response_model=schemas.ProblemKind, responses=problems(404))
-    async def problem(kind: str) -> Response:
-        """What a type of problem means."""
-        if kind not in KINDS:
-            raise Problem("not-found", "there is no such type of problem")
-        found = KINDS[kind]
-        told = {"type": f"/problems/{kind}", "title": found.title, "status": found.status, "meaning": found.meaning}
-        return as_json(told)
-
-    return routes

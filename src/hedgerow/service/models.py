@@ -6,10 +6,11 @@ import asyncio
 import fcntl
 import logging
 import os
+import re
 import shutil
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -20,11 +21,10 @@ from hedgerow.core.arrays import Array
 from hedgerow.core.errors import HedgerowError, InputError
 from hedgerow.core.labels import plain
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.live import Answer, Labelled, LiveModel, Settings
-from hedgerow.live.errors import Busy, Closed, JournalError, Owned
+from hedgerow.live import Answer, Busy, Closed, JournalError, Labelled, LiveModel, Owned, Settings
 from hedgerow.live.rows import labels_together
-from hedgerow.service.problems import Problem
-from hedgerow.service.settings import ServiceSettings, folder_of, model_files, model_folders
+from hedgerow.service.schemas import NAME_PATTERN, Problem, invalid
+from hedgerow.service.settings import ServiceSettings
 from hedgerow.tables.encoder import TableEncoder
 
 T = TypeVar("T")
@@ -43,20 +43,29 @@ class Entry:
     error: str | None = None
     owned: bool = False
     live: LiveModel | None = None
-    together: Together | None = None
+    batcher: MicroBatcher | None = None
     features: int = 0
     feature_names: list[str] | None = None
     table: TableEncoder | None = None
     waiting: int = 0
-    readers: Any = field(default=None)  # of server-sent events
+    broadcast: Any = None  # of server-sent events
 
     def ready(self, live: LiveModel) -> None:
         """Take over an open, warm model."""
-        found = live.stats()
-        self.live, self.features, self.feature_names = live, found["features"], found["feature_names"]
-        self.table = live.clf.table_
-        self.together = Together(live)
+        stats = live.stats()
+        self.live, self.features, self.feature_names = live, stats["features"], stats["feature_names"]
+        self.table, self.batcher = live.clf.table_, MicroBatcher(live)
         self.state, self.error, self.owned = "ready", None, False
+
+    def failed(self, error: Exception) -> None:
+        """Keep why it cannot be used, without where it is on this machine."""
+        known = isinstance(error, HedgerowError | Problem)
+        self.state, self.owned = "failed", isinstance(error, Owned)
+        self.error = self.without_paths(str(error)) if known else f"an error inside ({type(error).__name__})"
+
+    def without_paths(self, text: str) -> str:
+        """A text for callers: they know the name of the model, and not where it is on this machine."""
+        return text.replace(f"{self.folder.parent}{os.sep}", "")
 
     @property
     def model(self) -> LiveModel:
@@ -74,6 +83,7 @@ class Models:
     def __init__(self, folder: Path, settings: ServiceSettings) -> None:
         self.folder, self.settings = folder, settings
         self.work = WorkFolder(folder)
+        self.stopping = asyncio.Event()  # set when the service ends
         self._entries: dict[str, Entry] = {}
         self._opening: asyncio.Task[None] | None = None
 
@@ -82,10 +92,13 @@ class Models:
     def start(self) -> None:
         """Begin to open every model; the event loop is free meanwhile."""
         self.work.take()
-        for path in model_folders(self.folder):
-            self._entries[path.name] = Entry(path.name, path)
-        for path in model_files(self.folder):
-            self._entries[path.stem] = Entry(path.stem, self.folder / path.stem, path)
+        for path in sorted(self.folder.iterdir()):  # hidden ones and links are left out
+            if path.is_dir() and is_name(path.name) and not path.is_symlink():
+                self._entries[path.name] = Entry(path.name, path)
+        for path in sorted(self.folder.glob("*.safetensors")):  # without a folder: becomes a live model of its name
+            folder = self.folder / path.stem
+            if path.is_file() and is_name(path.stem) and not path.is_symlink() and not folder.exists():
+                self._entries[path.stem] = Entry(path.stem, folder, path)
         self._opening = asyncio.create_task(self._open_all())
 
     async def _open_all(self) -> None:
@@ -93,11 +106,17 @@ class Models:
             if entry.file is None:
                 await asyncio.to_thread(_open, entry)
             else:
-                await asyncio.to_thread(_start_from_file, entry, entry.file, self.work.path, self.settings.live)
+                await asyncio.to_thread(self._start_from_file, entry, entry.file)
         while any(entry.owned for entry in self._entries.values()):
             await asyncio.sleep(OWNED_AGAIN)
             for entry in [entry for entry in self._entries.values() if entry.owned]:
                 await asyncio.to_thread(_open, entry)
+
+    def _start_from_file(self, entry: Entry, file: Path) -> None:
+        try:
+            _create(entry, file, self.work.path, self.settings.live)
+        except Exception as error:  # a file that is no model must not stop the others
+            entry.failed(error)
 
     async def close(self) -> None:
         """Snapshot and close every model."""
@@ -121,25 +140,28 @@ class Models:
             raise Problem("no-model", f"there is no model {name[:64]!r}")
         return entry
 
-    @property
-    def opened(self) -> bool:
-        """Whether every model is open and warm, or known to be unusable."""
-        return all(entry.state != "opening" for entry in self._entries.values())
+    def check_ready(self) -> None:
+        """Refuse while models are being opened, and if none of those that are there can be used."""
+        states = [entry.state for entry in self._entries.values()]
+        if "opening" in states:
+            raise Problem("not-ready", "models are being opened")
+        if states and set(states) == {"failed"}:
+            raise Problem("not-ready", f"none of the {len(states)} models can be used; GET /v1/models says why")
 
-    async def call(self, entry: Entry, action: Callable[[LiveModel, Together], Awaitable[T]]) -> T:
+    async def call(self, entry: Entry, action: Callable[[LiveModel, MicroBatcher], Awaitable[T]]) -> T:
         """Wait for the model's one writer, unless too many do already; errors become problems."""
-        live, together = entry.model, entry.together
-        assert together is not None
+        live, batcher = entry.model, entry.batcher
+        assert batcher is not None
         if entry.waiting >= self.settings.waiting:
             raise Problem("busy", f"{entry.waiting} requests wait for {entry.name!r}")
         entry.waiting += 1
         try:
             async with asyncio.timeout(self.settings.request_seconds):
-                return await action(live, together)
+                return await action(live, batcher)
         except TimeoutError:
             raise Problem("timed-out", f"no answer within {self.settings.request_seconds:g} s") from None
         except HedgerowError as error:
-            raise as_problem(error) from error
+            raise as_problem(error, entry) from error
         finally:
             entry.waiting -= 1
 
@@ -147,7 +169,12 @@ class Models:
 
     def reserve(self, name: str) -> Entry:
         """Take a free name; `Models.install` or `release` must follow."""
-        folder = folder_of(self.folder, name)
+        if not is_name(name):
+            rule = "a name has up to 64 letters, digits, '.', '_' and '-', and begins with a letter or digit"
+            raise invalid("name", rule)
+        folder = self.folder / name
+        if folder.is_symlink():
+            raise Problem("taken", f"{name!r} is a link in the models folder; links are not followed")
         if name in self._entries or os.path.lexists(folder):
             raise Problem("taken", f"there is a model {name!r} already")
         if len(self._entries) >= self.settings.models:
@@ -168,7 +195,7 @@ class Models:
         try:
             await asyncio.to_thread(_create, entry, file, self.work.path, live or self.settings.live)
         except HedgerowError as error:
-            raise as_problem(error) from error
+            raise as_problem(error, entry) from error
         finally:
             self.release(entry)
             if entry.state == "ready":
@@ -185,24 +212,43 @@ class Models:
         if live is not None:
             await asyncio.to_thread(_close, live)
         gone = self.work.path / f"deleted-{uuid4().hex}"
-        os.replace(entry.folder, gone)
+        try:
+            self.folder.joinpath(f"{name}.safetensors").unlink(missing_ok=True)  # or it would begin again from its file
+            if entry.folder.exists():
+                os.replace(entry.folder, gone)
+        except OSError as error:
+            entry.failed(JournalError(f"it could not be deleted: {error.strerror}"))
+            raise Problem("storage", f"{name!r} could not be deleted: {error.strerror}") from error
         del self._entries[name]
         await asyncio.to_thread(shutil.rmtree, gone, ignore_errors=True)
 
 
-def as_problem(error: HedgerowError) -> Problem:
+def is_name(name: str) -> bool:
+    r"""Whether this can be the name of a model: one folder inside the models folder, and never anywhere else.
+
+    >>> is_name("site-a.2"), is_name(".."), is_name("a/b"), is_name("a\n")
+    (True, False, False, False)
+    """
+    return re.fullmatch(NAME_PATTERN.strip("^$"), name) is not None
+
+
+PROBLEM_OF = {InputError: "invalid", Busy: "busy", Closed: "not-ready", Owned: "unusable", JournalError: "storage"}
+
+
+async def happens(event: asyncio.Event, seconds: float) -> bool:
+    """Wait for an event for so long: whether it happened."""
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True
+
+
+def as_problem(error: HedgerowError, entry: Entry) -> Problem:
     """What the caller is told about an error of a model."""
-    if isinstance(error, InputError):
-        return Problem("invalid", str(error))
-    if isinstance(error, Busy):
-        return Problem("busy", str(error))
-    if isinstance(error, Closed):
-        return Problem("not-ready", str(error))
-    if isinstance(error, Owned):
-        return Problem("unusable", str(error))
-    if isinstance(error, JournalError):
-        return Problem("storage", str(error))
-    return Problem("unusable", str(error))
+    kinds = [kind for of, kind in PROBLEM_OF.items() if isinstance(error, of)]
+    return Problem(kinds[0] if kinds else "unusable", entry.without_paths(str(error)))
 
 
 def _open(entry: Entry) -> None:
@@ -214,20 +260,7 @@ def _open(entry: Entry) -> None:
     except Exception as error:  # whatever is wrong with one model must not stop the others
         if live is not None:
             live.close()
-        _failed(entry, error)
-
-
-def _failed(entry: Entry, error: Exception) -> None:
-    known = isinstance(error, HedgerowError | Problem)
-    entry.state, entry.owned = "failed", isinstance(error, Owned)
-    entry.error = str(error) if known else f"an error inside ({type(error).__name__})"
-
-
-def _start_from_file(entry: Entry, file: Path, work: Path, settings: Settings) -> None:
-    try:
-        _create(entry, file, work, settings)
-    except Exception as error:  # a file that is no model must not stop the others
-        _failed(entry, error)
+        entry.failed(error)
 
 
 def _create(entry: Entry, file: Path, work: Path, settings: Settings) -> None:
@@ -267,110 +300,103 @@ def warm(live: LiveModel) -> None:
     clf.predict_then_learn(X, labels_together([plain(label)] * 2))
 
 
-# -- together -------------------------------------------------------------------------------------------------
-
-# Requests of one instance or one label that wait at the same time are worked on together.
-#
-# A block of rows costs a model a fraction of what its rows cost one by one. While the writer is busy, what comes in
-# is collected; then all of its labels are learned and all of its instances predicted, in one transaction. Nobody
-# among them had an answer yet, so every order is one in which they could have come.
-
+# -- micro-batches ----------------------------------------------------------------------------------------------
 
 FEW = 4  # rows that are faster one by one than as a block
-
 Waiting = list[tuple[Any, asyncio.Future[Any]]]
 
 
-class Together:
-    """The collector of one model, for the event loop it is used in."""
+class MicroBatcher:
+    """Requests of one instance or one label that wait for a model at the same time are worked on together.
+
+    A block of rows costs a model a fraction of what its rows cost one by one. While the writer is busy, what comes in
+    is collected; then all of its labels are learned and all of its instances predicted, in one transaction. Nobody
+    among them had an answer yet, so every order is one in which they could have come.
+    """
 
     def __init__(self, live: LiveModel) -> None:
         self._live = live
-        self._asked: Waiting = []  # (row, id or None)
-        self._given: Waiting = []  # (id, label)
-        self._work: asyncio.Task[None] | None = None
+        self._rows: Waiting = []  # (row, id or None)
+        self._labels: Waiting = []  # (id, label)
+        self._task: asyncio.Task[None] | None = None
 
     async def predict(self, x: Array, id: str | None) -> Answer:
         """The answer for one instance."""
-        answer: Answer = await self._put(self._asked, (x, id))
+        answer: Answer = await self._put(self._rows, (x, id))
         return answer
 
     async def label(self, id: str, label: Any) -> Labelled:
         """What became of one label."""
-        result: Labelled = await self._put(self._given, (id, label))
+        result: Labelled = await self._put(self._labels, (id, label))
         return result
 
     async def _put(self, waiting: Waiting, item: Any) -> Any:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         waiting.append((item, future))
-        if self._work is None:
-            self._work = asyncio.create_task(self._go_on())
+        if self._task is None:
+            self._task = asyncio.create_task(self._work())
         return await future
 
-    async def _go_on(self) -> None:
+    async def _work(self) -> None:
         """Work as long as somebody waits."""
         try:
-            while self._asked or self._given:
-                asked, self._asked = self._asked, []
-                given, self._given = self._given, []
-                named = [one for one in asked if one[0][1] is not None]
-                others = [one for one in asked if one[0][1] is None]
+            while self._rows or self._labels:
+                rows, self._rows = self._rows, []
+                labels, self._labels = self._labels, []
+                with_id = [one for one in rows if one[0][1] is not None]
+                without = [one for one in rows if one[0][1] is None]
                 # put into the writer's queue in this order, and so committed together
-                await asyncio.gather(self._label(given), self._predict(named), self._predict(others))
+                await asyncio.gather(self._label(labels), self._predict(with_id), self._predict(without))
         finally:
-            self._work = None
+            self._task = None
 
-    async def _label(self, given: Waiting) -> None:
-        if not given:
-            return
+    async def _label(self, labels: Waiting) -> None:
+        if labels:
+            try:
+                _settle(labels, await self._live.aio.label_many([item for item, _ in labels]))
+            except Exception as error:
+                _settle(labels, error)
+
+    async def _predict(self, rows: Waiting) -> None:
+        if len(rows) >= FEW:
+            ids = [id for (_, id), _ in rows]
+            try:
+                X = np.array([x for (x, _), _ in rows])
+                _settle(rows, await self._live.aio.predict_many(X, None if ids[0] is None else ids))
+            except InputError:  # of one of them: each for itself, so that the others have their answers
+                pass
+            except Exception as error:
+                _settle(rows, error)
+        await asyncio.gather(*(self._predict_one(*row) for row in rows if not row[1].done()))
+
+    async def _predict_one(self, item: tuple[Array, str | None], future: asyncio.Future[Any]) -> None:
         try:
-            _tell(given, await self._live.aio.label_many([item for item, _ in given]))
+            _settle([(item, future)], [await self._live.aio.predict(*item)])
         except Exception as error:
-            _fail(given, error)
-
-    async def _predict(self, asked: Waiting) -> None:
-        if len(asked) < FEW:
-            await asyncio.gather(*(self._one(*each) for each in asked))
-            return
-        ids = [id for (_, id), _ in asked]
-        try:
-            X = np.array([x for (x, _), _ in asked])
-            _tell(asked, await self._live.aio.predict_many(X, None if ids[0] is None else ids))
-        except InputError:  # of one of them: each for itself, so that the others have their answers
-            await asyncio.gather(*(self._one(*each) for each in asked))
-        except Exception as error:
-            _fail(asked, error)
-
-    async def _one(self, item: tuple[Array, str | None], future: asyncio.Future[Any]) -> None:
-        try:
-            _tell([(item, future)], [await self._live.aio.predict(*item)])
-        except Exception as error:
-            _fail([(item, future)], error)
+            _settle([(item, future)], error)
 
 
-def _tell(waiting: Waiting, results: list[Any]) -> None:
-    for (_, future), result in zip(waiting, results, strict=True):
-        if not future.done():  # whoever waited too long is gone
-            future.set_result(result)
-
-
-def _fail(waiting: Waiting, error: Exception) -> None:
-    for _, future in waiting:
+def _settle(waiting: Waiting, outcome: list[Any] | Exception) -> None:
+    """Give everybody who still waits the result, or all the error."""
+    for i, (_, future) in enumerate(waiting):
         if not future.done():
-            future.set_exception(error)
+            if isinstance(outcome, Exception):
+                future.set_exception(outcome)
+            else:
+                future.set_result(outcome[i])
 
 
-# -- work -----------------------------------------------------------------------------------------------------
-
-# A folder for files on their way, inside the models folder, so that a finished one can be moved into place at once.
-
+# -- files on their way -----------------------------------------------------------------------------------------
 
 PREFIX = ".work-"
 YOUNG = 60.0  # seconds in which a folder without a lock may belong to a process that has just begun
 
 
 class WorkFolder:
-    """One a process, held by a lock: what a dead process left is removed, what a living one uses is not."""
+    """Inside the models folder, so that a finished file can be moved into place at once.
+
+    One a process, held by a lock: what a dead process left is removed, what a living one uses is not.
+    """
 
     def __init__(self, models: Path) -> None:
         self._models = models

@@ -1,54 +1,81 @@
-"""What the OpenAPI document says about bodies and answers; on the hot path they are checked and written by hand."""
+"""The types of the API, each declared once: bodies are validated by them, answers encoded, OpenAPI generated.
+
+A request that cannot be used is a `Problem`: an RFC 9457 document that names the field, what is wrong and what to do.
+"""
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Iterable
-from typing import Annotated, Any, Literal
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
+import msgspec
 import numpy as np
-from fastapi import FastAPI
-from fastapi.openapi.utils import get_openapi
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
-from pydantic.json_schema import models_json_schema
+from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.responses import Response
 
-from hedgerow.service.bodies import LONGEST_ID, LONGEST_LABEL
-from hedgerow.service.problems import MEDIA_TYPE
-from hedgerow.service.settings import PATTERN, ServiceSettings
+from hedgerow.core.arrays import Array
+from hedgerow.tables.columns import BadCell
+from hedgerow.tables.encoder import TableEncoder
 
-Number = StrictInt | StrictFloat
-Id = Annotated[
-    StrictStr,
-    Field(min_length=1, max_length=LONGEST_ID, description="Printable characters.", examples=["reading-17"]),
-]
-NewId = Annotated[Id, Field(pattern="^[^#]", description="Printable characters, the first of them not '#'.")]
-Whole = Annotated[StrictInt, Field(gt=-(2**63), lt=2**63)]
-Label = Annotated[StrictStr, Field(max_length=LONGEST_LABEL)] | Whole | StrictFloat | StrictBool
-Instance = Annotated[
-    list[Number] | dict[str, Any],
-    Field(description="Numbers: a list in the model's order, or an object by name, which may have more."),
-]
+T = TypeVar("T")
+
+# -- problems ---------------------------------------------------------------------------------------------------
+
+PROBLEM_TYPE = "application/problem+json"
+SHOWN = 20  # errors of one request that are listed
 
 
-class Exact(BaseModel):
-    """A body without any other field."""
+class Kind(NamedTuple):
+    """A kind of problem; its name is the last part of its type. `wait`: seconds of Retry-After."""
 
-    model_config = ConfigDict(extra="forbid")
+    status: int
+    title: str
+    meaning: str
+    wait: int | None = None
 
 
-class FieldError(BaseModel):
-    """What is wrong with one field."""
+KINDS = {
+    "malformed": Kind(400, "The body cannot be read", "It is not JSON, or not what its content type says."),
+    "unauthorised": Kind(401, "A token is needed", "Send `Authorization: Bearer TOKEN` with a token of the service."),
+    "forbidden": Kind(403, "The token does not allow this", "It lacks the right that the call needs for this model."),
+    "cross-origin": Kind(403, "Calls from other sites are refused", "A browser sent this on behalf of another site."),
+    "not-found": Kind(404, "There is nothing at this address", "See /openapi.json for the addresses there are."),
+    "no-model": Kind(404, "There is no such model", "GET /v1/models lists those there are."),
+    "no-job": Kind(404, "There is no such job", "Jobs are forgotten when the service ends."),
+    "method-not-allowed": Kind(405, "The method cannot be used here", "The header Allow lists those that can."),
+    "slow": Kind(408, "The body did not arrive in time", "Nothing was done with the part that did."),
+    "taken": Kind(409, "The name is taken", "Delete the model of this name first, or choose another name."),
+    "finished": Kind(409, "The job has ended", "Only a job that waits or runs can be cancelled."),
+    "too-large": Kind(413, "The request is too large", "Send less at once, or let the operator raise the limit."),
+    "media-type": Kind(415, "The content type cannot be read", "The header Content-Type must say what is sent."),
+    "misdirected": Kind(421, "This host is not served", "The header Host must name the address that is served."),
+    "invalid": Kind(422, "The request cannot be used", "`errors` names the fields; nothing was changed."),
+    "busy": Kind(429, "Too many requests are waiting", "Nothing was done; try again after Retry-After seconds.", 1),
+    "internal": Kind(500, "Something went wrong inside", "The log has more under the id in `instance`."),
+    "not-ready": Kind(503, "Not ready", "The service starts or ends, or the model is not open; try again later.", 2),
+    "unusable": Kind(503, "The model cannot be used", "It could not be opened; `detail` says why.", 30),
+    "storage": Kind(503, "The journal cannot be written", "Nothing was acknowledged; the last good state is kept.", 10),
+    "timed-out": Kind(
+        504, "The model did not answer in time",
+        "The events may have been committed. The same request with the same ids is safe: it finds their answers, and "
+        "no label is learned twice.",
+    ),
+}  # fmt: skip
 
-    field: str = Field(examples=["instances[3].width"])
+
+class FieldError(Struct):
+    """What is wrong with one field of a request."""
+
+    field: Annotated[str, Meta(examples=["instances[3].width"])]
     detail: str
 
 
-class Problem(BaseModel):
+class ProblemDocument(Struct, omit_defaults=True):
     """RFC 9457: what is wrong, and in which field."""
 
-    type: str = Field(examples=["/problems/invalid"])
+    type: Annotated[str, Meta(examples=["/problems/invalid"])]
     title: str
     status: int
     detail: str
@@ -56,52 +83,108 @@ class Problem(BaseModel):
     errors: list[FieldError] | None = None
 
 
-class PredictRequest(Exact):
+class Problem(Exception):
+    """A request that is answered with a problem document."""
+
+    def __init__(
+        self, kind: str, detail: str, errors: Sequence[FieldError] = (), headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(detail)
+        wait = KINDS[kind].wait
+        self.kind, self.detail, self.errors = kind, detail, list(errors)
+        self.headers = {**({} if wait is None else {"Retry-After": str(wait)}), **(headers or {})}
+
+    def response(self, instance: str) -> Response:
+        """The problem as an answer; `instance` is the path of the call and the id under which the log has it."""
+        kind = KINDS[self.kind]
+        document = ProblemDocument(
+            f"/problems/{self.kind}", kind.title, kind.status, self.detail, instance, self.errors[:SHOWN] or None
+        )
+        return Response(encode(document), kind.status, self.headers, PROBLEM_TYPE)
+
+
+def invalid(field: str, detail: str) -> Problem:
+    """One field that cannot be used."""
+    return Problem("invalid", f"{field}: {detail}", [FieldError(field, detail)])
+
+
+# -- bodies and answers -----------------------------------------------------------------------------------------
+
+LONGEST_ID = LONGEST_LABEL = 200  # characters
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+DTYPES = {
+    "FP64": "<f8", "FP32": "<f4", "FP16": "<f2", "INT64": "<i8", "INT32": "<i4", "INT16": "<i2", "INT8": "<i1",
+    "UINT64": "<u8", "UINT32": "<u4", "UINT16": "<u2", "UINT8": "<u1",
+}  # fmt: skip
+Id = Annotated[str, Meta(min_length=1, max_length=LONGEST_ID, description="Printable characters.", examples=["a-17"])]
+NewId = Annotated[
+    str,
+    Meta(min_length=1, max_length=LONGEST_ID, pattern="^[^#]", description="Printable, the first of them not '#'."),
+]
+Whole = Annotated[int, Meta(gt=-(2**63), le=2**63 - 1)]
+Label = Annotated[str, Meta(max_length=LONGEST_LABEL)] | Whole | float | bool
+_ROW = {"anyOf": [{"type": "array", "items": {"type": "number"}}, {"type": "object"}]}
+Instance = Annotated[
+    Any,
+    Meta(
+        description="Numbers: a list in the model's order, or an object by name, which may have more.",
+        extra_json_schema=_ROW,
+    ),
+]
+
+
+class PredictRequest(Struct, forbid_unknown_fields=True, kw_only=True):
     """Instances to predict. The same id again, with the same features, gives the stored answer."""
 
-    instances: list[Instance] = Field(min_length=1)
-    ids: list[NewId] | None = Field(default=None, description="One for each instance; made if there are none.")
-    explain: StrictBool = Field(default=False, description="Also probabilities, votes and weights.")
+    instances: Annotated[list[Instance], Meta(min_length=1)]
+    ids: Annotated[list[NewId] | None, Meta(description="One for each instance; made if there are none.")] = None
+    explain: Annotated[bool, Meta(description="Also probabilities, votes and weights.")] = False
 
 
-class LabelledInstances(PredictRequest):
+class LabelledInstances(PredictRequest, kw_only=True):
     """Instances, each predicted before its label is learned."""
 
-    labels: list[Label] = Field(min_length=1, description="One for each instance.")
+    labels: Annotated[list[Label], Meta(min_length=1, description="One for each instance.")]
 
 
-class Prediction(BaseModel):
+class Prediction(Struct):
     """The answer for one instance."""
 
     id: str
     label: Label
     probability: float
-    probabilities: dict[str, float] | None = Field(default=None, description="By label; only with `explain`.")
-    votes: dict[str, Label] | None = Field(default=None, description="What each expert says; only with `explain`.")
-    weights: dict[str, float] | None = Field(default=None, description="How much each expert counts; with `explain`.")
-    repeated: bool = Field(description="Whether the id was known, so that this is the answer given before.")
+    repeated: Annotated[bool, Meta(description="Whether the id was known, so that this is the answer given before.")]
+    probabilities: Annotated[
+        dict[str, float] | UnsetType | None, Meta(description="By label; only with `explain`.")
+    ] = UNSET
+    votes: Annotated[
+        dict[str, Label] | UnsetType | None, Meta(description="What each expert says; only with `explain`.")
+    ] = UNSET
+    weights: Annotated[
+        dict[str, float] | UnsetType | None, Meta(description="How much each expert counts; only with `explain`.")
+    ] = UNSET
 
 
-class Predictions(BaseModel):
+class Predictions(Struct):
     """In the order of the instances."""
 
     predictions: list[Prediction]
 
 
-class EventLabel(Exact):
+class EventLabel(Struct, forbid_unknown_fields=True):
     """The label of one event."""
 
     id: Id
     label: Label
 
 
-class LabelRequest(Exact):
+class LabelRequest(Struct, forbid_unknown_fields=True):
     """Labels of events that were predicted."""
 
-    labels: list[EventLabel] = Field(min_length=1)
+    labels: Annotated[list[EventLabel], Meta(min_length=1)]
 
 
-class LabelResult(BaseModel):
+class LabelResult(Struct):
     """What became of one label."""
 
     id: str
@@ -109,74 +192,99 @@ class LabelResult(BaseModel):
     text: str
 
 
-class LabelResults(BaseModel):
+class LabelResults(Struct):
     """In the order of the labels."""
 
     results: list[LabelResult]
 
 
-class ModelSummary(BaseModel):
-    """One line of the list of models; without numbers while the model is not ready."""
+class Model(Struct):
+    """What a model is; without numbers while it is not ready. The list of models leaves out the last four."""
 
     name: str
     ready: bool
-    error: str | None = None
-    method: str | None = None
-    features: int | None = None
-    classes: list[Any] | None = None
-    events: int | None = None
-    labels: int | None = None
-    mistakes: int | None = None
+    error: str | UnsetType = UNSET
+    method: str | UnsetType = UNSET
+    features: int | UnsetType = UNSET
+    classes: list[Any] | UnsetType = UNSET
+    events: int | UnsetType = UNSET
+    labels: int | UnsetType = UNSET
+    mistakes: int | UnsetType = UNSET
+    reading: str | UnsetType = UNSET
+    feature_names: list[str] | UnsetType | None = UNSET
+    sources: list[str] | UnsetType = UNSET
+    experts: list[str] | UnsetType = UNSET
 
 
-class ModelList(BaseModel):
+class ModelList(Struct):
     """The models that the token may read."""
 
-    models: list[ModelSummary]
+    models: list[Model]
 
 
-class Model(ModelSummary):
-    """What a model is."""
+class History(Struct):
+    """Points over time, oldest first."""
 
-    reading: str | None = None
-    feature_names: list[str] | None = None
-    sources: list[str] | None = None
-    experts: list[str] | None = None
+    points: list[dict[str, Any]]
 
 
-class Job(BaseModel):
+class Latest(Struct):
+    """The newest events, newest first."""
+
+    events: list[dict[str, Any]]
+
+
+class LatestQuery(Struct):
+    """How many of the newest events."""
+
+    n: Annotated[int, Meta(ge=1, le=1000)] = 50
+
+
+class ExportQuery(Struct):
+    """Which format."""
+
+    format: Literal["jsonl", "parquet"] = "jsonl"
+
+
+class Alarms(Struct):
+    """Rules that are broken now."""
+
+    alarms: list[dict[str, Any]]
+
+
+class JobStatus(Struct):
     """A fit in the background."""
 
     id: str
     model: str
     state: Literal["waiting", "running", "done", "failed", "cancelled"]
-    progress: float = Field(ge=0, le=1)
-    text: str = Field(description="What it does now, or did last.")
-    error: str | None = None
+    progress: Annotated[float, Meta(ge=0, le=1)]
+    text: Annotated[str, Meta(description="What it does now, or did last.")]
+    error: str | None
     created: float
-    ended: float | None = None
+    ended: float | None
 
 
-class JobList(BaseModel):
+class JobList(Struct):
     """Newest first."""
 
-    jobs: list[Job]
+    jobs: list[JobStatus]
 
 
-class Health(BaseModel):
+class Health(Struct):
     """Alive."""
 
-    status: Literal["alive"]
+    status: Literal["alive"] = "alive"
 
 
-class Readiness(BaseModel):
-    """How many models are ready, still opening, and unusable."""
+class Readiness(Struct):
+    """Whether requests can be served, and how many models are ready and unusable."""
 
     ready: bool
     models: dict[str, int]
 
 
-class ProblemKind(BaseModel):
+class ProblemKind(Struct):
     """What a type of problem means."""
 
     type: str
@@ -185,139 +293,239 @@ class ProblemKind(BaseModel):
     meaning: str
 
 
-class History(BaseModel):
-    """Points over time, oldest first."""
-
-    points: list[dict[str, Any]]
+# The Open Inference Protocol
 
 
-class Latest(BaseModel):
-    """The newest events, newest first."""
+class InputTensor(Struct):
+    """Numbers with their shape; `data` nested or flat, row after row."""
 
-    events: list[dict[str, Any]]
-
-
-class Alarms(BaseModel):
-    """Rules that are broken now."""
-
-    alarms: list[dict[str, Any]]
+    name: Annotated[str, Meta(min_length=1)]
+    shape: Annotated[list[int], Meta(min_length=1, max_length=2)]
+    datatype: Literal[tuple(DTYPES)]  # type: ignore[valid-type]
+    parameters: dict[str, Any] | None = None
+    data: list[Any] | UnsetType = UNSET
 
 
-# -- documents ------------------------------------------------------------------------------------------------
+class RequestedOutput(Struct):
+    """An output that is asked for."""
 
-# The OpenAPI document: exact about the bodies that are read by hand, and about problems.
-
-
-NAME = {
-    "name": "name", "in": "path", "required": True, "description": "The model.",
-    "schema": {"type": "string", "pattern": PATTERN},
-}  # fmt: skip
-REFERENCE = "#/components/schemas/{model}"
-OPEN_TOO = (403, 421, 503)  # from the door, whatever the call
-ALWAYS = (401, *OPEN_TOO)
-WITH_NAME = (404,)
-WITH_MODEL = (408, 413, 415, 422, 429, 504, 400)
-OPEN = ("/healthz", "/readyz", "/v2", "/v2/health/live", "/v2/health/ready", "/openapi.json", "/problems/{kind}")
-_by_hand: dict[str, type[BaseModel]] = {}
+    name: Literal["label", "probabilities", "id"]
+    parameters: dict[str, Any] | None = None
 
 
-def named(body: type[BaseModel], answer: type[BaseModel]) -> dict[str, Any]:
-    """Arguments of a route that reads a JSON body of its own and writes its answer itself."""
-    _by_hand[body.__name__] = body
-    return {
-        "response_model": None,
-        "responses": {200: {"model": answer}, **problems(*WITH_NAME, *WITH_MODEL)},
-        "openapi_extra": {
-            "parameters": [NAME],
-            "requestBody": {
-                "required": True,
-                "content": {"application/json": {"schema": {"$ref": REFERENCE.format(model=body.__name__)}}},
-            },
-        },
-    }
+class InferRequest(Struct):
+    """Instances as tensors."""
+
+    inputs: Annotated[list[InputTensor], Meta(min_length=1)]
+    id: Annotated[str, Meta(min_length=1, max_length=180)] | None = None
+    parameters: dict[str, Any] | None = None
+    outputs: list[RequestedOutput] | None = None
 
 
-def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Responses that are problem documents."""
-    return {status: {"model": Problem} for status in statuses}
+class OutputTensor(Struct):
+    """Values with their shape, flat."""
+
+    name: str
+    datatype: str
+    shape: list[int]
+    data: list[Any]
 
 
-def install(app: FastAPI, settings: ServiceSettings) -> None:
-    """Let the application describe itself by this module."""
+class InferAnswer(Struct):
+    """Predictions as tensors."""
 
-    def openapi() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            app.openapi_schema = _document(app, settings)
-        return app.openapi_schema
-
-    app.openapi = openapi  # type: ignore[method-assign]
+    model_name: str
+    id: str
+    outputs: list[OutputTensor]
 
 
-def _document(app: FastAPI, settings: ServiceSettings) -> dict[str, Any]:
-    found = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-    components = found["components"]
-    _, extra = models_json_schema([(model, "validation") for model in _by_hand.values()], ref_template=REFERENCE)
-    components["schemas"].update(extra["$defs"])
-    for name in ("HTTPValidationError", "ValidationError"):
-        components["schemas"].pop(name, None)
-    _limit_batches(components["schemas"], settings.batch_rows)
-    for path, operations in found["paths"].items():
-        for operation in operations.values():
-            _answers(operation["responses"], path in OPEN)
-            if settings.token_file is not None and path not in OPEN:
-                operation["security"] = [{"token": []}]
-    if settings.token_file is not None:
-        components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-    return found
+class ServerMetadata(Struct):
+    """What answers here."""
+
+    name: str
+    version: str
+    extensions: list[str]
 
 
-def _limit_batches(schemas_: dict[str, Any], rows: int) -> None:
-    for name in ("PredictRequest", "LabelledInstances", "LabelRequest"):
-        for key in ("instances", "labels"):
-            if key in schemas_[name]["properties"]:
-                schemas_[name]["properties"][key]["maxItems"] = rows
+class ServerLive(Struct):
+    """Whether the service lives."""
+
+    live: bool = True
 
 
-def _answers(responses: dict[str, Any], is_open: bool) -> None:
-    """Every error is a problem document, and every call has those that the door can give."""
-    for always in OPEN_TOO if is_open else ALWAYS:
-        responses.setdefault(str(always), {})
-    for status in _errors(responses):
-        responses[status]["content"] = {MEDIA_TYPE: {"schema": {"$ref": REFERENCE.format(model="Problem")}}}
-        responses[status].setdefault("description", "A problem document")
-        if status in ("429", "503"):
-            responses[status]["headers"] = {
-                "Retry-After": {"schema": {"type": "string"}, "description": "Seconds to wait.", "required": True}
-            }
+class ServerReady(Struct, omit_defaults=True):
+    """Whether it can be asked."""
+
+    ready: bool
+    name: str | None = None
 
 
-def _errors(responses: dict[str, Any]) -> Iterable[str]:
-    return [status for status in responses if int(status) >= 400]
+class TensorMetadata(Struct):
+    """A tensor without its data."""
+
+    name: str
+    datatype: str
+    shape: list[int]
 
 
-# -- json text ------------------------------------------------------------------------------------------------
+class ModelMetadata(Struct):
+    """What goes in and what comes out."""
 
-# Answers as JSON that every reader takes: no NaN, no infinity, no NumPy.
+    name: str
+    versions: list[str]
+    platform: str
+    inputs: list[TensorMetadata]
+    outputs: list[TensorMetadata]
 
 
-def finite(value: Any) -> Any:
-    """A value that JSON can say; a number that is not finite is null.
+# -- JSON -------------------------------------------------------------------------------------------------------
 
-    >>> finite({"a": [1.0, float("nan")], 2: np.float64(0.5)})
-    {'a': [1.0, None], '2': 0.5}
+_AT = re.compile(r"(?P<detail>.*?)(?: - at `\$\.?(?P<at>.*)`)?", re.DOTALL)
+_FIELD = re.compile(r"Object (?P<what>missing required|contains unknown) field `(?P<name>.*)`", re.DOTALL)
+
+
+def _encodable(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else str(value)
+
+
+encode = msgspec.json.Encoder(enc_hook=_encodable).encode  # a number that is not finite is null
+_decoder = cache(msgspec.json.Decoder)
+
+
+def decode(data: bytes, kind: type[T]) -> T:
+    """A JSON body as a type of this module."""
+    try:
+        body: T = _decoder(kind).decode(data)  # type: ignore[arg-type]
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        try:
+            msgspec.json.decode(data)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as malformed:
+            if not isinstance(malformed, msgspec.ValidationError):
+                raise Problem("malformed", f"not JSON: {malformed}") from None
+        raise _refused(error, kind) from None
+    return body
+
+
+def convert(query: Mapping[str, str], kind: type[T]) -> T:
+    """The query of an address as a type of this module."""
+    try:
+        return msgspec.convert(query, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise _refused(error, kind) from None
+
+
+def _refused(error: Exception, kind: Any) -> Problem:
+    """msgspec's error, with the path of the field as callers write it."""
+    parts = _AT.fullmatch(str(error))
+    assert parts is not None
+    field, detail = parts["at"] or "", parts["detail"]
+    named = _FIELD.fullmatch(detail)
+    if named:
+        known = "" if field else f"; there are {', '.join(sorted(kind.__struct_fields__))}"
+        field = f"{field}.{named['name']}".lstrip(".")[:200]
+        detail = "missing" if named["what"] == "missing required" else f"unknown field{known}"
+    return invalid(field or "body", detail)
+
+
+# -- instances --------------------------------------------------------------------------------------------------
+
+NUMBERS = {int, float}
+
+
+def kind_of(value: Any) -> str:
+    """JSON's name for what a value is; the value itself may be private.
+
+    >>> kind_of([1]), kind_of(None), kind_of(1.5), kind_of(2)
+    ('a list', 'null', 'a number', 'a number')
     """
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {str(key): finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(item) for item in value]
-    if isinstance(value, np.generic | np.ndarray):
-        return finite(value.tolist())
-    return value
+    kinds = {dict: "an object", list: "a list", str: "text", bool: "a boolean", float: "a number", int: "a number"}
+    return "null" if value is None else kinds.get(type(value), type(value).__name__)
 
 
-def as_json(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """An answer."""
-    text = json.dumps(finite(value), separators=(",", ":"), allow_nan=False)
-    return Response(text, status, headers, media_type="application/json")
+def check_ids(ids: list[str] | None, count: int) -> None:
+    """One printable id for each instance, none of them twice."""
+    if ids is None:
+        return
+    if len(ids) != count:
+        raise invalid("ids", f"must have one id for each of the {count} instances, not {len(ids)}")
+    for i, id in enumerate(ids):
+        check_printable(id, f"ids[{i}]")
+    if len(set(ids)) < count:
+        twice = next(i for i, id in enumerate(ids) if id in ids[:i])
+        raise invalid(f"ids[{twice}]", "stands there twice; give every instance an id of its own")
+
+
+def check_printable(id: str, field: str) -> None:
+    """Refuse an id with control characters."""
+    if not id.isprintable():
+        raise invalid(field, f"must have printable characters only, not {id[:40]!r}")
+
+
+def matrix(instances: Sequence[Any], features: int, names: Sequence[str] | None, where: str = "instances") -> Array:
+    """Rows of numbers in the model's order of features."""
+    errors: list[FieldError] = []
+    rows = []
+    for i, instance in enumerate(instances):
+        if type(instance) is list and len(instance) == features and set(map(type, instance)) <= NUMBERS:
+            rows.append(instance)
+        else:
+            rows.append(_row(instance, features, names, f"{where}[{i}]", errors))
+        if len(errors) >= SHOWN:
+            break
+    if not errors:
+        try:
+            X = np.array(rows, dtype=np.float64)
+        except OverflowError:
+            X = np.array([[value if abs(value) < 2**1023 else np.inf for value in row] for row in rows], np.float64)
+        if np.isfinite(X).all():
+            return X
+        for i, j in np.argwhere(~np.isfinite(X))[:SHOWN]:
+            field = f"{where}[{i}]" + (f".{names[j]}" if names and isinstance(instances[i], dict) else f"[{j}]")
+            errors.append(FieldError(field, "is beyond the largest number; features are finite"))
+    raise Problem("invalid", f"{errors[0].field}: {errors[0].detail}", errors)
+
+
+def table_matrix(instances: Sequence[Any], table: TableEncoder, where: str = "instances") -> Array:
+    """Rows of a model of tables: objects of column names and values; lists are rows that are encoded already."""
+    errors: list[FieldError] = []
+    rows = []
+    for i, instance in enumerate(instances):
+        if isinstance(instance, list):
+            values = [np.nan if value is None else value for value in instance]
+            rows.append(_row(values, table.width, None, f"{where}[{i}]", errors))
+        elif not isinstance(instance, dict) or not any(name in instance for name in table.names):
+            known = ", ".join(table.names[:8])
+            errors.append(FieldError(f"{where}[{i}]", f"must be an object with some of the model's columns: {known}"))
+        else:
+            try:
+                rows.append(table.of_mapping(instance))
+            except BadCell as error:
+                errors.append(FieldError(f"{where}[{i}].{error.column}", str(error)))
+        if len(errors) >= SHOWN:
+            break
+    if errors:
+        raise Problem("invalid", f"{errors[0].field}: {errors[0].detail}", errors)
+    return np.array(rows, dtype=np.float64)
+
+
+def _row(instance: Any, features: int, names: Sequence[str] | None, field: str, errors: list[FieldError]) -> list[Any]:
+    """One instance's values, or what is wrong with it."""
+    if isinstance(instance, dict):
+        if names is None:
+            errors.append(FieldError(field, f"the model has no names of features; send a list of {features} numbers"))
+            return []
+        errors += [FieldError(f"{field}.{name}", "missing") for name in names if name not in instance][:SHOWN]
+        values = [instance.get(name, 0.0) for name in names]
+        fields = [f"{field}.{name}" for name in names]
+    elif isinstance(instance, list):
+        if len(instance) != features:
+            errors.append(FieldError(field, f"{len(instance)} numbers; the model has {features} features"))
+            return []
+        values = instance
+        fields = [f"{field}[{j}]" for j in range(features)]
+    else:
+        errors.append(FieldError(field, f"must be a list or an object, not {kind_of(instance)}"))
+        return []
+    wrong = [(name, value) for name, value in zip(fields, values, strict=True) if type(value) not in NUMBERS]
+    errors += [FieldError(name, f"must be a number, not {kind_of(value)}") for name, value in wrong[:SHOWN]]
+    return values

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
-import re
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from hedgerow.core.errors import InputError
 from hedgerow.live import Settings
-from hedgerow.service.problems import Problem, invalid
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
@@ -28,15 +25,19 @@ class ServiceSettings:
     port: int = 8080
     token_file: Path | None = None
     body_bytes: int = 16 << 20  # of a JSON body
+    answer_bytes: int = 64 << 20  # of an answer, estimated before the work is done
     upload_bytes: int = 1 << 30  # of a model file, and of all files of a fit together
     header_bytes: int = 16 << 20  # of the JSON header of a model file
     batch_rows: int = 1024  # instances or labels of one request
     models: int = 100
+    connections: int = 1000  # at the same time, and at most half of the descriptors that the process may have
     waiting: int = 256  # requests of one model that wait for its writer; one more is answered 429
     streams: int = 100  # readers of server-sent events, of all models together
+    exports: int = 2  # exports and downloads that are made or sent at the same time
     request_seconds: float = 30.0  # until a request is answered 504
     body_seconds: float = 30.0  # until a caller that does not finish its JSON body is answered 408
     upload_seconds: float = 600.0  # the same for a model file or the files of a fit
+    write_seconds: float = 60.0  # that a caller may take to read a megabyte of an export
     shutdown_seconds: float = 30.0  # that requests have to finish after SIGTERM
     jobs: int = 1  # fits that run at the same time
     jobs_waiting: int = 8
@@ -70,73 +71,3 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-# -- names ----------------------------------------------------------------------------------------------------
-
-# Names of models: one folder each inside the models folder, and never anywhere else.
-
-
-PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-
-
-def is_name(name: str) -> bool:
-    r"""Whether this can be the name of a model.
-
-    >>> is_name("site-a.2"), is_name(".."), is_name("a/b"), is_name("a\n")
-    (True, False, False, False)
-    """
-    return _NAME.fullmatch(name) is not None
-
-
-def folder_of(models: Path, name: str) -> Path:
-    """Where a model of this name is; a link is refused, since it could lead anywhere."""
-    if not is_name(name):
-        raise invalid(
-            "name", "a name has up to 64 letters, digits, '.', '_' and '-', and begins with a letter or digit"
-        )
-    folder = models / name
-    if folder.is_symlink():
-        raise Problem("taken", f"{name!r} is a link in the models folder; links are not followed")
-    return folder
-
-
-def model_folders(models: Path) -> list[Path]:
-    """The folders that can be models; hidden ones and links are left out."""
-    return sorted(path for path in models.iterdir() if is_name(path.name) and path.is_dir() and not path.is_symlink())
-
-
-def model_files(models: Path) -> list[Path]:
-    """Model files that have no folder yet: each becomes a live model of its name."""
-    files = (path for path in models.glob("*.safetensors") if is_name(path.stem) and path.is_file())
-    return sorted(path for path in files if not path.is_symlink() and not (models / path.stem).exists())
-
-
-# -- state ----------------------------------------------------------------------------------------------------
-
-# Whether the service is ending: what waits without an end (streams of events) must then stop.
-
-
-class Stop:
-    """A flag that can be waited for, set from a signal handler or by the end of the application."""
-
-    def __init__(self) -> None:
-        self._event = asyncio.Event()
-
-    def set(self) -> None:
-        """Say that the service is ending."""
-        self._event.set()
-
-    def is_set(self) -> bool:
-        """Whether it is ending."""
-        return self._event.is_set()
-
-    async def within(self, seconds: float) -> bool:
-        """Wait for so long, or until the service is ending: whether it is."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._event.wait()
-        except TimeoutError:
-            return False
-        return True

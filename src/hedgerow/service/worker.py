@@ -16,7 +16,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-MODEL = "model.safetensors"
+MODEL_FILE = "model.safetensors"
 JOB = "job.json"
 
 
@@ -54,8 +54,8 @@ def check(file: Path) -> None:
             raise InputError(f"the file has a number in {name!r} that is not finite")
     x = np.zeros(clf.n_features_in_, dtype=clf.learner_.dtype)
     if len(clf.classes_):
-        found = clf.explain_one(x)
-        if not np.isfinite([*found.probabilities.values(), *found.weights.values()]).all():
+        prediction = clf.explain_one(x)
+        if not np.isfinite([*prediction.probabilities.values(), *prediction.weights.values()]).all():
             raise InputError("the model in the file predicts numbers that are not finite")
         clf.learn_one(x, clf.classes_[0])
 
@@ -81,7 +81,7 @@ def fit(folder: Path) -> None:
     _say(progress=0.5, text=f"fitting {clf.method}")
     clf.fit_domains(sources, target)
     _say(progress=0.9, text="writing the model")
-    clf.save(folder / MODEL)
+    clf.save(folder / MODEL_FILE)
 
 
 def _unlabelled(path: Path, label: str, name: str) -> Any:
@@ -110,10 +110,11 @@ def _options(method: str, options: dict[str, Any]) -> dict[str, Any]:
     for key in options:
         if key not in (*known, *answers):
             raise unknown("option", key, [*known, *answers])
-    given = {key: value for key, value in options.items() if key in known}
+    arguments = {key: value for key, value in options.items() if key in known}
     of_reading = {key: value for key, value in options.items() if key not in known}
-    preset = given.pop("reading", "general")
-    return {"method": method, "reading": reading_of(preset, method, **of_reading) if of_reading else preset, **given}
+    preset = arguments.pop("reading", "general")
+    reading = reading_of(preset, method, **of_reading) if of_reading else preset
+    return {"method": method, "reading": reading, **arguments}
 
 
 @contextlib.contextmanager

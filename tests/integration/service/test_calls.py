@@ -58,6 +58,7 @@ def test_a_prediction_is_an_event_that_can_be_labelled_once(shared):
 
 def test_predictions_are_those_of_the_library(shared, clf):
     X = np.random.default_rng(3).normal(size=(20, 3))
+    assert shared.http.post("/v1/models/site/snapshot").status_code == 200
     copy = OnlineTransferClassifier.from_bytes(shared.http.get("/v1/models/site/model").content)
     answer = shared.http.post("/v1/models/site/predict", json={"instances": X.tolist(), "explain": True}).json()
     found = answer["predictions"]

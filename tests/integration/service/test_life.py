@@ -17,9 +17,9 @@ from support.serving import NAMES, fitted
 from hedgerow import OnlineTransferClassifier
 from hedgerow.core.errors import InputError
 from hedgerow.live import LiveModel
-from hedgerow.live.journal import FILE
+from hedgerow.live.journal import Journal
 from hedgerow.service import ServiceSettings
-from hedgerow.service.server import serve as run
+from hedgerow.service.app import serve as run
 
 ROW = dict(zip(NAMES, (1.0, 2.0, 3.0), strict=True))
 
@@ -36,6 +36,7 @@ def learn(service, n, name="site"):
 
 def state(service):
     """Every number of the model, as bytes."""
+    assert service.http.post("/v1/models/site/snapshot").status_code == 200
     clf = OnlineTransferClassifier.from_bytes(service.http.get("/v1/models/site/model").content)
     return {name: array.tobytes() for name, array in clf.learner_.arrays().items()}
 
@@ -43,7 +44,7 @@ def state(service):
 def test_a_restart_keeps_everything_and_kill_too(serve, models):
     service = serve(models, fresh=True).ready()  # whose process is the one that is named below
     learn(service, 5)
-    second = serve(models).ready()  # on the same folder: it names the first, and harms nothing
+    second = serve(models).opened()  # on the same folder: it names the first, and harms nothing
     [model] = second.http.get("/v1/models").json()["models"]
     assert not model["ready"]
     assert str(service.process.pid) in model["error"]
@@ -101,13 +102,13 @@ def test_sigterm_finishes_what_has_begun_and_ends_streams(serve, models):
 def test_bad_models_are_listed_with_their_error_and_stop_nobody(serve, models, clf):
     (models / "empty").mkdir()
     LiveModel.create(models / "damaged", clf).close()
-    journal = models / "damaged" / FILE
+    journal = models / "damaged" / Journal.FILE
     journal.write_bytes(journal.read_bytes()[:100] + b"\0" * 1000)
     (models / "link").symlink_to(models / "site")
     (models / ".hidden").mkdir()
     shutil.copytree(models / "site", models / "no such name!")
     with LiveModel.open(models / "site"), LiveModel.create(models / "owned", clf):
-        service = serve(models).ready()
+        service = serve(models).opened()
         found = {model["name"]: model for model in service.http.get("/v1/models").json()["models"]}
         assert set(found) == {"damaged", "empty", "owned", "site"}
         assert not any(model["ready"] for model in found.values())
@@ -117,12 +118,14 @@ def test_bad_models_are_listed_with_their_error_and_stop_nobody(serve, models, c
         assert (answer.status_code, answer.json()["type"]) == (503, "/problems/unusable")
         assert answer.headers["retry-after"]
         assert service.http.delete("/v1/models/owned").status_code == 503
-        assert service.http.get("/readyz").json()["models"] == {"ready": 0, "failed": 4}
+        answer = service.http.get("/readyz")  # nobody should be sent here
+        assert (answer.status_code, "none of the 4 models" in answer.json()["detail"]) == (503, True)
         assert service.http.put("/v1/models/link", content=b"").status_code == 409
     end = time.monotonic() + 30
     while not service.http.get("/v1/models/site").json()["ready"]:  # its owner is gone
         assert time.monotonic() < end
         time.sleep(0.2)
+    assert service.http.get("/readyz").json()["models"]["ready"] > 0
     assert service.http.delete("/v1/models/empty").status_code == 204
     assert not (models / "empty").exists()
 

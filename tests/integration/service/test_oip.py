@@ -65,7 +65,7 @@ def test_only_the_outputs_that_are_asked_for(shared):
     [
         ({}, "inputs"),
         ({"inputs": []}, "inputs"),
-        ({"inputs": [7]}, "inputs"),
+        ({"inputs": [7]}, "inputs[0]"),
         (rows([1, 2], (1, 2)), "inputs[0].data[0]"),
         (rows([1, 2, 3], (2, 3)), "inputs[0].data"),
         (rows([[1, 2, 3], [4, 5]]), "inputs[0].data"),

@@ -13,7 +13,7 @@ from hedgerow.cli.serve import Asked, serve
 from hedgerow.core.errors import InputError
 from hedgerow.live import LiveModel
 from hedgerow.service import ServiceSettings
-from hedgerow.service.tokens import Tokens
+from hedgerow.service.middleware import Tokens
 
 TOKENS = {right: f"a-token-that-may-{right}-x" for right in ("read", "predict", "learn", "admin", "other", "both")}
 LINES = "\n".join(

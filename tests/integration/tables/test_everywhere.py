@@ -102,12 +102,11 @@ def test_a_fleet_takes_tables(clf):
 
 
 def test_the_service_takes_objects_of_columns(clf):
-    from hedgerow.service.problems import Problem
-    from hedgerow.service.rows import of_table
+    from hedgerow.service.schemas import Problem, table_matrix
 
     rows = json.loads(X[:5].to_json(orient="records"))
-    np.testing.assert_array_equal(of_table(rows, clf.table_), clf.as_matrix(X[:5]))
+    np.testing.assert_array_equal(table_matrix(rows, clf.table_), clf.as_matrix(X[:5]))
     with pytest.raises(Problem) as caught:
-        of_table([{"age": "old"}, {"q": 1}, 3], clf.table_)
+        table_matrix([{"age": "old"}, {"q": 1}, 3], clf.table_)
     assert [error.field for error in caught.value.errors] == ["instances[0].age", "instances[1]", "instances[2]"]
-    assert pd.isna(of_table([{"city": "Oslo"}], clf.table_)[0]).any()
+    assert pd.isna(table_matrix([{"city": "Oslo"}], clf.table_)[0]).any()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 
 import numpy as np
 import pyarrow as pa
@@ -80,3 +81,52 @@ def test_dates_are_in_the_usual_digits():
     assert moment("\u0660\u0661.\u0660\u0663.2024", "%d.%m.%Y") is None
     with pytest.raises(InputError, match=r"'\u0662\u0660\u0662\u0664-03-01' in row 2 is no time"):
         order_in_time(["2024-03-02", "\u0662\u0660\u0662\u0664-03-01"], "t", "x.csv")
+
+
+E, E_MARK = "\u00e9t\u00e9", unicodedata.normalize("NFD", "\u00e9t\u00e9")
+
+
+def files_with(folder, name, label):
+    """A table whose column and label are spelled so, in three formats."""
+    rows = [{name: float(i), "b": 1.0, "y": label if i % 2 else "x"} for i in range(40)]
+    (folder / "t.csv").write_text(f"{name},b,y\n" + "".join(f"{r[name]},{r['b']},{r['y']}\n" for r in rows))
+    (folder / "t.jsonl").write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    parquet.write_table(pa.Table.from_pylist(rows), folder / "t.parquet")
+    return [folder / "t.csv", folder / "t.jsonl", folder / "t.parquet"]
+
+
+@pytest.mark.parametrize("written", [E, E_MARK], ids=["composed", "decomposed"])
+@pytest.mark.parametrize("known", [E, E_MARK], ids=["composed", "decomposed"])
+def test_an_accent_is_one_name_however_it_was_typed(tmp_path, known, written):
+    """Of columns and of classes: a file finds those of the model, which are handed out as the model has them."""
+    for path in files_with(tmp_path, written, written):
+        domain = read(path, label="y")
+        assert (domain.feature_names, set(domain.y.tolist())) == ((E, "b"), {E, "x"})
+        [block] = blocks(path, Wanted(2, [known, "b"], "y", [known, "x"], new_classes=False))
+        assert (block[1][0], set(block[3]), block[5]) == (1 if path.suffix != ".csv" else 2, {known, "x"}, [])
+        [block] = blocks(path, Wanted(1, ["b"], known, None))
+        assert block[3][:2] in ([0.0, 1.0], ["0.0", "1.0"])
+
+
+@pytest.mark.parametrize("written", [E, E_MARK], ids=["composed", "decomposed"])
+def test_a_table_fitted_in_memory_is_found_in_files_of_either_form(tmp_path, written):
+    import pandas as pd
+
+    words = ["red", "blue"] * 20
+    table = pd.DataFrame({E_MARK: words, "b": np.arange(40) % 3 + 0.5})
+    clf = OnlineTransferClassifier("pa").fit_domains([Domain("a", table, ["x", "y"] * 20)])
+    (tmp_path / "t.csv").write_text(f"{written},b\nred,1.5\nblue,0.5\n")
+    (tmp_path / "t.jsonl").write_text(f'{{"{written}": "red", "b": 1.5}}\n{{"{written}": "blue", "b": 0.5}}\n')
+    for name in ("t.csv", "t.jsonl"):
+        [block] = blocks(tmp_path / name, Wanted(clf.table_.width, None, None, table=clf.table_))
+        rows = clf.as_matrix([{E_MARK: "red", "b": 1.5}, {E_MARK: "blue", "b": 0.5}])
+        assert block[2][0] == np.asarray(rows, np.float64).tobytes()
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path):
+    (tmp_path / "t.csv").write_text(f"{E},{E_MARK}\n1,2\n")
+    with pytest.raises(InputError, match="stands in the header twice"):
+        read(tmp_path / "t.csv")
+    parquet.write_table(pa.table({E: [1.0], E_MARK: [2.0]}), tmp_path / "t.parquet")
+    with pytest.raises(InputError, match="stands in the table twice"):
+        read(tmp_path / "t.parquet")

@@ -1,0 +1,180 @@
+"""The Open Inference Protocol (v2, REST): what clients of KServe and MLServer speak. Labels go to /v1.
+
+Inputs are one tensor of shape [n, features], or one tensor of shape [n] or [n, 1] for each named feature. Outputs are
+`label`, `probabilities` and `id`: the id of each event, `<id of the request>/0` and so on, by which it can be labelled.
+
+Tensors may be bytes behind the JSON of a request, as KServe's client sends arrays unless it is told otherwise: the
+header Inference-Header-Content-Length says where the JSON ends; `binary_data_size` of a tensor, how many of the bytes
+that follow are its own. Answers are JSON.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+from msgspec import UNSET
+from starlette.responses import Response
+
+import hedgerow
+from hedgerow.core.arrays import Array
+from hedgerow.live import Answer
+from hedgerow.service import schemas
+from hedgerow.service.models import Entry
+from hedgerow.service.operations import Call, operation, respond, respond_from
+from hedgerow.service.schemas import DTYPES, InputTensor, OutputTensor, Problem, TensorMetadata, decode, invalid, matrix
+
+MODEL = "/v2/models/{name}"
+HEADER = "inference-header-content-length"
+SIZE = "binary_data_size"
+
+
+@operation("POST", f"{MODEL}/infer", "predict", body=schemas.InferRequest, answer=schemas.InferAnswer)
+async def infer(call: Call) -> Response:
+    """Predict; each row is an event that can be labelled by its id."""
+    call.live  # noqa: B018  # not ready: say so before the body is read
+    body = await _body(call)
+    outputs = [output.name for output in body.outputs or ()] or ["label", "probabilities", "id"]
+    X = _rows(body.inputs, call.entry, call.models.settings.batch_rows)
+    stem = body.id or uuid4().hex
+    schemas.check_printable(stem, "id")
+    ids = [f"{stem}/{i}" for i in range(len(X))]
+    answers = await call.models.call(call.entry, lambda live, _: live.aio.predict_many(X, ids))
+    return await respond_from(
+        lambda: schemas.InferAnswer(call.name, stem, [_output(name, answers) for name in outputs])
+    )
+
+
+@operation("GET", "/v2", answer=schemas.ServerMetadata)
+async def server_metadata(call: Call) -> Response:
+    """What answers here."""
+    return respond(schemas.ServerMetadata("hedgerow", hedgerow.__version__, []))
+
+
+@operation("GET", "/v2/health/live", answer=schemas.ServerLive)
+async def server_live(call: Call) -> Response:
+    """Whether the process answers at all."""
+    return respond(schemas.ServerLive())
+
+
+@operation("GET", "/v2/health/ready", answer=schemas.ServerReady)
+async def server_ready(call: Call) -> Response:
+    """Whether requests can be served."""
+    call.models.check_ready()
+    return respond(schemas.ServerReady(True))
+
+
+@operation("GET", MODEL, "predict", "read", answer=schemas.ModelMetadata)
+async def model_metadata(call: Call) -> Response:
+    """Inputs and outputs of a model."""
+    entry, classes = call.entry, call.live.clf.classes_.tolist()
+    inputs = [TensorMetadata(name, "FP64", [-1]) for name in entry.feature_names or ()]
+    inputs = inputs or [TensorMetadata("instances", "FP64", [-1, entry.features])]
+    outputs = [
+        TensorMetadata("label", _label_type(classes), [-1]),
+        TensorMetadata("probabilities", "FP64", [-1, len(classes)]),
+        TensorMetadata("id", "BYTES", [-1]),
+    ]
+    return respond(schemas.ModelMetadata(entry.name, [], "hedgerow", inputs, outputs))
+
+
+@operation("GET", f"{MODEL}/ready", "predict", "read", answer=schemas.ServerReady)
+async def model_ready(call: Call) -> Response:
+    """Whether a model can be asked."""
+    call.live  # noqa: B018
+    return respond(schemas.ServerReady(True, call.name))
+
+
+async def _body(call: Call) -> schemas.InferRequest:
+    """JSON, perhaps with bytes after it, which become the data of their tensors."""
+    length = call.headers.get(HEADER)
+    if length is None:
+        body = await call.json(schemas.InferRequest)
+        for i, tensor in enumerate(body.inputs):
+            if SIZE in (tensor.parameters or ()):
+                raise Problem("malformed", f"inputs[{i}] has {SIZE}, but there is no header {HEADER}")
+        return body
+    content = await call.content()
+    if not (length.isascii() and length.isdigit()) or len(length) > 18 or int(length) > len(content):
+        raise Problem("malformed", "Inference-Header-Content-Length is not the length of JSON at the start of the body")
+    body, rest = decode(content[: int(length)], schemas.InferRequest), memoryview(content)[int(length) :]
+    for i, tensor in enumerate(body.inputs):
+        size = (tensor.parameters or {}).get(SIZE)
+        if size is None:
+            continue
+        if type(size) is not int or not 0 <= size <= len(rest):
+            raise invalid(f"inputs[{i}].parameters.{SIZE}", f"is not one of the {len(rest)} bytes that are left")
+        tensor.data, rest = _numbers(tensor, rest[:size], f"inputs[{i}]"), rest[size:]
+    if rest:
+        raise Problem("malformed", f"{len(rest)} bytes after the JSON belong to no tensor")
+    return body
+
+
+def _numbers(tensor: InputTensor, data: memoryview, field: str) -> list[Any]:
+    if tensor.data is not UNSET:
+        raise invalid(f"{field}.data", "stands there as JSON and as bytes; send one of them")
+    dtype = np.dtype(DTYPES[tensor.datatype])
+    if len(data) % dtype.itemsize:
+        raise invalid(f"{field}.parameters.{SIZE}", f"{len(data)} bytes are no whole number of {tensor.datatype}")
+    values: list[Any] = np.frombuffer(data, dtype).tolist()
+    return values
+
+
+def _rows(inputs: list[InputTensor], entry: Entry, most: int) -> Array:
+    """One tensor of rows, or a tensor for each named feature."""
+    tensors = [_tensor(tensor, f"inputs[{i}]", most) for i, tensor in enumerate(inputs)]
+    names, known = [tensor.name for tensor in inputs], entry.feature_names
+    if len(tensors) == 1 and (len(inputs[0].shape) == 2 or known is None):
+        return matrix(tensors[0], entry.features, known, "inputs[0].data")
+    if known is None:
+        raise invalid("inputs", f"the model has no names of features; send one tensor of shape [n, {entry.features}]")
+    for name in known:
+        if names.count(name) != 1:
+            raise invalid("inputs", f"{names.count(name)} tensors are named {name!r}; send one for each feature")
+    if len({len(tensor) for tensor in tensors}) > 1:
+        raise invalid("inputs", "the tensors have different numbers of rows")
+    for i, (tensor, name) in enumerate(zip(tensors, names, strict=True)):
+        if any(len(row) != 1 for row in tensor):
+            raise invalid(f"inputs[{i}].shape", f"a tensor of one feature ({name!r}) has shape [n] or [n, 1]")
+    order = [names.index(name) for name in known]
+    rows = [[tensors[j][i][0] for j in order] for i in range(len(tensors[0]))]
+    return matrix(rows, entry.features, None, "row")
+
+
+def _tensor(tensor: InputTensor, field: str, most: int) -> list[list[Any]]:
+    """The rows of a tensor, one value each where it has one dimension."""
+    shape, data = tensor.shape, tensor.data
+    if data is UNSET:
+        raise invalid(f"{field}.data", "missing")
+    assert isinstance(data, list)
+    if any(not 0 < n < 2**31 for n in shape):
+        raise invalid(f"{field}.shape", "must be [n] or [n, features], whole numbers above 0")
+    n, width = shape[0], shape[1] if len(shape) == 2 else 1
+    if n > most:
+        raise Problem("too-large", f"{field}.shape: {n} rows; at most {most} in one request")
+    nested = all(isinstance(row, list) for row in data)
+    rows: list[list[Any]] = data if nested else [data[i : i + width] for i in range(0, len(data), width)]
+    if len(rows) != n or any(len(row) != width for row in rows):
+        raise invalid(f"{field}.data", f"has not the {' x '.join(map(str, shape))} values that the shape says")
+    return rows
+
+
+def _label_type(labels: list[Any]) -> str:
+    kinds = {type(label) for label in labels}
+    if kinds <= {int}:
+        return "INT64"
+    if kinds <= {bool}:
+        return "BOOL"
+    return "FP64" if kinds <= {int, float} else "BYTES"
+
+
+def _output(name: str, answers: list[Answer]) -> OutputTensor:
+    n = len(answers)
+    if name == "id":
+        return OutputTensor(name, "BYTES", [n], [answer.id for answer in answers])
+    if name == "probabilities":
+        values = np.array([list(answer.probabilities.values()) for answer in answers])
+        return OutputTensor(name, "FP64", list(values.shape), values.ravel().tolist())
+    kind = _label_type(list(answers[0].probabilities))
+    return OutputTensor(name, kind, [n], [str(a.label) if kind == "BYTES" else a.label for a in answers])

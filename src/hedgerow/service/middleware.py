@@ -1,0 +1,366 @@
+"""Before any operation: who calls and whether that may be, request ids, security headers, problems, the log.
+
+A token file has lines of `TOKEN RIGHTS MODELS`: rights are read, predict, learn and admin, joined by commas; models are
+names joined by commas, or * for all. Each right stands for itself, so that a device that predicts cannot read the
+journal; admin has all of them. A token may have several lines. Lines that begin with # are comments.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import hmac
+import itertools
+import json
+import logging
+import os
+import secrets
+import stat
+import sys
+import threading
+import time
+import traceback
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+from urllib.parse import urlsplit
+
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from hedgerow.core.errors import InputError, unknown
+from hedgerow.service.metrics import Requests
+from hedgerow.service.schemas import Problem
+from hedgerow.service.settings import LOOPBACK_NAMES
+
+# -- tokens -----------------------------------------------------------------------------------------------------
+
+RIGHTS = ("read", "predict", "learn", "admin")
+SHORTEST = 16  # characters of a token
+MAKE_ONE = "python -c 'import secrets; print(secrets.token_urlsafe(32))' makes one"
+
+
+@dataclass(frozen=True)
+class Caller:
+    """What one caller may do: pairs of a right and a model's name, * for all models."""
+
+    grants: frozenset[tuple[str, str]]
+
+    def may(self, right: str, model: str) -> bool:
+        """Whether this right was given for this model (or `*`: for all)."""
+        grants = self.grants
+        return (
+            (right, model) in grants or (right, "*") in grants or ("admin", model) in grants or ("admin", "*") in grants
+        )
+
+    def may_any(self, right: str) -> bool:
+        """Whether this right was given for at least one model."""
+        return any(granted in (right, "admin") for granted, _ in self.grants)
+
+
+EVERYBODY = Caller(frozenset({("admin", "*")}))  # where there is no token file: loopback only
+
+
+class Tokens:
+    """The tokens of a file, by digest."""
+
+    def __init__(self, callers: dict[bytes, Caller]) -> None:
+        self._callers = callers
+
+    @classmethod
+    def read(cls, path: Path) -> Tokens:
+        """The tokens of a file that nobody else can read."""
+        try:
+            with path.open(encoding="utf-8") as file:
+                _check_private(path, os.fstat(file.fileno()))
+                lines = file.read().splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"cannot read the token file {path}: {error}") from error
+        grants: dict[bytes, set[tuple[str, str]]] = {}
+        for number, line in enumerate(lines, start=1):
+            if line.strip() and not line.lstrip().startswith("#"):
+                token, granted = _parsed(line, f"{path}, line {number}")
+                grants.setdefault(_digest(token), set()).update(granted)
+        if not grants:
+            raise InputError(f"the token file {path} has no token; a line is TOKEN RIGHTS MODELS; {MAKE_ONE}")
+        return cls({digest: Caller(frozenset(granted)) for digest, granted in grants.items()})
+
+    def caller(self, authorization: str) -> Caller | None:
+        """Whose header this is: `Bearer TOKEN`, or `Basic` with the token as the password (browsers ask for it)."""
+        kind, _, value = authorization.partition(" ")
+        token: str | None = value.strip()
+        if kind.lower() == "basic":
+            token = _password(value)
+        elif kind.lower() != "bearer":
+            return None
+        if not token:
+            return None
+        sent, match = _digest(token), None
+        for digest, caller in self._callers.items():  # all of them: the time says nothing about which is near
+            if hmac.compare_digest(digest, sent):
+                match = caller
+        return match
+
+
+def _check_private(path: Path, status: os.stat_result) -> None:
+    mode = stat.S_IMODE(status.st_mode)
+    if os.name == "posix" and mode & 0o077:
+        raise InputError(f"the token file {path} has mode {mode:04o}, so others can read it: chmod 600 {path}")
+
+
+def _parsed(line: str, where: str) -> tuple[str, set[tuple[str, str]]]:
+    parts = line.split()
+    if len(parts) != 3:
+        raise InputError(f"{where}: {len(parts)} words; a line is TOKEN RIGHTS MODELS, e.g. `.. predict,learn *`")
+    token, rights, models = parts[0], parts[1].split(","), parts[2].split(",")
+    if len(token) < SHORTEST:
+        raise InputError(f"{where}: a token of {len(token)} characters can be guessed; {MAKE_ONE}")
+    for right in rights:
+        if right not in RIGHTS:
+            raise InputError(f"{where}: {unknown('right', right, RIGHTS)}")
+    return token, {(right, model) for right in rights for model in models if model}
+
+
+def _password(value: str) -> str | None:
+    try:
+        return base64.b64decode(value.strip(), validate=True).decode("utf-8").partition(":")[2]
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+
+
+# -- the log ----------------------------------------------------------------------------------------------------
+
+# One JSON line a request, written by a thread of its own: no request waits for the terminal or the disk.
+# No token, query, id of an event, feature or label is ever written.
+
+REPEAT_SECONDS = 10.0  # between two lines of one message of a library
+WRITE_EVERY = 0.2  # seconds between two writes
+MOST_LINES = 50_000  # lines that wait to be written; beyond, the oldest are dropped and counted
+
+
+class Log:
+    """Lines that wait to be written."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream
+        self._lines: deque[dict[str, Any]] = deque(maxlen=MOST_LINES)
+        self._added = self._written = 0
+        self._end = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._thread = threading.Thread(target=self._write_on, name="hedgerow-log", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Write what is left; a stream that nobody reads is not waited for."""
+        self._end.set()
+        if self._thread is not None:
+            self._thread.join(timeout=2.0)
+
+    def add(self, **line: Any) -> None:
+        """A line about a request or about the service itself."""
+        self._lines.append({"time": round(time.time(), 3), **line})
+        self._added += 1
+
+    def handler(self) -> logging.Handler:
+        """For what libraries log: warnings and errors as lines like all others, without the text of exceptions."""
+        return _LogHandler(self)
+
+    def _write_on(self) -> None:
+        while not self._end.wait(WRITE_EVERY):
+            self._write()
+        self._write()
+
+    def _write(self) -> None:
+        lines = [self._lines.popleft() for _ in range(len(self._lines))]
+        lost = self._added - self._written - len(lines) - len(self._lines)
+        if not lines:
+            return
+        self._written += len(lines)
+        if lost > 0:
+            self._written += lost
+            lines.append({"time": round(time.time(), 3), "event": "lines were dropped", "lines": lost})
+        stream = self._stream or sys.stderr
+        try:
+            stream.write("".join(f"{json.dumps(line)}\n" for line in lines))
+            stream.flush()
+        except (OSError, ValueError):
+            pass  # nobody reads the log any more; that must not end the service
+
+
+class _LogHandler(logging.Handler):
+    """Records of libraries as lines of the log; a message that repeats is written every so often, with its count."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__(logging.WARNING)
+        self._log, self._last = log, dict[str, tuple[float, int]]()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """One line."""
+        text = record.getMessage()[:500]
+        now, (last, repeats) = time.monotonic(), self._last.get(text, (-REPEAT_SECONDS, 0))
+        if now - last < REPEAT_SECONDS:
+            self._last[text] = (last, repeats + 1)
+            return
+        if len(self._last) > 1000:
+            self._last.clear()
+        self._last[text] = (now, 0)
+        error = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else None
+        about = {"logger": record.name, "level": record.levelname, "error": error}
+        self._log.add(event=text, **about, **({"repeats": repeats} if repeats else {}))
+
+
+# -- every request ----------------------------------------------------------------------------------------------
+
+TEMPLATE = "hedgerow.template"  # in the scope: the path of the operation, with its parameters by name
+SECURITY = {
+    b"content-security-policy": b"default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    b"object-src 'none'",
+    b"x-content-type-options": b"nosniff",
+    b"x-frame-options": b"DENY",
+    b"referrer-policy": b"no-referrer",
+    b"cross-origin-opener-policy": b"same-origin",
+    b"cross-origin-resource-policy": b"same-origin",
+    b"cache-control": b"no-store",
+}
+
+
+class RequestMiddleware:
+    """An id, security headers, a line in the log and a metric for every request; every error is a problem document."""
+
+    def __init__(self, app: ASGIApp, log: Log, requests: Requests) -> None:
+        self._app, self._log, self._requests = app, log, requests
+        self._run, self._numbers = secrets.token_hex(4), itertools.count(1)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, status, trace = time.perf_counter(), 0, dict[str, Any]()
+        request_id = f"{self._run}-{next(self._numbers)}"
+        instance = f"{scope['path'][:200]}#{request_id}"
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = list(message.get("headers", ()))
+                names = {name for name, _ in headers}
+                headers += [(name, value) for name, value in SECURITY.items() if name not in names]
+                message["headers"] = [*headers, (b"x-request-id", request_id.encode())]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_with_headers)
+        except Problem as problem:
+            await problem.response(instance)(scope, receive, send_with_headers)
+        except ClientDisconnect:
+            status = status or 499
+        except Exception as error:
+            trace = _without_values(error)
+            if not status:
+                internal = Problem("internal", "an error inside; the log has more under the id in `instance`")
+                await internal.response(instance)(scope, receive, send_with_headers)
+        finally:
+            seconds, method, path = time.perf_counter() - began, scope["method"], scope.get(TEMPLATE, "unmatched")
+            model = scope.get("path_params", {}).get("name", "")[:64] or None
+            self._requests.note(method, path, status, seconds)
+            self._log.add(
+                method=method, path=path, status=status, ms=round(1e3 * seconds, 2), model=model, request=request_id,
+                **trace,
+            )  # fmt: skip
+
+
+def _without_values(error: BaseException) -> dict[str, Any]:
+    """Where an error happened; its text is left out, since it may have features or labels in it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return {"error": type(error).__name__, "at": [f"{f.filename}:{f.lineno} {f.name}" for f in frames]}
+
+
+# -- who calls --------------------------------------------------------------------------------------------------
+
+CALLER = "hedgerow.caller"
+CHALLENGE = {"WWW-Authenticate": 'Bearer realm="hedgerow"'}
+BROWSER_CHALLENGE = {"WWW-Authenticate": 'Basic realm="hedgerow: any name, and a token as the password"'}
+OWN_SITE = (None, b"same-origin", b"none")  # values of Sec-Fetch-Site: no browser, our page, an address typed in
+
+
+def caller_of(scope: Scope) -> Caller:
+    """Who calls; a problem for whoever needs a token and has none."""
+    caller: Caller | Problem = scope[CALLER]
+    if isinstance(caller, Problem):
+        raise caller
+    return caller
+
+
+class AuthMiddleware:
+    """Refuses other hosts and other sites, and finds out who calls; what needs a right asks for `caller_of`."""
+
+    def __init__(self, app: ASGIApp, tokens: Tokens | None, host: str, stopping: asyncio.Event) -> None:
+        self._app, self._tokens, self._stopping = app, tokens, stopping
+        self._hosts = {*LOOPBACK_NAMES, host}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] == "http":
+            headers = dict(scope["headers"])
+            self._check_site(scope["path"], headers)
+            scope[CALLER] = self._caller(headers)
+        await self._app(scope, receive, send)
+
+    def _check_site(self, path: str, headers: dict[bytes, bytes]) -> None:
+        if self._stopping.is_set():
+            raise Problem("not-ready", "the service is ending", headers={"Connection": "close"})
+        host = headers.get(b"host", b"").decode("latin-1")
+        if self._tokens is None and _name_of(host) not in self._hosts:
+            raise Problem("misdirected", "the header Host names no address that is served here without tokens")
+        origin = headers.get(b"origin")
+        if origin is not None and _site_of(origin.decode("latin-1")) != host:
+            raise Problem("cross-origin", "the header Origin names another site")
+        is_page = path == "/" or path.startswith(("/models/", "/static/"))  # a link to it may stand anywhere
+        if headers.get(b"sec-fetch-site") not in OWN_SITE and not is_page:
+            raise Problem("cross-origin", "the header Sec-Fetch-Site names another site")
+
+    def _caller(self, headers: dict[bytes, bytes]) -> Caller | Problem:
+        if self._tokens is None:
+            return EVERYBODY
+        sent = headers.get(b"authorization")
+        caller = None if sent is None else self._tokens.caller(sent.decode("latin-1"))
+        if caller is not None:
+            return caller
+        detail = "the header Authorization is missing" if sent is None else "the token is not one of this service"
+        browser = b"text/html" in headers.get(b"accept", b"")
+        return Problem("unauthorised", detail, headers=BROWSER_CHALLENGE if browser else CHALLENGE)
+
+
+def _name_of(host: str) -> str:
+    """A Host header without its port.
+
+    >>> _name_of("[::1]:8080"), _name_of("localhost"), _name_of("127.0.0.1:80")
+    ('::1', 'localhost', '127.0.0.1')
+    """
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0].lower()
+
+
+def _site_of(origin: str) -> str | None:
+    """Host and port of an Origin header, None for one that has none.
+
+    >>> _site_of("http://localhost:8080"), _site_of("null"), _site_of("http://[")
+    ('localhost:8080', None, None)
+    """
+    try:
+        return urlsplit(origin).netloc or None
+    except ValueError:
+        return None

@@ -1,0 +1,430 @@
+"""The operations on models: predict, label, look, create, delete, export; events; health, metrics and the page."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any, BinaryIO, TypeVar
+from uuid import uuid4
+
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import Receive, Scope, Send
+
+from hedgerow.core.errors import HedgerowError
+from hedgerow.live import Answer, LiveModel
+from hedgerow.live.export import export as write_export
+from hedgerow.live.snapshots import Snapshots
+from hedgerow.service import schemas
+from hedgerow.service.metrics import exposition
+from hedgerow.service.models import Entry, as_problem, happens
+from hedgerow.service.operations import BINARY, Call, operation, query_of, respond, respond_from
+from hedgerow.service.schemas import KINDS, Prediction, Predictions, Problem, encode, invalid
+
+T = TypeVar("T")
+MODEL = "/v1/models/{name}"
+BYTES = {"schema": {"type": "string", "format": "binary"}}
+
+# -- events: these come by the thousand -------------------------------------------------------------------------
+
+
+@operation("POST", f"{MODEL}/predict", "predict", body=schemas.PredictRequest, answer=Predictions)
+async def predict(call: Call) -> Response:
+    """Predict one instance or a batch; each is an event, which a label can follow."""
+    call.live  # noqa: B018  # not ready: say so before the body is read
+    body, entry = await call.json(schemas.PredictRequest), call.entry
+    X, ids = _instances(call, body)
+    if len(X) == 1 and not body.explain:
+        one = await call.models.call(entry, lambda _, batch: batch.predict(X[0], None if ids is None else ids[0]))
+        return respond(Predictions([_prediction(one, False)]))
+    if not body.explain:
+        answers = await call.models.call(entry, lambda live, _: live.aio.predict_many(X, ids))
+    else:
+        answers = await call.models.call(entry, lambda live, _: live.aio.look(lambda live: _explained(live, X, ids)))
+    return await respond_from(lambda: Predictions([_prediction(answer, body.explain) for answer in answers]))
+
+
+@operation("POST", f"{MODEL}/label", "learn", body=schemas.LabelRequest, answer=schemas.LabelResults)
+async def label(call: Call) -> Response:
+    """Give labels of events, in any order; the same label twice is learned once."""
+    call.live  # noqa: B018
+    body = await call.json(schemas.LabelRequest)
+    _check_count(call, "labels", body.labels)
+    for i, one in enumerate(body.labels):
+        schemas.check_printable(one.id, f"labels[{i}].id")
+    pairs = [(one.id, one.label) for one in body.labels]
+    if len(pairs) == 1:
+        results = [await call.models.call(call.entry, lambda _, batch: batch.label(*pairs[0]))]
+    else:
+        results = await call.models.call(call.entry, lambda live, _: live.aio.label_many(pairs))
+    return respond(schemas.LabelResults([schemas.LabelResult(r.id, r.status, r.text) for r in results]))  # type: ignore[arg-type]
+
+
+@operation("POST", f"{MODEL}/predict-then-learn", "learn", body=schemas.LabelledInstances, answer=Predictions)
+async def predict_then_learn(call: Call) -> Response:
+    """Predict each instance, then learn its label, in order: the fastest way when the labels are there."""
+    call.live  # noqa: B018
+    body = await call.json(schemas.LabelledInstances)
+    X, ids = _instances(call, body)
+    if len(body.labels) != len(X):
+        raise invalid("labels", f"{len(body.labels)} labels for {len(X)} instances; give one for each")
+    answers = await call.models.call(call.entry, lambda live, _: live.aio.predict_then_learn(X, body.labels, ids))
+    return await respond_from(lambda: Predictions([_prediction(answer, body.explain) for answer in answers]))
+
+
+def _check_count(call: Call, field: str, items: list[Any]) -> None:
+    most = call.models.settings.batch_rows
+    if len(items) > most:
+        raise Problem("too-large", f"{field}: {len(items)} entries; at most {most} in one request")
+
+
+def _instances(call: Call, body: schemas.PredictRequest) -> tuple[Any, list[str] | None]:
+    """The rows and ids of a body, after everything that depends on the model was checked."""
+    entry = call.entry
+    _check_count(call, "instances", body.instances)
+    schemas.check_ids(body.ids, len(body.instances))
+    if body.explain:
+        _check_answer(call, entry.model, len(body.instances))
+    if entry.table is not None:
+        return schemas.table_matrix(body.instances, entry.table), body.ids
+    return schemas.matrix(body.instances, entry.features, entry.feature_names), body.ids
+
+
+def _check_answer(call: Call, live: LiveModel, rows: int) -> None:
+    """Refuse to explain so many rows that the answer, whose size follows from classes and experts, is too large."""
+    clf, most = live.clf, call.models.settings.answer_bytes
+    labels = sum(len(str(label)) + NUMBER for label in clf.classes_.tolist())
+    longest = max((len(str(label)) for label in clf.classes_.tolist()), default=0)
+    experts = sum(2 * len(name) + longest + NUMBER for name in clf.expert_names_)
+    if rows * (labels + experts) > most:
+        fit = most // (labels + experts)
+        raise Problem("too-large", f"explain: {rows} rows of this model are more than {most} bytes; ask for {fit} rows")
+
+
+NUMBER = 30  # bytes of a number in JSON and what stands around it
+
+
+def _explained(live: LiveModel, X: Any, ids: list[str] | None) -> list[Answer]:
+    """A batch with votes and weights, which the model gives for one row at a time: all by the same state."""
+
+    def work(writer: Any) -> list[Answer]:
+        answers = []
+        for x, answer in zip(X, writer.predict_many(X, ids), strict=True):
+            one = None if answer.repeated else live.clf.explain_one(x)
+            answers.append(answer if one is None else replace(answer, votes=one.votes, weights=one.weights))
+        return answers
+
+    return live.do_together(work)
+
+
+def _prediction(answer: Answer, explain: bool) -> Prediction:
+    prediction = Prediction(answer.id, answer.label, answer.probability, answer.repeated)
+    if explain:
+        prediction.probabilities = {str(label): p for label, p in answer.probabilities.items()}
+        prediction.votes, prediction.weights = answer.votes, answer.weights
+    return prediction
+
+
+# -- models -----------------------------------------------------------------------------------------------------
+
+SHORT = ("method", "features", "classes", "events", "labels", "mistakes")
+LONG = (*SHORT, "reading", "feature_names", "sources", "experts")
+
+
+def summary(entry: Entry, keys: tuple[str, ...]) -> schemas.Model:
+    """What a model says about itself, in a thread."""
+    if entry.state != "ready" or entry.live is None:
+        return schemas.Model(entry.name, False, entry.error or f"the model is {entry.state}")
+    stats = entry.live.stats()
+    return schemas.Model(entry.name, True, **{key: stats[key] for key in keys})
+
+
+@operation("GET", "/v1/models", "read", answer=schemas.ModelList)
+async def list_models(call: Call) -> Response:
+    """The models that the caller may read."""
+    entries = [entry for entry in call.models if call.caller.may("read", entry.name)]
+    return await respond_from(lambda: schemas.ModelList([summary(entry, SHORT) for entry in entries]))
+
+
+@operation("GET", MODEL, "read", answer=schemas.Model)
+async def get_model(call: Call) -> Response:
+    """What a model is, and how it is."""
+    entry = call.entry
+    return await respond_from(lambda: summary(entry, LONG))
+
+
+@operation("DELETE", MODEL, "admin", status=204)
+async def delete_model(call: Call) -> Response:
+    """Close a model and remove its state, its journal and its snapshots, and the file that it began with."""
+    await call.models.delete(call.name)
+    return Response(status_code=204)
+
+
+@operation("GET", f"{MODEL}/stats", "read", answer=dict[str, Any])
+async def stats(call: Call) -> Response:
+    """Counts, weights, discrepancy, balance of classes, calibration, latency, sizes."""
+    return await respond_from(call.live.stats)
+
+
+@operation("GET", f"{MODEL}/history", "read", answer=schemas.History)
+async def history(call: Call) -> Response:
+    """Mistakes, weights and discrepancy over time."""
+    live = call.live
+    return await respond_from(lambda: {"points": live.history()})
+
+
+@operation("GET", f"{MODEL}/latest", "read", query=schemas.LatestQuery, answer=schemas.Latest)
+async def latest(call: Call) -> Response:
+    """The newest events with their labels, if these came."""
+    live, query = call.live, query_of(call, schemas.LatestQuery)
+    return await respond_from(lambda: {"events": live.latest(query.n)})
+
+
+@operation("GET", f"{MODEL}/alarms", "read", answer=schemas.Alarms)
+async def alarms(call: Call) -> Response:
+    """What is wrong now, with the rule and the numbers behind it."""
+    live = call.live
+    return await respond_from(lambda: {"alarms": live.alarms()})
+
+
+@operation("POST", f"{MODEL}/snapshot", "admin", answer=dict[str, Any], errors=(429, 504))
+async def snapshot(call: Call) -> Response:
+    """Write the state to disk now."""
+    return respond(await call.models.call(call.entry, lambda live, _: live.aio.snapshot()))
+
+
+# -- files ------------------------------------------------------------------------------------------------------
+
+EXPORTS = {"jsonl": "application/jsonl", "parquet": "application/vnd.apache.parquet"}
+PART = 1 << 20  # bytes that are read and sent together
+
+
+@operation(
+    "GET", f"{MODEL}/export", "read", query=schemas.ExportQuery, gives=dict.fromkeys(EXPORTS.values(), BYTES),
+    errors=(429,),
+)  # fmt: skip
+async def export(call: Call) -> Response:
+    """The events that the journal still has, with features, predictions and labels."""
+    call.live  # noqa: B018
+    entry, kind = call.entry, query_of(call, schemas.ExportQuery).format
+    path = call.models.work.path / f"export-{uuid4().hex}.{kind}"
+
+    def written() -> BinaryIO:
+        try:
+            write_export(entry.folder, path)
+            return path.open("rb")
+        finally:
+            path.unlink(missing_ok=True)  # gone when it was sent, or when the caller went
+
+    return Attachment(call, written, f"{call.name}.{kind}", EXPORTS[kind])
+
+
+@operation("GET", f"{MODEL}/model", "read", gives={BINARY: BYTES}, errors=(429,))
+async def download_model(call: Call) -> Response:
+    """The newest snapshot as a model file; POST .../snapshot takes a new one."""
+    call.live  # noqa: B018
+    snapshots = Snapshots(call.entry.folder)
+    newest = snapshots.path(snapshots.newest_number)
+    return Attachment(call, lambda: newest.open("rb"), f"{call.name}.safetensors", BINARY)
+
+
+class Downloads:
+    """Exports and downloads: so many are made and sent at the same time, in threads of their own."""
+
+    def __init__(self, most: int, seconds: float) -> None:
+        self.most, self.seconds, self.active = most, seconds, 0
+        self._pool = ThreadPoolExecutor(most, thread_name_prefix="hedgerow-download")
+
+    async def do(self, work: Callable[[], T]) -> T:
+        """Work in one of the threads."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+
+    def close(self) -> None:
+        """End the threads when they are done."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class Attachment(Response):
+    """A file for one caller, who is left if the next part is not read in time."""
+
+    def __init__(self, call: Call, opened: Callable[[], BinaryIO], name: str, kind: str) -> None:
+        self._entry, self._opened = call.entry, opened
+        self._downloads: Downloads = call.app.state.downloads
+        self._about = {"content-type": kind, "content-disposition": f'attachment; filename="{name}"'}
+        if self._downloads.active >= self._downloads.most:
+            raise Problem("busy", f"{self._downloads.active} exports are on their way, as many as allowed")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Make the file, and send it part by part."""
+        downloads = self._downloads
+        downloads.active += 1
+        try:
+            with await downloads.do(self._opened) as stream:
+                headers = {**self._about, "content-length": str(stream.seek(0, os.SEEK_END))}
+                stream.seek(0)
+                raw = [(key.encode(), value.encode()) for key, value in headers.items()]
+                await send({"type": "http.response.start", "status": 200, "headers": raw})
+                more = True
+                while more:
+                    part = await downloads.do(lambda: stream.read(PART))
+                    more = bool(part)
+                    async with asyncio.timeout(downloads.seconds):
+                        await send({"type": "http.response.body", "body": part, "more_body": more})
+        except TimeoutError:
+            raise ClientDisconnect from None
+        except HedgerowError as error:
+            raise as_problem(error, self._entry) from error
+        finally:
+            downloads.active -= 1
+
+
+# -- server-sent events -----------------------------------------------------------------------------------------
+
+EVERY = 0.5  # seconds between two events at least
+HEARTBEAT = 10.0  # seconds between comment lines, so that nobody takes silence for an end
+LATEST = 20
+STREAM = "text/event-stream"
+
+
+@operation("GET", f"{MODEL}/events", "read", gives={STREAM: {"schema": {"type": "string"}}}, errors=(429,))
+async def events(call: Call) -> Response:
+    """Server-sent events: `stats` at most twice a second while something changes."""
+    call.live  # noqa: B018
+    readers = sum(entry.broadcast.readers for entry in call.models if entry.broadcast is not None)
+    if readers >= call.models.settings.streams:
+        raise Problem("busy", f"{readers} readers of events are connected, as many as allowed")
+    entry = call.entry
+    if entry.broadcast is None:
+        entry.broadcast = Broadcast(entry, call.models.stopping)
+    return StreamingResponse(entry.broadcast.stream(), media_type=STREAM)
+
+
+class Broadcast:
+    """The events of one model: made once for all its readers, of whom a slow one misses some."""
+
+    def __init__(self, entry: Entry, stopping: asyncio.Event) -> None:
+        self._entry, self._stopping, self._lock = entry, stopping, asyncio.Lock()
+        self._marker: Any = None  # the counts that `_text` tells
+        self._text, self._asked = b"", -EVERY
+        self.readers = 0
+
+    async def stream(self) -> AsyncIterator[bytes]:
+        """Events until the service or the model ends, or the reader goes."""
+        self.readers += 1
+        sent, spoke = b"", time.monotonic()
+        try:
+            yield b"retry: 2000\n\n"
+            while (text := await self._newest()) is not None:
+                if text is not sent:
+                    sent, spoke = text, time.monotonic()
+                    yield text
+                elif time.monotonic() - spoke >= HEARTBEAT:
+                    spoke = time.monotonic()
+                    yield b": still here\n\n"
+                if await happens(self._stopping, EVERY):
+                    break
+        finally:
+            self.readers -= 1
+
+    async def _newest(self) -> bytes | None:
+        """The newest event, asked for at most every so often; None if the model is closed."""
+        async with self._lock:
+            live = self._entry.live
+            if live is None:
+                return None
+            if time.monotonic() - self._asked >= EVERY / 2:
+                try:
+                    self._marker, self._text = await asyncio.to_thread(_event, live, self._marker, self._text)
+                except HedgerowError:  # closed meanwhile: the readers are told by the end of their streams
+                    return None
+                self._asked = time.monotonic()
+            return self._text
+
+
+def _event(live: LiveModel, marker: Any, text: bytes) -> tuple[Any, bytes]:
+    """What is there now, and its counts; the same `text` if they are those of `marker`."""
+    stats, alarms = live.stats(), live.alarms()
+    counts = [stats[key] for key in ("events", "labels", "mistakes", "given_up", "pending", "unknown_labels")]
+    now = (counts, [(alarm["rule"], alarm["since"]) for alarm in alarms])
+    if now == marker:
+        return now, text
+    points = live.history()
+    data = {
+        "stats": stats, "point": points[-1] if points else None, "latest": live.latest(LATEST), "alarms": alarms,
+    }  # fmt: skip
+    return now, b"event: stats\ndata: " + encode(data) + b"\n\n"
+
+
+# -- the service itself -----------------------------------------------------------------------------------------
+
+
+@operation("GET", "/healthz", answer=schemas.Health)
+async def healthz(call: Call) -> Response:
+    """Whether the process answers at all."""
+    return respond(schemas.Health())
+
+
+@operation("GET", "/readyz", answer=schemas.Readiness)
+async def readyz(call: Call) -> Response:
+    """Whether requests can be served: every model is open or known to be unusable, and not all of them are."""
+    call.models.check_ready()
+    states = [entry.state for entry in call.models]
+    return respond(schemas.Readiness(True, {state: states.count(state) for state in ("ready", "failed")}))
+
+
+@operation("GET", "/metrics", "read", gives={"text/plain": {"schema": {"type": "string"}}})
+async def metrics(call: Call) -> Response:
+    """Requests and latencies, and the numbers of the models that the caller may read, for Prometheus."""
+    entries = [entry for entry in call.models if call.caller.may("read", entry.name)]
+    text = await asyncio.to_thread(exposition, call.app.state.requests, entries)
+    return Response(text, media_type=CONTENT_TYPE_LATEST)
+
+
+@operation("GET", "/problems/{kind}", answer=schemas.ProblemKind)
+async def problem_kind(call: Call) -> Response:
+    """What a type of problem means."""
+    name = call.path_params["kind"]
+    if name not in KINDS:
+        raise Problem("not-found", "there is no such type of problem")
+    kind = KINDS[name]
+    return respond(schemas.ProblemKind(f"/problems/{name}", kind.title, kind.status, kind.meaning))
+
+
+# -- the page ---------------------------------------------------------------------------------------------------
+
+# The pages hold no data, so they are served without a token; what they read from the API needs one where the service
+# has tokens, and the page asks for it.
+
+
+class Page(StaticFiles):
+    """Files of the package; kept by browsers, but asked for again with their tag: a new version is seen at once."""
+
+    def file_response(self, *arguments: Any, **options: Any) -> Response:
+        """A file, or 304."""
+        response = super().file_response(*arguments, **options)
+        response.headers["cache-control"] = "no-cache"
+        return response
+
+
+def pages() -> list[BaseRoute]:
+    """The list of models, one model live, and their scripts and styles."""
+    files = Page(packages=[("hedgerow.service", "static")])
+
+    def page(name: str) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            return await files.get_response(name, request.scope)
+
+        return answer
+
+    return [
+        Route("/", page("index.html")),
+        Route("/models/{name}", page("model.html")),
+        Mount("/static", files),
+    ]
