@@ -108,6 +108,7 @@ def _shape(plan: Plan, W: Array) -> tuple[int, ...]:
 
 
 NO_LABEL = np.full(1, -1)
+NOBODY = np.empty((0, 0), dtype=np.bool_)
 FEW = 8  # rows that frozen experts score sooner in one loop than by a product each
 OWN_MIXERS = (Hedge, AdaHedge, Squint, FixedShare, FixedShareLogLoss, LossBased, LogLoss, Single)
 
@@ -258,7 +259,8 @@ class ExpertsLearner(OnlineLearner):
         F, scored = np.empty((B, N, K), dtype=self.W.dtype), 0 if B < FEW else self.plan.frozen
         trace = Trace(np.empty((B, K)), np.empty((B, N)), np.empty((B, N), dtype=np.int64))
         self._score(Z, F, scored)
-        before, wrong = self._watched(y)
+        due = self.seen % evidence.EVERY + B >= evidence.EVERY  # then the mistakes are looked at, in order
+        before, wrong = (self._counts, np.empty((B, 1 + N), dtype=np.bool_)) if due else (None, NOBODY)
         kernels.experts.step(self._experts, Z, y, kernels.EVEN if weight is None else weight, scored, trace, F, wrong)
         if before is not None:
             evidence.learned(self.state, before, wrong[y >= 0])
