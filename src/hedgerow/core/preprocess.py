@@ -428,7 +428,7 @@ class Fill(DomainStep):
         self.present = [stats.n > 0 for stats in sources]
         return target.completed(sources), [stats.completed([*sources, target]) for stats in sources]
 
-    def _through(self, X: Matrix, learned: Array | None) -> Array:
+    def _through(self, X: Matrix, learned: Array | None) -> Matrix:
         X = densified(X, self.name)
         gaps = np.isnan(X)
         if learned is None and not gaps.any():
