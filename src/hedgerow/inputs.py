@@ -105,8 +105,8 @@ class Inputs:
         for d, X in zip(alike, matrices, strict=True):
             check_finite(X, f"domain {d.name!r}", d.feature_names)
         names = next((d.feature_names for d in alike if d.feature_names is not None), None)
-        found = [Labelled(d.name, X, y, at) for d, X, y, at in zip(sources, matrices, labels, positions, strict=False)]
-        return cls(matrices[0].shape[1], _array(names)), found, matrices[0][:0] if warmup is None else matrices[-1]
+        parts = [Labelled(d.name, X, y, at) for d, X, y, at in zip(sources, matrices, labels, positions, strict=False)]
+        return cls(matrices[0].shape[1], _array(names)), parts, matrices[0][:0] if warmup is None else matrices[-1]
 
     @classmethod
     def of_tables(
