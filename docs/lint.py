@@ -28,8 +28,7 @@ from typer.main import get_command  # noqa: E402
 import hedgerow  # noqa: E402
 from hedgerow.cli.app import app  # noqa: E402
 from hedgerow.core.errors import MissingExtra  # noqa: E402
-from hedgerow.lab import PARTS  # noqa: E402
-from hedgerow.lab.study import STUDIES  # noqa: E402
+from hedgerow.lab import PARTS, STUDIES  # noqa: E402
 from hedgerow.methods import as_table  # noqa: E402
 
 Pages = dict[str, str]

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -38,7 +38,6 @@ from hedgerow.core.linalg import one_blas_thread
 from hedgerow.core.preprocess import TABLE, parse
 from hedgerow.core.source_rows import InMemory
 from hedgerow.methods import choose
-from hedgerow.tables.columns import BadCell
 from hedgerow.tables.encoder import TableEncoder, together
 from hedgerow.tables.learning import Named, TableOptions, learn
 
@@ -106,8 +105,8 @@ class Inputs:
         for d, X in zip(alike, matrices, strict=True):
             check_finite(X, f"domain {d.name!r}", d.feature_names)
         names = next((d.feature_names for d in alike if d.feature_names is not None), None)
-        found = [Labelled(d.name, X, y, at) for d, X, y, at in zip(sources, matrices, labels, positions, strict=False)]
-        return cls(matrices[0].shape[1], _array(names)), found, matrices[0][:0] if warmup is None else matrices[-1]
+        parts = [Labelled(d.name, X, y, at) for d, X, y, at in zip(sources, matrices, labels, positions, strict=False)]
+        return cls(matrices[0].shape[1], _array(names)), parts, matrices[0][:0] if warmup is None else matrices[-1]
 
     @classmethod
     def of_tables(
@@ -336,11 +335,7 @@ def usable(encoder: TableEncoder, X: Any) -> tuple[Array, dict[int, str]] | None
     if frame is None:
         return None
     _check_some(encoder, frame.names, "X: ")
-    reasons = {i: "; ".join(map(str, errors)) for i, errors in encoder.problems(frame).items()}
-    good = np.array([i for i in range(len(frame)) if i not in reasons], dtype=np.intp)
-    numbers = np.zeros((len(frame), encoder.width))
-    numbers[good] = encoder.encode(frame[good])
-    return numbers, reasons
+    return _read(encoder, frame.column, len(frame))
 
 
 def _are_mappings(X: Any) -> bool:
@@ -348,16 +343,23 @@ def _are_mappings(X: Any) -> bool:
 
 
 def _of_mappings(encoder: TableEncoder, rows: Sequence[Mapping[Any, Any]]) -> tuple[Array, dict[int, str]]:
-    numbers, bad = np.zeros((len(rows), encoder.width)), {}
+    numbers, reasons = _read(encoder, lambda name: [row.get(name) for row in rows], len(rows))
     for i, row in enumerate(rows):
         try:
             _check_some(encoder, row, "")
-            numbers[i] = encoder.of_mapping(row)
-        except BadCell:
-            bad[i] = "; ".join(map(str, encoder.problems_of_mapping(row)))
         except InputError as error:
-            bad[i] = str(error)
-    return numbers, bad
+            reasons[i] = str(error)
+    return numbers, dict(sorted(reasons.items()))
+
+
+def _read(encoder: TableEncoder, column_of: Callable[[str], Any], rows: int) -> tuple[Array, dict[int, str]]:
+    """The numbers of rows, and why some cannot be used: zeros stand for these."""
+    numbers, bad = encoder.read(column_of, rows)
+    reasons: dict[int, str] = {}
+    for i, error in bad:
+        reasons[i] = f"{reasons[i]}; {error}" if i in reasons else str(error)
+    numbers[list(reasons)] = 0.0
+    return numbers, reasons
 
 
 def _encoded_row(encoder: TableEncoder, x: Any) -> Any:

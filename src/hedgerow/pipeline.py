@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import os
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -20,69 +18,13 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from hedgerow.core.arrays import Array, is_sparse
 from hedgerow.core.errors import InputError, require
+from hedgerow.core.feature_names import names_of_row
 from hedgerow.estimator import Explanation, OnlineTransferClassifier
 from hedgerow.files import write_whole
 from hedgerow.inputs import sample_domains
 
-# One file of several parts, each with its digest: a zip archive whose first member says what it is.
-MANIFEST = "manifest.json"
-
-
-@dataclass(frozen=True)
-class Parted:
-    """A kind of such files: what it is called, the schema of its manifest, the names of its parts.
-
-    >>> import pathlib, tempfile
-    >>> notes = Parted("notes", 1, ("text",))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder) / "n"
-    ...     path.write_bytes(notes.to_bytes({"by": "me"}, {"text": b"hello"})) > 0
-    ...     about, parts = notes.read(path)
-    True
-    >>> about["by"], parts
-    ('me', {'text': b'hello'})
-    """
-
-    noun: str
-    schema: int
-    parts: tuple[str, ...]
-
-    @property
-    def format(self) -> str:
-        """As it stands in a file."""
-        return f"hedgerow {self.noun}"
-
-    def to_bytes(self, about: Mapping[str, Any], parts: Mapping[str, bytes]) -> bytes:
-        """A file; `about` joins its manifest."""
-        digests = {name: hashlib.sha256(data).hexdigest() for name, data in parts.items()}
-        manifest = {"format": self.format, "schema": self.schema, **about, "digests": digests}
-        out = io.BytesIO()
-        with zipfile.ZipFile(out, "w") as archive:
-            for name, data in {MANIFEST: json.dumps(manifest).encode(), **parts}.items():
-                archive.writestr(zipfile.ZipInfo(name), data)  # with no time in it: the same content is the same bytes
-        return out.getvalue()
-
-    def read(self, file: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, bytes]]:
-        """The manifest and the parts of a file that is whole; anything else is an error that says so."""
-        try:
-            with zipfile.ZipFile(file) as archive:
-                manifest = json.loads(archive.read(MANIFEST))
-                parts = {name: archive.read(name) for name in self.parts}
-            good = manifest["format"] == self.format and manifest["schema"] == self.schema
-            whole = all(hashlib.sha256(data).hexdigest() == manifest["digests"][name] for name, data in parts.items())
-        except FileNotFoundError:
-            raise InputError(f"no file at {file}") from None
-        except (OSError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
-            raise InputError(f"{file} is not a {self.noun} of hedgerow, or is damaged ({error})") from error
-        if not good or not whole:
-            raise InputError(
-                f"{file} is {'damaged; use a copy that is whole' if good else 'not one that this hedgerow reads'}"
-            )
-        return manifest, parts
-
-
-PARTS = ("transformers.skops", "classifier.safetensors")
-PARTED = Parted("pipeline", 1, PARTS)
+FORMAT = "hedgerow pipeline 1"
+MANIFEST, TRANSFORMERS, CLASSIFIER = "manifest.json", "transformers.skops", "classifier.safetensors"
 HARMLESS = ("numpy.dtype",)  # read as that of an empty array; skops asks about it all the same
 
 
@@ -120,18 +62,19 @@ class OnlinePipeline(Pipeline):  # type: ignore[misc]
 
         Not `again`: one that is fitted stays as it is.
         """
-        found = {}
-        for name, step in self.steps[:-1]:
-            if step in (None, "passthrough"):
-                continue
+        fitted = {}
+        for name, step in self._transformers():
             if again or not _is_fitted(step):
                 try:
-                    found[name] = clone(step).fit(X)
+                    fitted[name] = clone(step).fit(X)
                 except (TypeError, ValueError):  # it needs labels; if that is not why, it fails again
                     rows = X.tocsr() if is_sparse(X) else X
-                    found[name] = clone(step).fit(_safe_indexing(rows, known), _safe_indexing(y, known))
-            X = found.get(name, step).transform(X)
-        return X, found
+                    fitted[name] = clone(step).fit(_safe_indexing(rows, known), _safe_indexing(y, known))
+            X = fitted.get(name, step).transform(X)
+        return X, fitted
+
+    def _transformers(self) -> list[tuple[str, Any]]:
+        return [(name, step) for name, step in self.steps[:-1] if step not in (None, "passthrough")]
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, **options: Any) -> Self:
         """Learn labelled rows of the target in order. The transformers stay as they are.
@@ -166,23 +109,21 @@ class OnlinePipeline(Pipeline):  # type: ignore[misc]
 
     def explain_one(self, x: Any) -> Explanation:
         """One prediction with its reasons."""
-        found: Explanation = self._check()[-1].explain_one(self._row(x))
-        return found
+        explanation: Explanation = self._check()[-1].explain_one(self._row(x))
+        return explanation
 
     def transformed(self, X: Any) -> Any:
         """Rows as the classifier reads them."""
-        for _, step in self.steps[:-1]:
-            X = X if step in (None, "passthrough") else step.transform(X)
+        for _, step in self._transformers():
+            X = step.transform(X)
         return X
 
     def _row(self, x: Any) -> Any:
         """One row as the classifier reads it."""
-        if isinstance(x, Mapping):
-            x = require("pandas", extra="pipeline").DataFrame([x])
+        if isinstance(x, Mapping) or names_of_row(x) is not None:  # a Series or a table of one row
+            rows = x if len(getattr(x, "shape", ())) == 2 else require("pandas", extra="pipeline").DataFrame([dict(x)])
             names = getattr(self, "feature_names_in_", None)
-            x = x if names is None else x.reindex(columns=list(names))
-        elif getattr(x, "ndim", 1) == 1 and hasattr(x, "to_frame"):  # a Series
-            x = x.to_frame().T.infer_objects()
+            x = rows.reindex(columns=list(names)) if isinstance(x, Mapping) and names is not None else rows
         elif not is_sparse(x):
             x = np.atleast_2d(x)
         row = self.transformed(x)
@@ -196,25 +137,52 @@ class OnlinePipeline(Pipeline):  # type: ignore[misc]
         return self
 
     def save(self, file: str | os.PathLike[str]) -> None:
-        """One file: the transformers as skops keeps them, the classifier as our own file; no pickle in either."""
+        """Write one file: the transformers as skops keeps them, the classifier as our own file; no pickle in either."""
         skops = require("skops.io", extra="pipeline")
-        names = [name for name, _ in self._check().steps]
-        front = skops.dumps([step for _, step in self.steps[:-1]])
-        parts = dict(zip(PARTS, (front, self[-1].to_bytes()), strict=True))
-        write_whole(file, PARTED.to_bytes({"steps": names}, parts))
+        manifest = {"format": FORMAT, "steps": [name for name, _ in self._check().steps]}
+        parts = {
+            MANIFEST: json.dumps(manifest).encode(),
+            TRANSFORMERS: skops.dumps([step for _, step in self.steps[:-1]]),
+            CLASSIFIER: self[-1].to_bytes(),
+        }
+        content = io.BytesIO()
+        with zipfile.ZipFile(content, "w") as archive:
+            for name, data in parts.items():
+                archive.writestr(zipfile.ZipInfo(name), data)  # without a time: the same content is the same bytes
+        write_whole(file, content.getvalue())
 
     @classmethod
     def load(cls, file: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> Self:
-        """Read what `save` wrote. Types that skops does not know are named and refused, unless you trust them."""
-        manifest, parts = PARTED.read(file)
+        """Read what `save` wrote.
+
+        Parameters
+        ----------
+        file
+            Its path.
+        trusted
+            Types that skops does not know and that you trust: the code of their classes runs when they are read.
+
+        Raises
+        ------
+        InputError
+            If the file is damaged or no pipeline, or has a type that is not trusted, which the error names.
+        """
         skops = require("skops.io", extra="pipeline")
-        exceptions = require("skops.io.exceptions", extra="pipeline")
+        untrusted = require("skops.io.exceptions", extra="pipeline").UntrustedTypesFoundException
         try:
-            front = skops.loads(parts[PARTS[0]], trusted=[*HARMLESS, *trusted])
-        except exceptions.UntrustedTypesFoundException as error:
+            with zipfile.ZipFile(file) as archive:  # which checks a sum of each part
+                manifest = json.loads(archive.read(MANIFEST))
+                if manifest["format"] != FORMAT:
+                    raise ValueError(f"its format is {manifest['format']!r}, this hedgerow reads {FORMAT!r}")
+                steps = skops.loads(archive.read(TRANSFORMERS), trusted=[*HARMLESS, *trusted])
+                steps.append(OnlineTransferClassifier.from_bytes(archive.read(CLASSIFIER), name=str(file)))
+            return cls(list(zip(manifest["steps"], steps, strict=True)))
+        except FileNotFoundError:
+            raise InputError(f"no file at {file}") from None
+        except untrusted as error:
             raise InputError(f"{file}: {error} If you trust them all: load(.., trusted=[...])") from error
-        clf = OnlineTransferClassifier.from_bytes(parts[PARTS[1]], name=str(file))
-        return cls(list(zip(manifest["steps"], [*front, clf], strict=True)))
+        except (OSError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
+            raise InputError(f"{file} is not a pipeline of hedgerow, or is damaged ({error})") from error
 
 
 def make_online_pipeline(*steps: Any) -> OnlinePipeline:

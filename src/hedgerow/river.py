@@ -1,6 +1,6 @@
 """A model among river's: `TransferClassifier` is a `river.base.MiniBatchClassifier` that starts from labelled sources.
 
-Needs `pip install 'hedgerow[river]'`.
+`MistakesDrift` is the drift rule of `hedgerow.drift` as a detector of river. Needs `pip install 'hedgerow[river]'`.
 """
 
 from __future__ import annotations
@@ -16,19 +16,25 @@ from hedgerow.core.arrays import Array
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError, require
 from hedgerow.core.feature_names import listed
+from hedgerow.core.values import as_float
 from hedgerow.drift import THRESHOLD, Drift, DriftDetector
 from hedgerow.estimator import OnlineTransferClassifier
 
-# Rows that are mappings, with keys that may be missing or new: which keys there are, and what stands in a gap.
+require("river", extra="river")
+from river.base import DriftAndWarningDetector, MiniBatchClassifier  # noqa: E402
+
+if TYPE_CHECKING:
+    import pandas as pd
+
 WARNING = 0.5  # of the evidence for an alarm
 POLICIES = {"missing": ("zero", "mean", "refuse"), "new": ("ignore", "refuse")}
 
 
 @dataclass(frozen=True, eq=False)
 class Keys:
-    """The keys of a model in its order. `mean` and `count` are what "mean" puts into a gap, and how firmly.
+    """The keys of a model in its order, and what stands in a gap: `mean`, which so many rows (`count`) have made.
 
-    Where they are those of `sources`, a row that has keys and none of these is refused: it is of another table.
+    With `sources` a row that has keys and none of these is refused: it is of another table.
 
     >>> keys = Keys(("a", "b"), "mean", "ignore")
     >>> rows, keys = keys.learned(keys.read({"a": 1, "b": 4})[None])
@@ -40,66 +46,46 @@ class Keys:
     missing: str
     new: str
     sources: bool = False
-    mean: Array = field(default_factory=lambda: np.zeros(0))
-    count: Array = field(default_factory=lambda: np.zeros(0))
+    mean: Array = field(default_factory=lambda: np.zeros(1))
+    count: Array = field(default_factory=lambda: np.zeros(1))
 
     def __post_init__(self) -> None:
         for policy, known in POLICIES.items():
             if getattr(self, policy) not in known:
                 raise InputError(f"{policy}={getattr(self, policy)!r}: use one of {', '.join(known)}")
-        if not len(self.mean):
-            object.__setattr__(self, "mean", np.zeros(len(self.names)))
-            object.__setattr__(self, "count", np.zeros(len(self.names)))
-
-    @classmethod
-    def of_model(
-        cls,
-        clf: Any,
-        sources: Sequence[Domain],
-        warmup: Domain | None,
-        keys: Sequence[Hashable],
-        missing: str,
-        new: str,
-    ) -> Keys:
-        """Those of a model that was fitted on these domains; of one that was not, the given ones, if any."""
-        width = getattr(clf, "n_features_in_", None)
-        if width is None:
-            return cls(tuple(keys), missing, new)
-        names = getattr(clf, "feature_names_in_", range(width))
-        return cls(tuple(names), missing, new, sources=True).of_domains(sources, warmup)
 
     def known(self, first: Iterable[Hashable]) -> Keys:
         """With the keys of a first row, if there are none yet, in an order that does not depend on the row's."""
         if self.names:
             return self
-        found = tuple(sorted(first, key=repr))
-        if not found:
+        names = tuple(sorted(first, key=repr))
+        if not names:
             raise InputError("the first row has no keys; name the keys in advance if rows may be empty")
-        return Keys(found, self.missing, self.new)
+        return replace(self, names=names)
 
     def of_domains(self, sources: Sequence[Domain], warmup: Domain | None) -> Keys:
         """With the means of the target's rows, or else those of the sources, which count as one row of the target."""
         domains = list(sources) if warmup is None else [warmup]
         if self.missing != "mean" or not domains:
             return self
-        totals = [np.asarray(d.X.sum(axis=0), dtype=np.float64).ravel()[_places(d, self.names)] for d in domains]
-        rows = sum(len(d) for d in domains)
-        counted = np.full(len(self.names), 1.0 if warmup is None else float(rows))
-        return replace(self, mean=np.sum(totals, axis=0) / rows, count=counted)
+        rows, total = sum(map(len, domains)), np.zeros(len(self.names))
+        for d in domains:
+            place = {name: i for i, name in enumerate(self.names if d.feature_names is None else d.feature_names)}
+            total += np.asarray(d.X.sum(axis=0), dtype=np.float64).ravel()[[place[name] for name in self.names]]
+        return replace(self, mean=total / rows, count=np.array([1.0 if warmup is None else rows]))
 
     def read(self, x: Mapping[Hashable, Any]) -> Array:
         """The values of one row, NaN in its gaps: keys that it lacks, and those with None."""
         self._check_new(x)
         try:
-            found = [np.nan if (value := x.get(name)) is None else value for name in self.names]
-            return np.array(found, dtype=np.float64)
+            return np.array([np.nan if (value := x.get(name)) is None else value for name in self.names], dtype=float)
         except (TypeError, ValueError) as error:
-            bad = [name for name in self.names if not _is_number(x.get(name))]
-            what = f"{x.get(bad[0])!r} at key {bad[0]!r} is no number" if bad else f"not a row of numbers ({error})"
+            bad = [name for name in self.names if x.get(name) is not None and as_float(x[name]) is None]
+            what = f"{x[bad[0]]!r} at key {bad[0]!r} is no number" if bad else f"not a row of numbers ({error})"
             raise InputError(f"x: {what}; encode or drop what is no number") from error
 
-    def read_table(self, X: Any) -> Array:
-        """The same of a pandas table, a column a key."""
+    def read_table(self, X: pd.DataFrame) -> Array:
+        """The same of a pandas table, a column for each key."""
         self._check_new(X.columns)
         try:
             return np.asarray(X.reindex(columns=list(self.names)).to_numpy(dtype=np.float64, na_value=np.nan))
@@ -110,15 +96,16 @@ class Keys:
         """Rows without gaps, for predicting."""
         gaps = np.isnan(rows)
         if self.missing == "refuse" and gaps.any():
-            lacking = [name for name, gap in zip(self.names, np.any(gaps, axis=0).tolist(), strict=True) if gap]
+            lacking = [self.names[j] for j in np.flatnonzero(gaps.any(axis=0))]
             raise InputError(f"x: missing {listed(lacking)}; give every key a value, or set missing='zero' or 'mean'")
-        return np.where(gaps, self.mean, rows) if gaps.any() else rows
+        return np.where(gaps, self.mean, rows)
 
     def learned(self, rows: Array) -> tuple[Array, Keys]:
         """Rows without gaps, each filled from those before it, and the keys after them."""
         if self.missing != "mean":
             return self.filled(rows), self
-        filled, mean, count = rows.copy(), self.mean.copy(), self.count.copy()
+        filled = rows.copy()
+        mean, count = (np.resize(each, len(self.names)) for each in (self.mean, self.count))
         for row in filled:
             gap = np.isnan(row)
             row[gap] = mean[gap]
@@ -126,57 +113,13 @@ class Keys:
             mean += (row - mean) / np.maximum(count, 1)
         return filled, replace(self, mean=mean, count=count)
 
-    def _check_new(self, given: Iterable[Hashable]) -> None:
-        if self.new != "refuse" and not self.sources:
-            return
+    def _check_new(self, keys: Iterable[Hashable]) -> None:
         known = set(self.names)
-        unexpected = [name for name in given if name not in known]
+        unexpected = [name for name in keys if name not in known] if self.new == "refuse" or self.sources else []
         if unexpected and self.new == "refuse":
             raise InputError(f"x: unexpected {listed(unexpected)}; leave these keys out, or set new='ignore'")
-        if unexpected and known.isdisjoint(given):
+        if unexpected and known.isdisjoint(keys):
             raise InputError(f"x: no key is the sources': {listed(unexpected)}, theirs are {listed(self.names)}")
-
-
-def learn_row(clf: OnlineTransferClassifier, keys: Keys, row: Array, y: Any, weight: float) -> None:
-    """Learn a row; the first of all gives a model its names, so that they are in its file."""
-    cold = not hasattr(clf, "learner_")
-    clf.learn_one(row, y, weight)
-    if cold and all(isinstance(name, str) for name in keys.names):
-        clf.name_features([str(name) for name in keys.names])
-
-
-def learn_rows(
-    clf: OnlineTransferClassifier, keys: Keys, rows: Array, y: Any, weights: Array | None
-) -> OnlineTransferClassifier:
-    """The same for rows in order; the model that has learned them. After an error the one that was given has not."""
-    done = 0
-    if not hasattr(clf, "learner_"):  # the first row alone, so that classes come one after the other
-        clf = copy.copy(clf)
-        learn_row(clf, keys, rows[0], y[0], 1.0 if weights is None else float(weights[0]))
-        done = 1
-    if done < len(rows):
-        clf.partial_fit(rows[done:], y[done:], sample_weight=None if weights is None else weights[done:])
-    return clf
-
-
-def _places(domain: Domain, names: Sequence[Hashable]) -> list[int]:
-    own = range(len(names)) if domain.feature_names is None else domain.feature_names
-    place = {name: i for i, name in enumerate(own)}
-    return [place[name] for name in names]
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        return value is None or (np.ndim(value) == 0 and isinstance(float(value), float))
-    except (TypeError, ValueError):
-        return False
-
-
-require("river", extra="river")
-from river.base import DriftAndWarningDetector, MiniBatchClassifier  # noqa: E402
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class TransferClassifier(MiniBatchClassifier):
@@ -233,17 +176,19 @@ class TransferClassifier(MiniBatchClassifier):
         self.sources, self.keys = sources or None, keys or None  # river cannot look into an empty tuple
         self.warmup, self.missing, self.new, self.options = warmup, missing, new, options
         self._start = self._fitted()
+        names, width = tuple(keys or ()), getattr(self._start, "n_features_in_", None)
+        if width is not None:
+            names = tuple(getattr(self._start, "feature_names_in_", range(width)))
         domains = [] if isinstance(sources, OnlineTransferClassifier) else list(sources or ())
-        self._first = Keys.of_model(self._start, domains, warmup, keys or (), missing, new)
+        self._first = Keys(names, missing, new, sources=width is not None).of_domains(domains, warmup)
         self.classifier, self._keys = copy.copy(self._start), self._first
 
     def _fitted(self) -> OnlineTransferClassifier:
         """The model before the stream; it is never changed."""
         if isinstance(self.sources, OnlineTransferClassifier):
-            given = {**self.options, "warmup": self.warmup, "keys": self.keys}
-            extra = [name for name, value in given.items() if value is not None]
-            if extra:
-                raise InputError(f"{extra[0]}={given[extra[0]]!r}: a fitted model has its own; leave it out")
+            for name, value in {**self.options, "warmup": self.warmup, "keys": self.keys}.items():
+                if value is not None:
+                    raise InputError(f"{name}={value!r}: a fitted model has its own; leave it out")
             clf = self.sources  # as from a file: such a model takes rows without names
             return OnlineTransferClassifier.from_bytes(clf.to_bytes(), constants=clf.constants_)
         clf = OnlineTransferClassifier(**self.options)
@@ -282,18 +227,28 @@ class TransferClassifier(MiniBatchClassifier):
     def learn_one(self, x: Mapping[Hashable, Any], y: Any, w: float = 1.0) -> None:
         """Learn a row; `w` says how much its label counts. None is no label: our own learner uses the row as well."""
         keys = self._keys.known(x)
-        rows, keys = keys.learned(keys.read(x)[None])
-        learn_row(self.classifier, keys, rows[0], y, w)
-        self._keys = keys
+        self._learn(keys, keys.read(x)[None], [y], [w])
 
     def learn_many(self, X: pd.DataFrame, y: pd.Series, w: Any = None) -> None:
         """As `learn_one` of one row after the other."""
-        if not len(X):
-            return
-        keys = self._keys.known(X.columns)
-        rows, keys = keys.learned(keys.read_table(X))
-        weights = None if w is None else np.broadcast_to(w, len(rows))
-        self.classifier, self._keys = learn_rows(self.classifier, keys, rows, y.reset_index(drop=True), weights), keys
+        if len(X):
+            keys = self._keys.known(X.columns)
+            weights = None if w is None else np.broadcast_to(w, len(X))
+            self._learn(keys, keys.read_table(X), y.reset_index(drop=True), weights)
+
+    def _learn(self, keys: Keys, rows: Array, y: Any, weights: Any) -> None:
+        """Learn rows in order, or nothing if there is an error; the first of all gives a model its names."""
+        rows, keys = keys.learned(rows)
+        clf, done = self.classifier, 0
+        cold = not hasattr(clf, "learner_")
+        if cold or len(rows) == 1:  # the first row alone, so that classes come in their order
+            clf, done = copy.copy(clf) if cold else clf, 1
+            clf.learn_one(rows[0], y[0], 1.0 if weights is None else weights[0])
+            if cold and all(isinstance(name, str) for name in keys.names):
+                clf.name_features([str(name) for name in keys.names])
+        if done < len(rows):
+            clf.partial_fit(rows[done:], y[done:], sample_weight=None if weights is None else weights[done:])
+        self.classifier, self._keys = clf, keys
 
     def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:
         """A row an instance, a column a class; no column before any class is known."""
@@ -301,8 +256,8 @@ class TransferClassifier(MiniBatchClassifier):
 
         if not self._knows_a_class:
             return pd.DataFrame(index=X.index)
-        found = self.classifier.predict_proba(self._keys.filled(self._keys.read_table(X)))
-        return pd.DataFrame(found, index=X.index, columns=self.classifier.classes_)
+        shares = self.classifier.predict_proba(self._keys.filled(self._keys.read_table(X)))
+        return pd.DataFrame(shares, index=X.index, columns=self.classifier.classes_)
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
         """The most likely class of each row; None before any class is known."""

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from hedgerow import Domain, load
-from hedgerow.lab.compare import Comparison, compare
+from hedgerow.lab.compare import compare
+from hedgerow.lab.comparison import Comparison
 
 METHODS = "pa,homotlms,hedgerow-linear"
 

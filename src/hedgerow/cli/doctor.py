@@ -51,7 +51,7 @@ LEAST_PYTHON = (3, 11)
 # what an extra is for, as its remedy says; extras of developers are not looked at
 EXTRAS = {
     "cli": "the command line", "files": "Parquet, Arrow and .zst files, and CSV and JSON lines read faster",
-    "data": "MATLAB files and downloads", "plot": "figures", "tables": "data frames of pandas, polars and pyarrow",
+    "data": "MATLAB files of version 7.3", "plot": "figures", "tables": "data frames of pandas, polars and pyarrow",
     "lab": "hedgerow paper, study, compare and demo",
     "live": "hedgerow serve and its client", "redis": "Redis streams", "kafka": "Kafka topics",
     "dask": "--engine dask", "spark": "hedgerow.spark", "river": "detectors and models of river",

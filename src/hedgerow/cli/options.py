@@ -40,6 +40,6 @@ def readings(incomplete: str) -> list[str]:
 
 def studies(incomplete: str) -> list[str]:
     """Names of studies."""
-    from hedgerow.lab.study import STUDIES
+    from hedgerow.lab import STUDIES
 
     return [name for name in (*STUDIES, "all") if name.startswith(incomplete)]

@@ -34,9 +34,9 @@ def diagonal_minus_low_rank(D: Array, F: Array, dim: int) -> tuple[Array, Array]
         return D[:dim], np.eye(r, dim)
     q = 2 * dim + k
     if 3 * (q + dim + k) < 2 * r and D[dim + k - 1] - D[q] > ROUNDING * D[0]:
-        found = _by_tails(D, F, dim, q)
-        if found is not None and _count_above(D, F, found[0][-1] * (1 + 1e-9)) < dim:
-            return found
+        pairs = _by_tails(D, F, dim, q)
+        if pairs is not None and _count_above(D, F, pairs[0][-1] * (1 + 1e-9)) < dim:
+            return pairs
     return _largest(np.diag(D) - F @ F.T, dim)
 
 
@@ -166,7 +166,7 @@ Set = Callable[[int], Any]
 
 _lock = threading.Lock()
 _inside = 0
-_found: list[tuple[Get, Set]] | None = None
+_blas: list[tuple[Get, Set]] | None = None
 _before: list[int] = []
 
 
@@ -194,17 +194,17 @@ one_blas_thread = OneThread()
 
 
 def _set_one() -> None:
-    global _found, _before
-    if _found is None:
-        _found = _libraries()
-    _before = [get() for get, _ in _found]
-    for (_, set_threads), threads in zip(_found, _before, strict=True):
+    global _blas, _before
+    if _blas is None:
+        _blas = _libraries()
+    _before = [get() for get, _ in _blas]
+    for (_, set_threads), threads in zip(_blas, _before, strict=True):
         if threads > 1:
             set_threads(1)
 
 
 def _restore() -> None:
-    for (_, set_threads), threads in zip(_found or (), _before, strict=True):
+    for (_, set_threads), threads in zip(_blas or (), _before, strict=True):
         if threads > 1:
             set_threads(threads)
 

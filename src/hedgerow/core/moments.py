@@ -1,4 +1,4 @@
-"""Moments of a domain: counts, sums, class sums, scatter. They fold in rows, merge, and give two domains' gaps."""
+"""Moments of a domain: counts, sums, class sums, scatter. They merge, and give two domains' gaps."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hedgerow.core.arrays import Array, Matrix, is_sparse
+from hedgerow.core.arrays import Array, Matrix, dense, is_sparse
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.core.rule_numbers import UNSEEN
 
@@ -58,10 +58,6 @@ class Moments:
     def first(self, width: int) -> Moments:
         """Of the first columns (below 0: all but the last), without the scatter."""
         return Moments(self.count, self.total[:width], self.class_counts, self.class_totals[:, :width])
-
-    def fold(self, X: Matrix, y: Array | None) -> Moments:
-        """These rows too: merge(self, of(X, y))."""
-        return self.merge(Moments.of(X, y, len(self.class_counts), self.scatter is not None))
 
     def merge(self, other: Moments) -> Moments:
         """The moments of both sets of rows (scatter by the parallel-axis rule, so large means lose no digits)."""
@@ -168,25 +164,14 @@ def class_sums(X: Matrix, codes: Array, K: int, weight: Array | None = None) -> 
     (array([0., 2.]), array([[0.],
            [3.]]))
     """
-    kept = np.flatnonzero(codes >= 0)
-    times = np.ones(len(kept)) if weight is None else weight[kept]
-    counts = np.bincount(codes[kept], times, minlength=K).astype(np.float64)
-    if is_sparse(X):
-        import scipy.sparse as sp
+    import scipy.sparse as sp
 
-        sums = sp.csr_array((times, (codes[kept], kept)), shape=(K, X.shape[0])) @ X
-        return counts, sums.toarray().astype(np.float64)
-    totals = np.zeros((K, X.shape[1]))
-    if len(kept) == len(codes) > K and X.flags.f_contiguous and not X.flags.c_contiguous:  # columns of Parquet
-        for j, column in enumerate(X.T):
-            totals[:, j] = np.bincount(codes, column if weight is None else times * column, minlength=K)
-    elif len(kept) > K:
-        indicator = np.zeros((K, len(kept)))
-        indicator[codes[kept], np.arange(len(kept))] = times
-        totals = indicator @ (X if len(kept) == len(codes) else X[kept])
-    else:
-        np.add.at(totals, codes[kept], X[kept] if weight is None else times[:, None] * X[kept])
-    return counts, totals
+    labelled = codes >= 0
+    times = np.ones(int(labelled.sum())) if weight is None else weight[labelled]
+    counts = np.bincount(codes[labelled], times, minlength=K).astype(np.float64)
+    ends = np.concatenate([[0], np.cumsum(labelled)])  # a column a row of X, with its weight at its class
+    totals = sp.csc_array((times, codes[labelled], ends), shape=(K, X.shape[0])) @ X
+    return counts, dense(totals).astype(np.float64, copy=False)
 
 
 def gap(source: Moments, target: Moments, unseen: str = "skip", kappa: float = KAPPA) -> Array:

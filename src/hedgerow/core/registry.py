@@ -132,12 +132,12 @@ class Parts(Registry[Any]):
     An entry may fix some of the options: `partial(PassiveAggressive, rule="pa2")`.
     """
 
-    def make(self, choice: Any, given: Mapping[str, Any]) -> Any:
-        """An object as it is; a part by name with those of the given options that it has, None left out."""
+    def make(self, choice: Any, options: Mapping[str, Any]) -> Any:
+        """An object as it is; a part by name with those of the options that it has, None left out."""
         if not isinstance(choice, str):
             return choice
         open_options = self.options(choice)
-        return self[choice](**{k: v for k, v in given.items() if k in open_options and v is not None})
+        return self[choice](**{k: v for k, v in options.items() if k in open_options and v is not None})
 
     def options(self, name: str) -> set[str]:
         """What can be chosen of a part by name."""

@@ -142,10 +142,10 @@ def _check(client: Any) -> None:
             f"a worker of {client.scheduler.address} cannot run hedgerow ({error}); "
             f"install hedgerow {hedgerow.__version__} there, as it is here"
         ) from error
-    for worker, found in versions.items():
-        if found != hedgerow.__version__:
+    for worker, version in versions.items():
+        if version != hedgerow.__version__:
             raise InputError(
-                f"worker {worker} has hedgerow {found}; install hedgerow {hedgerow.__version__} there, as it is here"
+                f"worker {worker} has hedgerow {version}; install hedgerow {hedgerow.__version__} there, as it is here"
             )
 
 

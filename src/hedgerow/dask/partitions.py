@@ -168,12 +168,12 @@ def _reordered(partition: Any, features: tuple[str, ...]) -> Any:
 def open_parquet(path: str | Path, label: str | None, name: str) -> Opened:
     """The Parquet files of a folder or pattern; only what stands at their ends is read."""
     parquet = require("pyarrow.parquet", extra="dask")
-    found = Files.of(str(path))
-    if found.format != "parquet":
-        raise InputError(f"{path}: {found.format} files; a source that is read in partitions has to be Parquet")
-    features = tuple(columns(found, label))
+    files = Files.of(str(path))
+    if files.format != "parquet":
+        raise InputError(f"{path}: {files.format} files; a source that is read in partitions has to be Parquet")
+    features = tuple(columns(files, label))
     single, count, parts = True, 0, []
-    for file in found.paths:
+    for file in files.paths:
         with parquet.ParquetFile(file) as opened:
             schema, about = opened.schema_arrow, opened.metadata
             single &= all(str(schema.field(name).type) == "float" for name in features)

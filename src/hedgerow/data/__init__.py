@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hedgerow.core.domains import Domain
-from hedgerow.core.errors import MissingExtra, unknown
+from hedgerow.core.errors import unknown
 from hedgerow.data.catalog import DATA_SETS, cache_folder, folder_from, locate, obtain
 from hedgerow.rows.domains import read, read_matlab
 
@@ -75,18 +75,11 @@ def available(
     from hedgerow.data.digits import SCANNERS
 
     # As in load: a folder named by argument is the only one looked at.
-    roots = [folder_from(data_dir)] + ([_cache_if_any(cache)] if data_dir is None else [])
+    roots = [folder_from(data_dir)] + ([cache_folder() if cache is None else Path(cache)] if data_dir is None else [])
     table = [Available(DIGITS, tuple(SCANNERS), 1797, 64, 10, "embedded")]
     for data_set in DATA_SETS.values():
-        found = next((paths for paths in (locate(data_set, root) for root in roots if root) if paths), None)
-        where = "needs download" if found is None else f"found at {found[0].parent}"
+        paths = next((paths for root in roots if root and (paths := locate(data_set, root))), None)
+        where = "needs download" if paths is None else f"found at {paths[0].parent}"
         shape = (data_set.rows, data_set.features, data_set.classes)
         table.append(Available(data_set.name, data_set.domains, *shape, where))
     return table
-
-
-def _cache_if_any(cache: str | os.PathLike[str] | None) -> Path | None:
-    try:
-        return cache_folder() if cache is None else Path(cache)
-    except MissingExtra:  # without pooch nothing was ever downloaded
-        return None

@@ -31,10 +31,9 @@ from hedgerow.fleet.batch import Batch, checked
 from hedgerow.fleet.holder import Holder
 from hedgerow.fleet.key_state import KeyState
 from hedgerow.fleet.keys import DeadLetter, Key, checked_key
-from hedgerow.fleet.store import FILE, FORMAT, Store
+from hedgerow.fleet.store import FleetStore
 from hedgerow.fleet.work import Said, Work, in_parts
-from hedgerow.live.errors import Closed, JournalError
-from hedgerow.live.owner import Owner
+from hedgerow.store import Closed, JournalError, Owner
 
 if TYPE_CHECKING:
     from hedgerow.fleet.keys import Key
@@ -123,24 +122,21 @@ JOURNAL = 64 * 2**20  # bytes of the journal beyond which states are written, so
 class Disk:
     """The file of a fleet, and the keys in memory whose rows are not all in it yet."""
 
-    def __init__(self, store: Store, holder: Holder) -> None:
+    def __init__(self, store: FleetStore, holder: Holder) -> None:
         self.store, self.holder = store, holder
 
-    def begin(self, sync: str | None) -> None:
+    def begin(self, sync: str | None, accept_loss: bool) -> None:
         """A new file says what it is (`sync` given); one that was there has to be whole, and of this base."""
         store, digest = self.store, self.holder.base.digest.hex()
+        if sync is not None:
+            with store.transaction():
+                store.set_meta("about", {"base": digest, "sync": sync})
+        store.verify(accept_loss=accept_loss)
         with store.errors():
-            if sync is not None:
-                with store.transaction():
-                    store.set_meta("about", {"format": FORMAT, "base": digest, "sync": sync})
             about = store.meta("about")
-            folder = store.path.parent
-            if not isinstance(about, dict) or about.get("format") != FORMAT:
-                raise JournalError(f"{folder}: not a fleet that this hedgerow can read: upgrade")
             if about["base"] != digest:
-                raise JournalError(f"{folder}: its {BASE} is not the one that its keys belong to; restore it")
+                raise JournalError(f"{store.folder}: its {BASE} is not the one that its keys belong to; restore it")
             store.set_sync(about["sync"])
-            store.verify()
 
     def note(self, batch: Batch, mark: Any) -> int:
         """The batch is in the journal; keys with the oldest rows there are written where it has grown long."""
@@ -151,7 +147,7 @@ class Disk:
                 written = holder.write(list(holder.dirty)[: 2 * len(batch) + 1])
                 gone = set(written)
                 left = next((first for key, first in holder.dirty.items() if key not in gone), None)
-                store.trim(store.totals["last"] + 1 if left is None else left)
+                store.trim(store.last + 1 if left is None else left)
             if mark is not None:
                 store.set_meta("mark", mark)
             number = store.note(data)
@@ -178,8 +174,9 @@ class Disk:
         """The same of all keys; the journal is empty then."""
         with uninterrupted():
             self.write(list(self.holder.dirty))
-            with self.store.transaction():
-                self.store.trim(self.store.totals["last"] + 1)
+            if self.store.journal_bytes:
+                with self.store.transaction():
+                    self.store.trim(self.store.last + 1)
 
     def state(self, key: Key) -> KeyState:
         """All that a key has learned, as the file has it now."""
@@ -231,39 +228,44 @@ class Fleet:
             raise InputError(f"sync={sync!r}: 'full' or 'normal'")
         self._temporary = path is None
         folder = Path(tempfile.mkdtemp(prefix="hedgerow-fleet-") if path is None else path)
-        if (folder / FILE).exists():
+        if (folder / FleetStore.FILE).exists():
             raise InputError(f"{folder} has a fleet already: Fleet.open goes on with it, or choose another folder")
         try:
             folder.mkdir(parents=True, exist_ok=True)
             write_whole(folder / BASE, base.to_bytes())
         except OSError as error:
             raise JournalError(f"cannot write to {folder}: {error.strerror}") from error
-        self._begin(folder, base, memory, sync, create=True)
+        self._begin(folder, base, memory, sync)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, memory: int = MEMORY) -> Self:
-        """Go on with a fleet, however its process ended."""
+    def open(cls, path: str | os.PathLike[str], *, memory: int = MEMORY, accept_loss: bool = False) -> Self:
+        """Go on with a fleet, however its process ended.
+
+        `accept_loss`: open it though the newest batches, which were acknowledged, are missing from its file.
+        """
         folder = Path(path)
-        if not (folder / FILE).is_file():
+        if not (folder / FleetStore.FILE).is_file():
             raise InputError(f"{folder} has no fleet; Fleet(sources, path=..) makes one")
         fleet = cls.__new__(cls)
         fleet._temporary = False
         base = Base(OnlineTransferClassifier.load(folder / BASE))
-        fleet._begin(folder, base, _memory(memory), "full", create=False)
+        fleet._begin(folder, base, _memory(memory), None, accept_loss)
         return fleet
 
-    def _begin(self, folder: Path, base: Base, memory: int, sync: str, create: bool) -> None:
+    def _begin(self, folder: Path, base: Base, memory: int, sync: str | None, accept_loss: bool = False) -> None:
+        """A new fleet says how it waits for the disk (`sync`); one that was there knows."""
         self.folder, self.base, self._lock, self._closed = folder, base, threading.RLock(), False
         self._owner = Owner(folder)
         try:
-            self._store = Store(folder, create=create, sync=sync, wide=8 * base.n_features >= WIDE)
+            wide = 8 * base.n_features >= WIDE
+            self._store = FleetStore(folder, create=sync is not None, wide=wide, accept_loss=accept_loss)
         except BaseException:
             self._owner.release()
             raise
         self._holder = Holder(base, self._store, memory)
         self._disk, self._work = Disk(self._store, self._holder), Work(self._holder)
         try:
-            self._disk.begin(sync if create else None)
+            self._disk.begin(sync, accept_loss)
             self._recover()
         except BaseException:
             if not self._closed:
@@ -367,22 +369,22 @@ class Fleet:
         found = member.state()
         with self._open(), uninterrupted():
             self._drop(checked_key(key))
-            number = self._store.totals["last"]
+            number = self._store.last
             with self._store.transaction():
                 self._store.put_state(key, found, number, self.base.digest)
 
     def forget(self, key: Key) -> None:
-        """All that a key has learned is gone."""
+        """All that a key has learned is gone, from the journal of the file too."""
         with self._open(), uninterrupted():
             self._drop(checked_key(key))
             with self._store.transaction():
                 self._store.forget(key)
 
     def _drop(self, key: Key) -> None:
-        """Out of memory, with what the journal has of it in its state: recovery must not bring it back."""
+        """Out of memory and out of the journal: recovery must not bring it back."""
         self._work.begin_prediction()  # what was said of it holds no longer
+        self._disk.flush()
         if key in self._holder.held:
-            self._disk.write([key])
             self._holder.leave([key])
 
     # -- batches ------------------------------------------------------------------------------------------------
@@ -492,7 +494,7 @@ class Fleet:
                 "limit": holder.limit,
                 "misses": holder.misses,
                 "evicted": holder.evicted,
-                "rows_stored": self._store.totals["rows"],
+                "rows_stored": self._store.stored,
                 "journal_bytes": self._store.journal_bytes,
                 "file_bytes": self._store.bytes,
             }

@@ -20,7 +20,7 @@ from hedgerow.fleet.keys import Key
 from hedgerow.fleet.light import Light, can_be_light
 from hedgerow.fleet.member import MOST_ROWS, labels_of
 from hedgerow.fleet.records import Arena
-from hedgerow.fleet.store import Part, Store
+from hedgerow.fleet.store import FleetStore, Part
 from hedgerow.ridge.learner import RidgeLearner
 
 # What is held in memory of a key: a record, or a model of its own; and rows of it that are not in the store yet.
@@ -99,7 +99,7 @@ Replay = Callable[[list[tuple[Key, KeyState]]], None]
 class Holder:
     """Keys in memory: at most `limit` bytes of them, and what one part of a batch needs."""
 
-    def __init__(self, base: Base, store: Store, limit: int) -> None:
+    def __init__(self, base: Base, store: FleetStore, limit: int) -> None:
         self.base, self.store, self.limit = base, store, limit
         learner, self.light = base.clf.learner_, None
         if isinstance(learner, RidgeLearner) and can_be_light(learner):

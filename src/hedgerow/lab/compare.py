@@ -1,16 +1,7 @@
 """Methods side by side on your own data: `hedgerow compare`, and `hedgerow.compare` in Python.
 
 Each row of the stream is predicted before its label is learned. Every method is run with all sources and, where it uses
-any, without each of them: what a source is worth is by how much the mistakes rise. What a row says about predictions:
-
-| measure  | of the probabilities p of an instance and its class y                 | best |
-|----------|-----------------------------------------------------------------------|------|
-| Brier    | sum_k (p_k - [k = y])^2, mean over the instances                       | 0    |
-| log-loss | -ln max(p_y, 1e-6), mean over the instances                            | 0    |
-| ECE      | |share right - mean confidence| of ten bins, mean over the instances   | 0    |
-
-The confidence of a prediction is its largest probability. A class that was not known when an instance was predicted has
-probability 0; the floor of the log-loss keeps one such instance from drowning all others.
+any, without each of them: what a source is worth is by how much the mistakes rise.
 """
 
 from __future__ import annotations
@@ -21,66 +12,55 @@ import tempfile
 import time as clock
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import joblib
 import numpy as np
 
 from hedgerow.core.arrays import Array, as_narwhals
 from hedgerow.core.domains import Domain, same_columns, split
-from hedgerow.core.errors import InputError, require, unknown
+from hedgerow.core.errors import InputError, unknown
 from hedgerow.core.feature_names import names_of_table
 from hedgerow.core.labels import Codes, is_missing, plain
 from hedgerow.data import read
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.inputs import as_table, need_encoder
-from hedgerow.lab import figures, runner
-from hedgerow.lab import report as pages
 from hedgerow.lab import rows as results
-from hedgerow.lab.figures import Line, Panel
-from hedgerow.lab.peers import PEERS, SEED, FittedPeer, missing_peers
-from hedgerow.lab.report import Beside, Figure, Report, Section, Table, Value, chance, paragraph, signed
-from hedgerow.lab.rows import Cell, Row, Runs, summarise
+from hedgerow.lab import runner
+from hedgerow.lab.comparison import (
+    COMPARED,
+    FIRST,
+    LEFT_OUT,
+    READING,
+    Comparison,
+    brier,
+    log_loss,
+    packed,
+    reliability,
+    report,
+)
+from hedgerow.lab.peers import PEERS, FittedPeer, missing_peers
+from hedgerow.lab.rows import Row
 from hedgerow.lab.runner import Folder, Unit
-from hedgerow.lab.stats import ALPHA, Pair, against, mcnemar
 from hedgerow.lab.stream import evenly, prequential
-from hedgerow.lab.tasks import Arrivals, Task
+from hedgerow.lab.tasks import SEED, Arrivals, Task
 from hedgerow.rows.domains import order_in_time, read_timed, unique_names
 from hedgerow.rows.inputs import stem
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure as Drawing
-
 METHODS = "pa,paio,homotlms,oddm,hedgerow,hedgerow-linear"  # what is compared where nothing is said
 ALONE = ("pa",)  # it learns from the stream alone: no source is worth anything to it
-COMPARED, LEFT_OUT = "compare", "without"  # groups of rows: all sources, and one left out
-READING = "general"  # what a user gets who sets nothing
-FIRST = 50  # labelled instances that count as the start of a stream
-WINDOW = 4  # checkpoints: a tenth of a stream that has forty
-BINS, FLOOR = 10, 1e-6  # of confidence; of a probability in the log-loss
-LEAST = 10  # predictions of a bin that are enough to draw it
-EXPERTS = 5  # experts that have a band of their own; the rest share one
-SHOWN = 12  # classes up to which their shares are written into the figure; lines of the table of mistakes among them
-CLASSES = 25  # classes that a figure of mistakes among them can show
-SIZE = (6.2, 4.0)  # inches: two figures stand beside each other
-NOTHING_TO_TEST = "Only one method was run: there is nothing to compare it with."
-NOT_LEFT_OUT = (
-    "No source was left out: that takes two sources, or one and unlabelled rows, and a method that uses them."
-)
-
-Given = Any  # a Domain, a file name, a table with names, or (X, y)
+Rows = Any  # a Domain, a file name, a table with names, or (X, y)
 FILES = (str, os.PathLike)
 
 
 def compare(
-    sources: Mapping[str, Given] | Sequence[Given],
-    stream: Given,
+    sources: Mapping[str, Rows] | Sequence[Rows],
+    stream: Rows,
     *,
     label: str | None = None,
-    unlabelled: Given | None = None,
+    unlabelled: Rows | None = None,
     warmup: float | None = None,
     methods: str | Sequence[str] = METHODS,
     time: str | None = None,
@@ -116,48 +96,31 @@ def compare(
 
 
 def run(
-    folder: Folder,
-    sources: Sequence[Path],
-    stream: Path,
-    label: str,
-    unlabelled: Path | None = None,
-    warmup: float | None = None,
-    time: str | None = None,
-    methods: str = METHODS,
-    orders: int = 1,
-    peers: bool = False,
-) -> Path | None:
-    """What `hedgerow compare` does: run what is not in the folder yet and write the report; None if interrupted."""
-    task = task_of(sources, stream, label, unlabelled, warmup, time)
-    return folder.run(plan(folder, task, methods, orders, peers), report)
+    folder: Folder, sources: Sequence[Path], stream: Path, label: str, *, methods: str = METHODS, orders: int = 1,
+    peers: bool = False, **rows: Any,
+) -> Path | None:  # fmt: skip
+    """What `hedgerow compare` does: run what is not in the folder yet and write the report; None if interrupted.
 
-
-def report(out: Path) -> Path:
-    """Write the report on a folder's results; nothing is run. The path of the page."""
-    return Comparison(results.read(out)[0]).report(runner.commands_given(out)).save(out)
-
-
-def shown(out: Path) -> tuple[str, list[Table], list[str]]:
-    """The verdict, the tables and the notes about columns over the rows that are there, for the terminal."""
-    c = Comparison(results.read(out)[0])
-    return c.verdict, [table for table in (_methods_table(c), _sources_table(c)) if table], c.column_notes
+    `rows` are `unlabelled`, `warmup` and `time`, as in `compare`.
+    """
+    return folder.run(plan(folder, task_of(sources, stream, label, **rows), methods, orders, peers), report)
 
 
 # -- files, tables and arrays to a task -------------------------------------------------------------------------
 
 
 def task_of(
-    sources: Mapping[str, Given] | Sequence[Given],
-    stream: Given,
+    sources: Mapping[str, Rows] | Sequence[Rows],
+    stream: Rows,
     label: str | None = None,
-    unlabelled: Given | None = None,
+    unlabelled: Rows | None = None,
     warmup: float | None = None,
     time: str | None = None,
 ) -> Task:
     """Everything read, the columns matched by name, the stream in its order, its first rows taken as warm-up."""
     if unlabelled is not None and warmup:
         raise InputError(f"warmup={warmup} and unlabelled rows: give one of them")
-    labelled = [_domain(given, name, label, time)[0] for name, given in _named(sources)]
+    labelled = [_domain(each, name, label, time)[0] for name, each in _named(sources)]
     if not labelled:
         raise InputError("no source: a comparison needs at least one labelled source")
     target, times = _domain(stream, "stream", label, time)
@@ -182,15 +145,15 @@ def task_of(
     return Task(target.name, tuple(before), every[-1] if every[-1] is not target else None, target, checksum)
 
 
-def _named(sources: Mapping[str, Given] | Sequence[Given]) -> list[tuple[str, Given]]:
+def _named(sources: Mapping[str, Rows] | Sequence[Rows]) -> list[tuple[str, Rows]]:
     """The sources with names that differ: their own, those of their files, else their numbers."""
     if isinstance(sources, Mapping):
-        return [(str(name), given) for name, given in sources.items()]
+        return [(str(name), rows) for name, rows in sources.items()]
     every = [sources] if isinstance(sources, (Domain, *FILES)) else list(sources)
-    of_files = iter(unique_names([Path(given) for given in every if isinstance(given, FILES)]))
+    of_files = iter(unique_names([Path(rows) for rows in every if isinstance(rows, FILES)]))
     names = [
-        next(of_files) if isinstance(given, FILES) else given.name if isinstance(given, Domain) else f"source {i}"
-        for i, given in enumerate(every, start=1)
+        next(of_files) if isinstance(rows, FILES) else rows.name if isinstance(rows, Domain) else f"source {i}"
+        for i, rows in enumerate(every, start=1)
     ]
     again = [name for name in names if names.count(name) > 1]
     if again:
@@ -198,35 +161,35 @@ def _named(sources: Mapping[str, Given] | Sequence[Given]) -> list[tuple[str, Gi
     return list(zip(names, every, strict=True))
 
 
-def _domain(given: Given, name: str, label: str | None, time: str | None) -> tuple[Domain, Any]:
+def _domain(rows: Rows, name: str, label: str | None, time: str | None) -> tuple[Domain, Any]:
     """A domain and, if it has that column, its times. The target's own name is kept, or is that of its file."""
-    if isinstance(given, Domain):
-        return (given if name == "stream" else replace(given, name=name)), None
-    if isinstance(given, FILES):
-        called = stem(str(given)) if name in ("stream", "unlabelled") else name
+    if isinstance(rows, Domain):
+        return (rows if name == "stream" else replace(rows, name=name)), None
+    if isinstance(rows, FILES):
+        called = stem(str(rows)) if name in ("stream", "unlabelled") else name
         if time is None:
-            return read(given, label=label, name=called), None
-        return read_timed(Path(given), label, time, called)
-    if isinstance(given, tuple):
-        if len(given) != 2:
-            raise InputError(f"{name}: a tuple of {len(given)}; give (X, y)")
-        return Domain(name, *given), None
-    columns = names_of_table(given, name)
+            return read(rows, label=label, name=called), None
+        return read_timed(Path(rows), label, time, called)
+    if isinstance(rows, tuple):
+        if len(rows) != 2:
+            raise InputError(f"{name}: a tuple of {len(rows)}; give (X, y)")
+        return Domain(name, *rows), None
+    columns = names_of_table(rows, name)
     if columns is None:
-        return Domain(name, given), None
-    frame = as_narwhals(given, name)
+        return Domain(name, rows), None
+    frame = as_narwhals(rows, name)
     y, times = (frame[column].to_numpy() if column in columns else None for column in (label, time))
     return Domain(name, frame.drop([label, time], strict=False).to_native(), y), times
 
 
-def _unlabelled(given: Given, label: str | None, time: str | None) -> Domain:
+def _unlabelled(rows: Rows, label: str | None, time: str | None) -> Domain:
     """Rows of the target that are known in advance; a label column that happens to be there is not looked at."""
     try:
-        return _domain(given, "unlabelled", label, time)[0].unlabelled()
+        return _domain(rows, "unlabelled", label, time)[0].unlabelled()
     except InputError as error:
         if not str(error).startswith("unknown "):  # anything but "there is no such column"
             raise
-    return _domain(given, "unlabelled", None, time)[0].unlabelled()
+    return _domain(rows, "unlabelled", None, time)[0].unlabelled()
 
 
 # -- what is run ------------------------------------------------------------------------------------------------
@@ -264,611 +227,72 @@ def _unit(task: Task, method: str, orders: int, without: str = "") -> Unit:
         options["classes"] = task.all_classes.tolist()
     if need_encoder(task.all_domains) and not need_encoder([d for d in left.all_domains if d is not left.stream]):
         options["table"] = {}
-    peer = method in PEERS
+    peer = (lambda unit, task: FittedPeer(unit.method, task)) if method in PEERS else None
     return Unit(
-        LEFT_OUT if without else COMPARED, task.name, method, lambda data_dir: left,
-        partial(_measure_peer if peer else _measure_method, task), variant=without, orders=orders, reading=READING,
-        options=options, fit=(lambda unit, task: FittedPeer(unit.method, task)) if peer else None,
+        LEFT_OUT if without else COMPARED, task.name, method, lambda data_dir: left, partial(measure, whole=task),
+        variant=without, orders=orders, reading=READING, options=options, fit=peer,
     )  # fmt: skip
 
 
-def _measure_method(whole: Task, unit: Unit, task: Task, clf: OnlineTransferClassifier, order: int) -> Row:
-    """The facts of a finished order of one of our methods; `whole` is the task with all sources."""
-    stream = task.stream.rows(task.arriving(order).rows)
+def measure(unit: Unit, task: Task, model: Any, order: int, whole: Task | None = None) -> Row:
+    """The facts of a finished order: mistakes along the stream, calibration, which class was taken for which.
+
+    `whole` is the task with all sources, where one was left out. Predictions are places in the table of its classes, -1
+    for none, which is a mistake; a learner of another package has no experts.
+    """
+    whole = whole or task
+    stream, table = task.arrived(order), Codes(whole.all_classes)
+    codes = table.of(np.asarray(stream.y))
+    known, at = codes >= 0, np.array(evenly(len(codes)))
+    if isinstance(model, FittedPeer):
+        predicted, p, seconds = model.run(stream)
+        own = {"title": PEERS[unit.method].title, "experts": [], "weights": [], "discrepancy": [], "options": {}}
+        own |= {"sources": [source.name for source in task.sources], "notes": []}
+    else:
+        predicted, p, seconds, own = _explained(model, stream, table, at, unit.group != LEFT_OUT)
+    wrong, first = (predicted != codes) & known, np.flatnonzero(known)[:FIRST]
+    pairs, counts = np.unique(np.column_stack([codes, predicted])[known], axis=0, return_counts=True)
+    shuffled = whole.arrivals is None
+    return {
+        **runner.finished(wrong, seconds, known),
+        **own,
+        "first_mistakes": int(wrong[first].sum()),
+        "first_n": len(first),
+        "instances": at,
+        "brier": brier(p[known], codes[known]),
+        "log_loss": log_loss(p[known], codes[known]),
+        "bins": reliability(p[known], codes[known]),
+        "classes": [plain(label) for label in whole.all_classes],
+        "confusion": np.column_stack([pairs, counts]),
+        "wrong": packed(wrong[known]),
+        "shuffled": shuffled,
+        "seeds": {"model": SEED, "order": order if shuffled else None},
+        "domains": {
+            "sources": {source.name: len(source) for source in whole.sources},
+            "unlabelled": {} if whole.warmup is None else {whole.warmup.name: len(whole.warmup)},
+            "stream": {whole.stream.name: len(whole.stream)},
+            "columns": whole.stream.X.shape[1],
+        },
+    }
+
+
+def _explained(
+    clf: OnlineTransferClassifier, stream: Domain, table: Codes, at: Array, follow: bool
+) -> tuple[Array, Array, float, Row]:
+    """Predictions, probabilities, seconds, and what only our methods have: of one block, so that no call is timed.
+
+    To `follow` the discrepancy at the checkpoints takes a run of its own, where the method has any.
+    """
     X, y = (stream.X if clf.table_ is None else as_table(stream)), np.asarray(stream.y)
-    discrepancy = _discrepancy(copy.deepcopy(clf), X, y) if order == 0 and not unit.variant else []
+    follow = follow and len(clf.discrepancy_) > 0 and bool(np.isfinite(clf.discrepancy_.array).all())
+    again = copy.deepcopy(clf)
+    distances = [again.discrepancy_.array.tolist() for _ in prequential(again, X, y, at.tolist())] if follow else []
     began = clock.perf_counter()
     explained = clf.explain_then_learn(X, y)
     seconds = clock.perf_counter() - began
-    table = Codes(whole.all_classes)
     places = table.of(np.asarray(explained.classes))
     p = np.zeros((len(y), len(table.classes)))
     p[:, places] = explained.probabilities
-    return {
-        **runner.expert_losses(clf),
-        **_scores(whole, order, places[explained.codes], p, table.of(y), seconds),
-        "experts": clf.expert_names_,
-        "weights": explained.weights[np.array(evenly(len(y))) - 1],
-        "sources": clf.source_names_,
-        "discrepancy": discrepancy,
-        "options": {"dim": clf.dim_},
-        "notes": [] if clf.table_ is None else clf.table_.notes(),
-    }
-
-
-def _discrepancy(clf: OnlineTransferClassifier, X: Any, y: Array) -> list[list[float]]:
-    """The discrepancy of each source at the checkpoints; empty where the method has none."""
-    if not np.isfinite(clf.discrepancy_.array).all() or not len(clf.discrepancy_):
-        return []
-    return [clf.discrepancy_.array.tolist() for _ in prequential(clf, X, y, evenly(len(y)))]
-
-
-def _measure_peer(whole: Task, unit: Unit, task: Task, peer: FittedPeer, order: int) -> Row:
-    """The facts of a finished order of a learner of another package: it has no experts."""
-    stream = task.stream.rows(task.arriving(order).rows)
-    predicted, p, seconds = peer.run(stream)
-    return {
-        "title": PEERS[unit.method].title, "expert_mistakes": [], "expert_loss": [], "hedge_loss": 0.0, "beta": None,
-        "bound": None, "guarantee": "none", "experts": [], "weights": [], "discrepancy": [], "options": {}, "notes": [],
-        "sources": [source.name for source in task.sources],
-        **_scores(whole, order, predicted, p, peer.table.of(np.asarray(stream.y)), seconds),
-    }  # fmt: skip
-
-
-def _scores(task: Task, order: int, predicted: Array, p: Array, codes: Array, seconds: float) -> Row:
-    """What every row has: mistakes along the stream, calibration, which class was taken for which, what was given.
-
-    Predictions are places in the table of all classes, -1 for none, which is a mistake; `codes` are those of the
-    labels, -1 where a label is missing.
-    """
-    known = codes >= 0
-    wrong = (predicted != codes) & known
-    at, first = np.array(evenly(len(wrong))), np.flatnonzero(known)[:FIRST]
-    pairs, counts = np.unique(np.column_stack([codes, predicted])[known], axis=0, return_counts=True)
-    return {
-        "mistakes": int(wrong.sum()), "n": int(known.sum()), "first_mistakes": int(wrong[first].sum()),
-        "first_n": len(first), "instances": at, "labels": np.cumsum(known)[at - 1], "curve": np.cumsum(wrong)[at - 1],
-        "brier": brier(p[known], codes[known]), "log_loss": log_loss(p[known], codes[known]),
-        "bins": reliability(p[known], codes[known]), "classes": [plain(label) for label in task.all_classes],
-        "confusion": np.column_stack([pairs, counts]), "wrong": packed(wrong[known]), "seconds_online": seconds,
-        "order": order, "shuffled": task.arrivals is None,
-        "seeds": {"model": SEED, "order": order if task.arrivals is None else None},
-        "domains": {
-            "sources": {source.name: len(source) for source in task.sources},
-            "unlabelled": {} if task.warmup is None else {task.warmup.name: len(task.warmup)},
-            "stream": {task.stream.name: len(task.stream)},
-            "columns": task.stream.X.shape[1],
-        },
-    }  # fmt: skip
-
-
-def brier(p: Array, codes: Array) -> float:
-    """The mean squared distance between the probabilities (a column a class) and what came.
-
-    >>> brier(np.array([[1.0, 0.0], [0.5, 0.5]]), np.array([0, 1]))
-    0.25
-    """
-    return float(((p - np.eye(p.shape[1])[codes]) ** 2).sum(axis=1).mean())
-
-
-def log_loss(p: Array, codes: Array) -> float:
-    """The mean of -ln of the probability of the class that came, which counts as at least 1e-6.
-
-    >>> round(log_loss(np.array([[0.5, 0.5], [1.0, 0.0]]), np.array([0, 1])), 3)
-    7.254
-    """
-    return float(-np.log(np.maximum(p[np.arange(len(codes)), codes], FLOOR)).mean())
-
-
-def reliability(p: Array, codes: Array) -> dict[str, list[float]]:
-    """Predictions in bins of confidence: how many, the sum of their confidences, how many were right.
-
-    >>> reliability(np.array([[0.95, 0.05], [0.45, 0.55]]), np.array([0, 0]))["right"]
-    [0, 0, 0, 0, 0, 0, 0, 0, 0, 1]
-    """
-    confidence, right = p.max(axis=1), p.argmax(axis=1) == codes
-    bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
-    return {
-        "count": np.bincount(bins, minlength=BINS).tolist(),
-        "confidence": np.bincount(bins, weights=confidence, minlength=BINS).tolist(),
-        "right": np.bincount(bins[right], minlength=BINS).tolist(),
-    }
-
-
-def calibration_error(bins: Mapping[str, Any]) -> float:
-    """The expected calibration error of bins of confidence.
-
-    >>> calibration_error(reliability(np.array([[0.75, 0.25], [0.75, 0.25]]), np.array([0, 1])))
-    0.25
-    """
-    return float(np.abs(np.subtract(bins["right"], bins["confidence"])).sum() / max(np.sum(bins["count"]), 1))
-
-
-def packed(wrong: Array) -> str:
-    """Which labelled instances were mistakes, a bit each, as text.
-
-    >>> packed(np.array([1, 0, 0, 0, 0, 0, 0, 1, 1], dtype=bool))
-    '8180'
-    """
-    return np.packbits(wrong).tobytes().hex()
-
-
-def unpacked(row: Mapping[Any, Any]) -> Array:
-    """The same from a row.
-
-    >>> unpacked({"wrong": "8180", "n": 9}).astype(int).tolist()
-    [1, 0, 0, 0, 0, 0, 0, 1, 1]
-    """
-    return np.unpackbits(np.frombuffer(bytes.fromhex(row["wrong"]), dtype=np.uint8))[: row["n"]].astype(bool)
-
-
-# -- what the rows say ------------------------------------------------------------------------------------------
-
-
-class Comparison:
-    """A finished comparison: `verdict`, `rows`, `table`, `plots`, `save(folder)`; a notebook shows it.
-
-    `rows` has every run (a method, perhaps without a source, in one order), `records` the same as they are in a folder;
-    `table` has the numbers of each method, shares in per cent, the fewest mistakes first, equal ones by their log-loss.
-    `notes` are what the command line would have said: that it shuffles, which peers are not installed.
-    """
-
-    def __init__(self, rows: list[Row], notes: Sequence[str] = ()) -> None:
-        self.records, self.notes = rows, list(notes)
-        self._runs = Runs(rows)
-        if not self._runs.has(COMPARED):
-            raise InputError("no results of a comparison; run `hedgerow compare --help` to see how")
-        self.rows, [self.task] = self._runs.frame, self._runs.tasks(COMPARED)
-        self.methods, self.titles = self._runs.methods(COMPARED), self._runs.titles  # ours in their order, then peers
-        self.orders = min(len(self.of(name)) for name in self.methods)
-        self.shared = self.of(self.methods[0]).iloc[0]  # what does not depend on the method is in every row
-        self.shuffled, self.n = bool(self.shared["shuffled"]), int(self.shared["n"])
-        table = require("pandas", "lab").DataFrame([self._numbers(name) for name in self.methods])
-        self.table = table.sort_values(["mistakes", "log_loss"], key=lambda column: column.round(9), ignore_index=True)
-        self.ranked = list(self.table["method"])
-        self.leader = self.ranked[0]
-
-    def __repr__(self) -> str:
-        methods = ", ".join(self.methods)
-        return f"Comparison of {methods} on {self.task}: {self.n} instances, {pages.count(self.orders, 'order')}"
-
-    def of(self, method: str) -> pd.DataFrame:
-        """The rows of a method with all sources, by order."""
-        return self._runs.part(COMPARED, self.task, method)
-
-    def _numbers(self, method: str) -> Row:
-        rows, cell, tenths = self.of(method), self.cell(method), self.windowed(method)[1]
-        return {
-            "method": method, "mistakes": cell.mean, "sd": cell.sd, "orders": cell.orders, "n": self.n,
-            "first": float((100 * rows["first_mistakes"] / rows["first_n"]).mean()),
-            "last_tenth": float(tenths[-1]) if len(tenths) else np.nan,
-            "worst_tenth": float(tenths.max()) if len(tenths) else np.nan,
-            "ece": 100 * calibration_error(self.bins(method)),
-            "brier": float(rows["brier"].mean()), "log_loss": float(rows["log_loss"].mean()),
-            # the median, because a run that shared its core says nothing about the method
-            "microseconds": float((1e6 * rows["seconds_online"] / rows["instances"].str[-1]).median()),
-            "seconds_offline": float(rows["seconds_offline"].mean()),
-        }  # fmt: skip
-
-    def cell(self, method: str) -> Cell:
-        """Mistakes in per cent, with their spread over the orders."""
-        return summarise(self.of(method))
-
-    def windowed(self, method: str) -> tuple[Array, Array]:
-        """Ends of windows of a tenth of the stream, and the mistakes in each in per cent, mean over the orders."""
-        rows = self.of(method)
-        at, curves = (np.pad(np.stack(rows[name]), ((0, 0), (1, 0))) for name in ("labels", "curve"))
-        usable = (np.diff(at) > 0).all(axis=1)  # else a window has no label
-        if not usable.any():
-            return np.empty(0), np.empty(0)
-        at, curves, width = at[usable], curves[usable], min(WINDOW, at.shape[1] - 1)
-        rates = 100 * (curves[:, width:] - curves[:, :-width]) / (at[:, width:] - at[:, :-width])
-        return at[0, width:], rates.mean(axis=0)
-
-    def bins(self, method: str) -> dict[str, Array]:
-        """Confidence against how often it was right, all orders together."""
-        every = self.of(method)["bins"]
-        return {name: np.sum([bins[name] for bins in every], axis=0) for name in ("count", "confidence", "right")}
-
-    def confusion(self, method: str) -> pd.DataFrame:
-        """How often which class was taken for which (-1: for none yet), all orders together."""
-        triples = [triple for each in self.of(method)["confusion"] for triple in each]
-        counts = require("pandas", "lab").DataFrame(triples, columns=["class", "prediction", "count"])
-        return counts.groupby(["class", "prediction"], as_index=False).sum()
-
-    @property
-    def by_orders(self) -> bool:
-        """Whether there are orders enough to test over them; else the instances of the first order are the pairs.
-
-        If one method is better in every order, Wilcoxon's p is 2^(1 - orders), and Holm's at most so many times that
-        as there are other methods: with fewer orders nothing could ever be significant.
-        """
-        return 2.0 ** (1 - self.orders) * (len(self.methods) - 1) < ALPHA
-
-    @cached_property
-    def pairs(self) -> list[Pair]:
-        """The leader against every other method: over the orders, or over the instances of the first."""
-        rows = {name: self.of(name).head(self.orders) for name in self.methods}
-        if self.by_orders:
-            return against({name: part["rate"].to_numpy() for name, part in rows.items()}, self.leader)
-        return against({name: unpacked(part.iloc[0]) for name, part in rows.items()}, self.leader, mcnemar)
-
-    @cached_property
-    def worth(self) -> pd.DataFrame:
-        """Points by which the mistakes of each method rise without each source, and their deviation over the orders.
-
-        Indexed by method and source, the most valuable source of a method first; empty where none was left out.
-        """
-        without, whole = (self.rows[self.rows["group"] == group] for group in (LEFT_OUT, COMPARED))
-        both = without.merge(whole[["method", "trial", "rate"]], on=["method", "trial"], suffixes=("", "_whole"))
-        rises = (both["rate"] - both["rate_whole"]).groupby([both["method"], both["variant"].rename("source")])
-        worth = rises.agg(points="mean", sd="std").fillna(0.0)
-        return worth.sort_values("points", ascending=False, kind="stable").reindex(self.methods, level="method")
-
-    @property
-    def column_notes(self) -> list[str]:
-        """What the encoder of tables left out, and which columns not every source has."""
-        return list(dict.fromkeys(note for name in self.methods for notes in self.of(name)["notes"] for note in notes))
-
-    @property
-    def verdict(self) -> str:
-        """What somebody should know who reads nothing else."""
-        return paragraph(sentence(self) for sentence in (_lead, _next, _start, _probabilities, _sources, _order))
-
-    @cached_property
-    def _figures(self) -> dict[str, Figure]:
-        return {figure.name: figure for drawn in FIGURES if (figure := drawn(self)) is not None}
-
-    @property
-    def plots(self) -> dict[str, Drawing]:
-        """The figures by name, as matplotlib's."""
-        return {name: figure.drawing for name, figure in self._figures.items()}
-
-    def report(self, command: str) -> Report:
-        """The page: the verdict, the curves, tables, and at the end what was run."""
-
-        def figures_of(*names: str) -> list[Figure]:
-            return [self._figures[name] for name in names if name in self._figures]
-
-        inside = figures_of("expert-weights", "discrepancy")
-        sections = [
-            Section("Along the stream", [Beside(figures_of("running-mistakes", "windowed-mistakes"))]),
-            Section("Mistakes, calibration, time", [_methods_table(self)]),
-            Section("Is it more than luck?", [_significance_table(self) or NOTHING_TO_TEST]),
-            Section("What each source was worth", [*figures_of("sources"), _sources_table(self) or NOT_LEFT_OUT]),
-            Section("Whether probabilities mean what they say", figures_of("reliability")),
-            Section("What is taken for what", [Beside([*figures_of("confusion"), _confusion_table(self)])]),
-            *([Section("Inside", [Beside(inside)])] if inside else []),
-        ]
-        return Report(f"hedgerow: methods compared on {self.task}", self.verdict, sections, _facts(self, command))
-
-    def save(self, folder: str | Path) -> Path:
-        """The report, its figures and tables, and the rows into a new folder; the path of the report."""
-        out = Path(folder)
-        out.mkdir(parents=True, exist_ok=True)
-        if results.read(out)[0]:
-            raise InputError(f"{out} holds results already; choose another folder")
-        for row in self.records:
-            results.append(out, row)
-        return self.report("hedgerow.compare(...)").save(out)
-
-    def _repr_html_(self) -> str:
-        """The verdict, the curves and the table, for notebooks."""
-        return "".join(map(pages.fragment, (self.verdict, self._figures["running-mistakes"], _methods_table(self))))
-
-
-# -- the verdict ------------------------------------------------------------------------------------------------
-
-
-def _lead(c: Comparison) -> str:
-    makes, noun = ("makes the fewest mistakes:", "") if len(c.methods) > 1 else ("makes", " mistakes")
-    return f"{c.titles[c.leader]} {makes} {c.cell(c.leader).brief} %{noun} of {c.n} instances of {c.task}."
-
-
-def _next(c: Comparison) -> str:
-    """How far behind the next one is, and which cannot be told from the leader."""
-    if len(c.methods) < 2:
-        return ""
-    second = c.ranked[1]
-    behind = c.cell(second).mean - c.cell(c.leader).mean
-    p = next(pair.adjusted for pair in c.pairs if pair.second == second)
-    tested = "" if c.by_orders or c.orders == 1 else " on the instances of the first order"
-    sentence = f"{c.titles[second]} follows, {behind:.1f} points behind ({chance(p)}{tested})"
-    alike = [pair.second for pair in c.pairs if not pair.adjusted < ALPHA]
-    if second not in alike:
-        return f"{sentence}."
-    others = ", ".join(c.titles[name] for name in alike if name != second)
-    return f"{sentence}: not enough to tell the two apart" + (f", nor {others} from them." if others else ".")
-
-
-def _start(c: Comparison) -> str:
-    """Which is best in the first instances."""
-    if len(c.methods) < 2:
-        return ""
-    rates, n = c.table.set_index("method")["first"], min(FIRST, c.n)
-    best, own = rates.idxmin(), rates[c.leader]
-    if best == c.leader:
-        return f"The leader is also the best of the first {n} instances ({own:.1f} %)."
-    return f"In the first {n} instances {c.titles[best]} is better ({rates[best]:.1f} %; the leader: {own:.1f} %)."
-
-
-def _probabilities(c: Comparison) -> str:
-    best = c.table.loc[c.table["log_loss"].idxmin()]
-    if len(c.methods) == 1:
-        return f"Its log-loss is {best['log_loss']:.2f}, its confidence {best['ece']:.1f} points off on average."
-    who = "the leader" if best["method"] == c.leader else c.titles[best["method"]]
-    numbers = f"log-loss {best['log_loss']:.2f}, {best['ece']:.1f} points off on average"
-    return f"The best probabilities are those of {who}: {numbers}."
-
-
-def _sources(c: Comparison) -> str:
-    """The most and the least valuable source, for the best method that was tried without each."""
-    method = next((name for name in c.ranked if name in c.worth.index), None)
-    if method is None:
-        return ""
-    points = c.worth.loc[method, "points"]
-    who = "the leader" if method == c.leader else c.titles[method]
-    least = f", without {points.index[-1]} {_change(points.iloc[-1])}" if len(points) > 1 else ""
-    return f"Without the source {points.index[0]} {who} would make {_change(points.iloc[0])}{least}."
-
-
-def _change(points: float) -> str:
-    """A change of the mistake rate in words.
-
-    >>> _change(1.24), _change(-0.3), _change(0.01)
-    ('1.2 points more mistakes', '0.3 points fewer', 'as many')
-    """
-    if abs(points) < 0.05:
-        return "as many"
-    return f"{points:.1f} points more mistakes" if points > 0 else f"{-points:.1f} points fewer"
-
-
-def _order(c: Comparison) -> str:
-    if c.shuffled:
-        return f"The stream was shuffled, {c.orders} times: what changes in time is not seen here."
-    return "The stream was kept in its order in time."
-
-
-# -- tables -----------------------------------------------------------------------------------------------------
-
-COLUMNS = {  # of the table of methods: what stands above them, and digits
-    "mistakes": ("mistakes, %", 1), "first": (f"first {FIRST}, %", 1), "last_tenth": ("last tenth, %", 1),
-    "worst_tenth": ("worst tenth, %", 1), "ece": ("ECE, %", 1), "brier": ("Brier", 3), "log_loss": ("log-loss", 3),
-    "microseconds": ("µs an instance", 0), "seconds_offline": ("offline, s", 3),
-}  # fmt: skip
-
-
-def _methods_table(c: Comparison) -> Table:
-    """A row a method, the fewest mistakes first; the best of each column is marked."""
-    columns: list[list[Any]] = [[c.titles[name] for name in c.ranked]]
-    for name, (_, digits) in COLUMNS.items():
-        numbers = [round(x, digits) for x in c.table[name]]
-        texts = [f"{x:.{digits}f}" if x == x else "–" for x in numbers]
-        if name == "mistakes" and c.orders > 1:
-            texts = [f"{text} ± {sd:.1f}" for text, sd in zip(texts, c.table["sd"], strict=True)]
-        best = min((x for x in numbers if x == x), default=None)
-        columns.append([Value(text, mark="best" if x == best else "") for text, x in zip(texts, numbers, strict=True)])
-    counted = (
-        f"mean ± standard deviation over {c.orders} shuffled orders of the same {c.n} instances"
-        if c.shuffled
-        else f"of {c.n} instances in their order in time"
-    )
-    note = (
-        f"Mistakes {counted}, each predicted before its label was learned; the lowest of a column is marked. ECE: mean "
-        "distance between confidence and share right. Times on one core, the stream given as one block"
-        + ("; peers learn row by row." if PEERS.keys() & set(c.methods) else ".")
-    )
-    header = ["method", *(title for title, _ in COLUMNS.values())]
-    return Table("methods", "", header, zip(*columns, strict=True), note, c.table.to_dict("records"))
-
-
-def _significance_table(c: Comparison) -> Table | None:
-    """The leader against the others; None without any."""
-    if not c.pairs:
-        return None
-    rows = [
-        [c.titles[pair.second], signed(pair.difference), pair.blocks,
-         Value(chance(pair.adjusted), mark="best" if pair.adjusted < ALPHA else "")]
-        for pair in c.pairs
-    ]  # fmt: skip
-    first = ", in the first order; more orders could be tested themselves" if c.orders > 1 else ""
-    test = (
-        f"Wilcoxon's signed ranks over {c.orders} orders: a small p says that the difference does not depend on the "
-        "order of this stream. It says nothing about other instances."
-        if c.by_orders
-        else f"McNemar's exact test on the instances that only one of the two got wrong{first}. It takes instances for "
-        "independent; those of a stream follow each other, so p is rather too small."
-    )
-    leader = c.titles[c.leader]
-    note = f"{leader} minus the method of the row, in points. {test} p is Holm-corrected."
-    return Table(
-        "significance", f"{leader} against the others", ["method", "difference", "pairs that differ", "p"], rows, note
-    )
-
-
-def _sources_table(c: Comparison) -> Table | None:
-    """What each source was worth to each method, by its worth to the first; None where that was not run."""
-    if c.worth.empty:
-        return None
-    methods = list(c.worth.index.unique("method"))
-    sources = list(c.worth.loc[methods[0]].index)
-    cells = {key: signed(points) + (f" ± {sd:.1f}" if c.orders > 1 else "") for key, points, sd in c.worth.itertuples()}
-    rows = [[source, *(cells[method, source] for method in methods)] for source in sources]
-    records = c.worth.swaplevel().reindex([(source, method) for source in sources for method in methods]).reset_index()
-    note = "Points by which the mistakes rise if the source is left out: below zero, the method does better without it."
-    header = ["source", *(c.titles[name] for name in methods)]
-    return Table("sources", "What each source was worth", header, rows, note, records.to_dict("records"))
-
-
-def _confusion_table(c: Comparison) -> Table:
-    """Which classes the leader takes for which, the most frequent mistakes first, as shares of the class."""
-    counts, names = c.confusion(c.leader), {-1: "nothing yet", **dict(enumerate(c.shared["classes"]))}
-    counts["share"] = 100 * counts["count"] / counts.groupby("class")["count"].transform("sum")
-    wrong = counts[counts["class"] != counts["prediction"]].sort_values("count", ascending=False, kind="stable")
-    orders = len(c.of(c.leader))
-    rows = [
-        [names[own], names[other], f"{times / orders:.3g}", f"{share:.1f} %"]
-        for own, other, times, share in wrong.head(SHOWN).itertuples(index=False)
-    ]
-    title = f"The most frequent mistakes of {c.titles[c.leader]}"
-    note = "Times are means over the orders." if orders > 1 else ""
-    return Table("confusion", title, ["class", "taken for", "times", "of the class"], rows, note)
-
-
-# -- figures ----------------------------------------------------------------------------------------------------
-
-
-def _along(lines: Sequence[Line], xlabel: str, ylabel: str, log: str = "") -> Drawing:
-    """Lines along the stream, with their names at their ends."""
-    xlim = (0, max(float(line.x[-1]) for line in lines))
-    drawing = figures.draw([Panel("", lines, xlabel, ylabel, xlim)], names="ends", log=log)
-    drawing.set_size_inches(*SIZE)
-    return drawing
-
-
-def _running(c: Comparison) -> Figure:
-    """Mistakes so far along the stream."""
-    lines = []
-    for j, name in enumerate(c.methods):
-        rows = c.of(name)
-        rates = 100 * np.stack(rows["curve"]) / np.maximum(np.stack(rows["labels"]), 1)
-        lines.append(Line.sd(c.titles[name], j, rows["instances"].iloc[0], rates))
-    drawing = _along(lines, "instances of the stream", "mistakes so far, %")
-    band = " Lines are means over the orders, bands one standard deviation." if c.orders > 1 else ""
-    return Figure("running-mistakes", drawing, f"Mistakes so far in per cent of the labels so far.{band}")
-
-
-def _windowed(c: Comparison) -> Figure | None:
-    """How good each method is now, whatever was before; None where labels are too few for windows."""
-    lines = [Line(c.titles[name], j, *c.windowed(name)) for j, name in enumerate(c.methods)]
-    if not all(len(line.x) for line in lines):
-        return None
-    drawing = _along(lines, "labelled instances of the stream", "mistakes in the last tenth, %")
-    caption = "Mistakes in a window of a tenth of the stream: a rise that lasts hints at a change."
-    return Figure("windowed-mistakes", drawing, caption)
-
-
-def _weights(c: Comparison) -> Figure | None:
-    """Which experts were trusted when, in the first order of the best method that has several."""
-    method = next((name for name in c.ranked if len(c.of(name)["experts"].iloc[0]) > 1), None)
-    if method is None:
-        return None
-    row, title = c.of(method).iloc[0], f"{c.titles[method]}, first order"
-    drawing = figures.expert_weights(row["instances"], row["weights"], row["experts"], title, most=EXPERTS)
-    drawing.set_size_inches(*SIZE)
-    caption = "Who is trusted when: the weights of the experts, the largest by name. Hatched: frozen on a source."
-    return Figure("expert-weights", drawing, caption)
-
-
-def _distances(c: Comparison) -> Figure | None:
-    """Distance between target and sources, relative to its first value; None where no method has one."""
-    lines = []
-    for j, name in enumerate(c.methods):
-        row = c.of(name).iloc[0]
-        means = np.mean(row["discrepancy"], axis=1) if row["discrepancy"] else np.zeros(1)
-        if means[0] > 0:
-            ratio = np.maximum(means, 1e-12 * means.max()) / means[0]
-            lines.append(Line(c.titles[name], j, np.array(row["instances"]), ratio))
-    if not lines:
-        return None
-    drawing = _along(lines, "instances of the stream", "discrepancy / its start (log scale)", log="y")
-    drawing.axes[0].yaxis.set_minor_formatter("{x:g}")
-    caption = (
-        "Squared distances between the class means of target and sources in the space of each method, mean over the "
-        "sources, relative to the first checkpoint; only methods with such a space have a line."
-    )
-    return Figure("discrepancy", drawing, caption)
-
-
-def _reliability(c: Comparison) -> Figure:
-    """Confidence against how often it was right."""
-    lines = []
-    for j, name in enumerate(c.methods):
-        bins = c.bins(name)
-        full = bins["count"] >= min(LEAST, bins["count"].max())
-        x, y = (100 * bins[part][full] / bins["count"][full] for part in ("confidence", "right"))
-        lines.append(Line(c.titles[name], j, x, y))
-    drawing = figures.draw([Panel("", lines, "confidence, %", "right, %", xlim=(0, 100))], size=SIZE, sparse=False)
-    [axes] = drawing.axes
-    for drawn in axes.lines:
-        drawn.set_clip_on(False)  # markers at 0 and 100 % are whole
-    axes.plot([0, 100], [0, 100], color=figures.TEXT, linewidth=0.9, linestyle=figures.DOTTED)
-    axes.set_ylim(0, 100)
-    caption = (
-        "Confidence against the share of right predictions. On the dotted line a probability means what it says; below "
-        f"it a method is too sure. Points of fewer than {LEAST} predictions are left out."
-    )
-    return Figure("reliability", drawing, caption)
-
-
-def _confusion(c: Comparison) -> Figure | None:
-    """What the leader takes for what, each class as 100 %; None with more classes than a figure can show."""
-    classes, leader = [str(label) for label in c.shared["classes"]], c.titles[c.leader]
-    K = len(classes)
-    if K > CLASSES:
-        return None
-    counts = c.confusion(c.leader).pivot(index="class", columns="prediction", values="count")
-    square = counts.reindex(index=range(K), columns=range(K)).fillna(0).to_numpy()  # without predictions that were none
-    share = 100 * square / np.maximum(square.sum(axis=1, keepdims=True), 1)
-    side = min(2.2 + 0.42 * K, 9.0)
-    with figures.figure_of(side + 0.8, side) as drawing:
-        axes = drawing.add_subplot()
-        image = axes.imshow(share, cmap="Blues", vmin=0, vmax=100)
-        axes.grid(False)
-        axes.set_xticks(range(K), classes, rotation=90 if max(map(len, classes)) > 3 else 0)
-        axes.set_yticks(range(K), classes)
-        axes.set(xlabel="taken for", ylabel="class", title=leader)
-        for i, j in zip(*np.nonzero(share >= 0.5), strict=True) if K <= SHOWN else ():
-            ink = "#fefefe" if share[i, j] > 55 else "#222222"  # by what is behind, and no colour that a theme changes
-            axes.text(j, i, f"{share[i, j]:.0f}", ha="center", va="center", fontsize=8.5, color=ink)
-        drawing.colorbar(image, ax=axes, label="% of the class", shrink=0.8).outline.set_visible(False)
-        axes.spines[:].set_visible(False)
-        axes.tick_params(length=0)
-    caption = f"What {leader} takes for what, in per cent of each class."
-    return Figure("confusion", drawing, caption)
-
-
-def _worth(c: Comparison) -> Figure | None:
-    """Points by which the mistakes rise without each source, ordered by the best method; None if that was not run."""
-    if c.worth.empty:
-        return None
-    methods = list(c.worth.index.unique("method"))
-    sources = list(c.worth.loc[next(name for name in c.ranked if name in methods)].index)
-    series = []
-    for name in methods:
-        worth = c.worth.loc[name].reindex(sources)
-        errors = worth["sd"].tolist() if c.orders > 1 else None
-        series.append(figures.Dots(c.titles[name], c.methods.index(name), worth["points"].tolist(), errors))
-    size, step = (6.2, 0.6 + 0.28 * len(sources) * max(len(methods), 2)), 0.7 / len(methods)
-    xlabel = "points more mistakes without it"
-    drawing = figures.dots({"": series}, sources, xlabel, columns=1, size=size, step=step)
-    caption = "Every method was run again without each source: right of the line, the source helps."
-    return Figure("sources", drawing, caption)
-
-
-FIGURES = (_running, _windowed, _weights, _distances, _reliability, _confusion, _worth)
-
-
-def _facts(c: Comparison, command: str) -> dict[str, str]:
-    """What was run, for the end of the report."""
-    given, left = c.shared["domains"], len(c.worth)
-    orders = f"{c.orders} shuffled (seeds 0 to {c.orders - 1})" if c.shuffled else "one, that of the stream"
-
-    def counted(rows: Mapping[str, int], more: str = "") -> str:
-        return ", ".join(f"{name} ({n} rows{more})" for name, n in rows.items())
-
-    facts = {
-        "command": command,
-        "sources": counted(given["sources"]),
-        "unlabelled": counted(given["unlabelled"]) or "none",
-        "stream": counted(given["stream"], f", {c.n} labelled"),
-        "table": f"{given['columns']} columns, {len(c.shared['classes'])} classes",
-        "columns": "; ".join(c.column_notes),
-        "data": str(c.shared["data"]),
-        "methods": ", ".join(c.titles[name] for name in c.methods),
-        "options": f"reading={READING!r}, random_state={SEED}, all others at their defaults",
-        "orders": f"{orders}; the same for every method",
-        "results": f"{len(c.records)} runs" + (f", {left} of them cells without a source" if left else ""),
-        "commit": pages.commit(),
-    }
-    return {name: text for name, text in facts.items() if text}
+    notes = [] if clf.table_ is None else clf.table_.notes()
+    own = {"weights": explained.weights[at - 1], "sources": clf.source_names_, "discrepancy": distances, "notes": notes}
+    return places[explained.codes], p, seconds, runner.expert_losses(clf) | own | {"options": {"dim": clf.dim_}}

@@ -6,7 +6,6 @@ and that of our own learner. Both are the reading of the released code; they dif
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,21 +14,18 @@ import numpy as np
 from hedgerow.core.domains import split
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.data import load
-from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.lab import rows as results
+from hedgerow.lab.compare import measure
 from hedgerow.lab.figures import Line, Panel, draw, expert_weights
-from hedgerow.lab.report import Figure, Report, Section, Table, Value, count
-from hedgerow.lab.rows import Row, Runs
-from hedgerow.lab.runner import Folder, Tell, Unit, expert_losses, run
-from hedgerow.lab.stream import prequential
-from hedgerow.lab.tasks import WARMUP, Arrivals, Task
+from hedgerow.lab.report import Figure, Report, Section, Table, count, figure, lowest, table
+from hedgerow.lab.rows import Runs, curves
+from hedgerow.lab.runner import Folder, Tell, Unit, run
+from hedgerow.lab.tasks import SEED, WARMUP, Arrivals, Task
 from hedgerow.methods import METHODS, OWN_STEPS
 
 READING = "authors"
 SETTINGS = {"as published": "row-minmax+unit", "our input": "+".join(OWN_STEPS)}  # the preprocessing of each
 LAST = "oddm"  # the method whose weights and discrepancy are drawn: it has few experts, and their weights move
-SEED = 0
-EVERY = 10  # instances between two points of a curve
 STREAM = "instances of the stream"
 MEANING = (
     "Both columns show the same methods on the same instances; they differ only in how the features are scaled before "
@@ -60,7 +56,7 @@ def demo(
     (out / results.FILE).unlink(missing_ok=True)
     units = [
         Unit(
-            "demo", target, name, lambda _: task, watch, setting, SEED, orders, READING,
+            "demo", target, name, lambda _: task, measure, setting, SEED, orders, READING,
             {"preprocess": steps, "random_state": SEED}, horizon=True,
         )
         for setting, steps in SETTINGS.items()
@@ -68,8 +64,8 @@ def demo(
     ]  # fmt: skip
     run(units, out, jobs=jobs, tell=tell)
     runs = Runs.read(out)
-    table = _table(runs, target, orders, len(task.stream))
-    return Demo(table, runs, _report(runs, table, task, orders).save(out))
+    methods = _table(runs, target, orders, len(task.stream))
+    return Demo(methods, runs, _report(runs, methods, task, orders).save(out))
 
 
 def _task(target: str) -> Task:
@@ -85,105 +81,48 @@ def _task(target: str) -> Task:
     )  # fmt: skip
 
 
-def watch(unit: Unit, task: Task, clf: OnlineTransferClassifier, trial: int) -> Row:
-    """Mistakes, weights and discrepancy along the stream; the time of the stream as one block.
-
-    The clock runs over one block: calls for a few rows would mostly measure the calling.
-    """
-    order = task.arriving(trial).rows
-    X, y = task.stream.X[order], np.asarray(task.stream.y)[order]
-    (whole,) = prequential(copy.deepcopy(clf), X, y, [len(y)])
-    ends = [*range(EVERY, len(y), EVERY), len(y)]
-    curve, weights, distances = [], [], []
-    for point in prequential(clf, X, y, ends):
-        curve.append(point.mistakes)
-        weights.append(clf.weights_.array.tolist())
-        distances.append(clf.discrepancy_.array.tolist())
-    return {
-        **expert_losses(clf),
-        "mistakes": whole.mistakes,
-        "n": whole.labelled,
-        "seconds_online": whole.seconds,
-        "experts": clf.expert_names_,
-        "sources": clf.source_names_,
-        "curve_at": ends,
-        "curve": curve,
-        "weights": weights,
-        "discrepancy": distances,
-        "options": unit.options,
-    }
-
-
 def _table(runs: Runs, target: str, orders: int, n: int) -> Table:
     """Mistake rates in both settings and times, a row a method; the lowest rate of each setting is marked."""
-    cells = {(m, s): cell for m in METHODS for s in SETTINGS if (cell := runs.cell("demo", target, m, s))}
-    low = {s: min(round(cell.mean, 1) for (_, setting), cell in cells.items() if setting == s) for s in SETTINGS}
-    rows = []
-    for name in METHODS:
-        part = runs.part("demo", target, name, next(iter(SETTINGS)))
-        rates = [
-            Value(f"{(c := cells[name, s]).mean:.1f} ± {c.sd:.1f} %", mark="best" if round(c.mean, 1) == low[s] else "")
-            for s in SETTINGS
-        ]
-        # the median, because a run that shared its core with something else says nothing about the method
-        micro = (1e6 * part["seconds_online"] / part["n"]).median()
-        rows.append([METHODS[name].title, *rates, f"{micro:.0f}", f"{part['seconds_offline'].iloc[0]:.3f}"])
+    cells = {s: [runs.cell("demo", target, m, s) for m in METHODS] for s in SETTINGS}
+    rates = [
+        lowest([c and c.mean for c in column], [c and f"{c.mean:.1f} ± {c.sd:.1f} %" for c in column])
+        for column in cells.values()
+    ]
+    parts = [runs.part("demo", target, name, next(iter(SETTINGS))) for name in METHODS]
+    # the median, because a run that shared its core with something else says nothing about the method
+    micro = [f"{(1e6 * part['seconds_online'] / part['n']).median():.0f}" for part in parts]
+    offline = [f"{part['seconds_offline'].iloc[0]:.3f}" for part in parts]
+    rows = zip([METHODS[name].title for name in METHODS], *rates, micro, offline, strict=True)
     header = ["method", *(f"mistakes, {setting}" for setting in SETTINGS), "µs an instance", "offline, s"]
-    note = (
-        f"Mean ± standard deviation over {count(orders, 'order')} of the same {n} instances, "
-        "the lowest mean is marked. The spread is that of the order, not of the data. Times are of the setting as "
-        "published, the stream given as one block, on one core."
-    )
-    return Table("methods", "", header, rows, note)
+    return table("demo-methods", header, rows, name="methods", orders=count(orders, "order"), n=n)
 
 
 def _figures(runs: Runs, target: str) -> list[Figure]:
-    panels = []
+    panels, published = [], next(iter(SETTINGS))
     for setting in SETTINGS:
         parts = {name: runs.part("demo", target, name, setting) for name in METHODS}
-        at = np.array(parts[LAST]["curve_at"].iloc[0])
-        curves = {name: 100 * np.array(part["curve"].to_list()) / at for name, part in parts.items()}
-        lines = [Line.sd(runs.titles[name], runs.styles[name], at, Y) for name, Y in curves.items()]
+        at = parts[LAST]["instances"].iloc[0]
+        lines = [Line.over(runs.titles[name], runs.styles[name], at, curves(part)[1].T) for name, part in parts.items()]
         panels.append(Panel(setting, lines, STREAM, "mistakes so far, %", (0, at[-1])))
-    published = next(iter(SETTINGS))
     gaps = []
     for name in ("oddm-fixed", LAST):
         distances = np.array(runs.part("demo", target, name, published)["discrepancy"].to_list()).mean(axis=2)
-        ends = distances.mean(axis=0), distances.min(axis=0), distances.max(axis=0)
-        gaps.append(Line(runs.titles[name], runs.styles[name], at, *ends))
+        gaps.append(Line.ratio(runs.titles[name], runs.styles[name], at, distances))
     title = "mean over the sources, as published"
-    distance = Panel(title, gaps, STREAM, "discrepancy (log scale)", (0, at[-1]))
+    distance = Panel(title, gaps, STREAM, "discrepancy / its start (log scale)", (0, at[-1]))
     first = runs.part("demo", target, LAST, published).iloc[0]
     who = f"{runs.titles[LAST]}, as published, first order"
     mistakes = draw(panels, size=(4.7, 3.9), names="ends")
-    weights = expert_weights(first["curve_at"], first["weights"], first["experts"], who)
+    weights = expert_weights(at, first["weights"], first["experts"], who)
     distances = draw([distance], size=(7.3, 3.9), names="ends", log="y")
     return [
-        Figure(
-            "running-mistakes",
-            mistakes,
-            "Mistakes so far in percent of the instances so far; left as published, right with our input.",
-            "Lines are means over the orders, bands one standard deviation. Our input: square roots, then every domain "
-            "about its own mean.",
-        ),
-        Figure(
-            "expert-weights",
-            weights,
-            "Who is trusted when: the weights of the experts along the stream.",
-            "'source x' (hatched) is the frozen classifier of source x, 'target via x' the one that learns from the "
-            "stream in the space aligned with x.",
-        ),
-        Figure(
-            "discrepancy",
-            distances,
-            "Sum of squared distances between the overall and class means of target and source in the aligned space.",
-            "The target's are by the labels seen so far; bands reach from the lowest to the highest order. It is not "
-            "relative to the spread of the data, which the refresh reduces too.",
-        ),
+        figure("demo-running-mistakes", mistakes, name="running-mistakes"),
+        figure("demo-expert-weights", weights, name="expert-weights"),
+        figure("demo-discrepancy", distances, name="discrepancy"),
     ]
 
 
-def _report(runs: Runs, table: Table, task: Task, orders: int) -> Report:
+def _report(runs: Runs, methods: Table, task: Task, orders: int) -> Report:
     warmup = len(task.warmup) if task.warmup else 0
     lead = (
         "Real handwritten digits (scikit-learn's images of 8 x 8 pixels), dealt out to five domains that differ by a "
@@ -193,7 +132,7 @@ def _report(runs: Runs, table: Table, task: Task, orders: int) -> Report:
     )
     mistakes, weights, discrepancy = _figures(runs, task.name)
     sections = [
-        Section("Mistakes and time", [table, MEANING]),
+        Section("Mistakes and time", [methods, MEANING]),
         Section("Running mistakes", [mistakes]),
         Section("Who is trusted", [weights]),
         Section("How far apart the domains are", [discrepancy]),

@@ -30,7 +30,6 @@ MORE = ("#882255", "#999933", "#44AA99", "#661100", "#6699CC")
 LINES = ((0, (1, 1)), (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 2)), (0, (6, 2)), (0, (5, 1, 1, 1, 1, 1)), "solid")
 MARKERS = ("o", "s", "^", "v", "D", "P", "X")
 LEADER = {"arrowstyle": "-", "linewidth": 1.4, "shrinkA": 2, "shrinkB": 0, "relpos": (0, 0.5)}
-BAND: dict[str, Any] = {"alpha": 0.13, "linewidth": 0}
 DOTTED = (0, (2, 3))
 GREY = "#888888"
 SETTINGS = {
@@ -80,12 +79,18 @@ class Line:
     high: Array | None = None
 
     @classmethod
-    def sd(cls, name: str, style: int, x: Any, values: Any, ddof: int = 0) -> Line:
-        """The mean of the rows of `values` (orders x places), with a band of one standard deviation."""
-        Y = np.atleast_2d(np.asarray(values, dtype=float))
-        mean = Y.mean(axis=0)
-        sd = Y.std(axis=0, ddof=ddof if len(Y) > 1 else 0)
+    def over(cls, name: str, style: int, x: Any, samples: Any) -> Line:
+        """The mean of the sample of each place, with a band of one standard deviation; sizes may differ."""
+        mean = np.array([np.mean(sample) for sample in samples])
+        sd = np.array([np.std(sample, ddof=1) if len(sample) > 1 else 0.0 for sample in samples])
         return cls(name, style, np.asarray(x), mean, mean - sd, mean + sd)
+
+    @classmethod
+    def ratio(cls, name: str, style: int, x: Any, values: Any) -> Line:
+        """Rows (orders x places) relative to their start: the geometric mean, in a band from lowest to highest."""
+        Y = np.asarray(values, dtype=float)
+        Y = np.maximum(Y, 1e-12 * Y.max()) / Y[:, :1]
+        return cls(name, style, np.asarray(x), np.exp(np.log(Y).mean(axis=0)), Y.min(axis=0), Y.max(axis=0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,16 +108,9 @@ class Panel:
 
 
 def draw(
-    panels: Sequence[Panel],
-    *,
-    columns: int = 3,
-    size: tuple[float, float] = (3.55, 2.75),
-    names: str = "legend",
-    log: str = "",
-    sparse: bool = True,
-    shared: bool = True,
-    gap: float = 0.062,
-) -> Figure:
+    panels: Sequence[Panel], *, columns: int = 3, size: tuple[float, float] = (3.55, 2.75), names: str = "legend",
+    log: str = "", sparse: bool = True, shared: bool = True, gap: float = 0.062,
+) -> Figure:  # fmt: skip
     """Panels beside and below each other.
 
     `names` of the lines: in a "legend" above, or at their right "ends". `log` names the axes with a log scale. `sparse`
@@ -120,15 +118,11 @@ def draw(
     scale, from zero unless it is a log scale; `shared` ones have its numbers once a row.
     """
     width = min(len(panels), columns)
-    rows = math.ceil(len(panels) / width)
-    legend = names == "legend"
-    least = 7.0 if legend else 0.0
-    with figure_of(
-        max(size[0] * width, least) + (0 if legend else 0.9), size[1] * rows + (0.7 if legend else 0)
-    ) as figure:
+    rows, legend = math.ceil(len(panels) / width), names == "legend"
+    inches = max(size[0] * width, 7.0) if legend else size[0] * width + 0.9
+    with figure_of(inches, size[1] * rows + (0.7 if legend else 0)) as figure:
         for i, panel in enumerate(panels):
-            share = {"sharey": figure.axes[0]} if shared and figure.axes else {}
-            axes = figure.add_subplot(rows, width, i + 1, **share)
+            axes = figure.add_subplot(rows, width, i + 1, sharey=figure.axes[0] if shared and i else None)
             axes.set_title(panel.title)
             for scale in log:
                 getattr(axes, f"set_{scale}scale")("log")
@@ -148,14 +142,15 @@ def draw(
             axes.tick_params(labelleft=first or not shared)
             axes.set_ylabel(panel.ylabel if first or not shared else "")
             axes.set_xlabel(panel.xlabel if last or not shared else "")
+        drawn = list(zip(figure.axes, panels, strict=True))
         if "y" not in log:
             for label in {panel.ylabel for panel in panels}:
-                _from_zero([axes for axes, panel in zip(figure.axes, panels, strict=True) if panel.ylabel == label])
+                _from_zero([axes for axes, panel in drawn if panel.ylabel == label])
         if legend:
             keys = {line.name: line.style for panel in panels for line in panel.lines}
-            _legend(figure, {name: _key(keys[name]) for name in sorted(keys, key=lambda name: keys[name])}, 4)
+            _legend(figure, {name: _key(style) for name, style in sorted(keys.items(), key=lambda key: key[1])}, 4)
         else:
-            for axes, panel in zip(figure.axes, panels, strict=True):
+            for axes, panel in drawn:
                 ends = [(float(line.y[-1]), line.name, colour_of(line.style)) for line in panel.lines if len(line.y)]
                 label_ends(axes, [*ends, *([(*panel.level, TEXT)] if panel.level else [])], gap)
         return figure
@@ -164,7 +159,7 @@ def draw(
 def _draw_line(axes: Axes, line: Line, sparse: bool) -> None:
     colour = colour_of(line.style)
     if line.low is not None and line.high is not None:
-        axes.fill_between(line.x, line.low, line.high, color=colour, **BAND)
+        axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.13, linewidth=0)
     every = max(len(line.x) // 5, 1)
     where: dict[str, Any] = {"markevery": (line.style % every, every)} if sparse else {}
     axes.plot(line.x, line.y, color=colour, markersize=5, linewidth=1.8, **marks_of(line.style), **where)

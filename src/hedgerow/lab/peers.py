@@ -9,8 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import time
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,52 +17,43 @@ from hedgerow.core.arrays import Array, Matrix, dense, stack_rows
 from hedgerow.core.domains import Domain
 from hedgerow.core.labels import Codes
 from hedgerow.inputs import as_table, need_encoder
-from hedgerow.lab.tasks import Task, fit
+from hedgerow.lab.tasks import SEED, Task, fit
 from hedgerow.tables.encoder import TableEncoder
 
 REFIT = 50  # labels after which a learner that cannot go on is fitted anew, on all it has seen
-SEED = 0
 
 
-class _Wrapped:
-    """A classifier of another package for K classes, the numbers 0..K-1."""
+class PartialFit:
+    """A classifier of scikit-learn that goes on from label to label; classes are the numbers 0..K-1."""
 
     def __init__(self, model: Any, K: int) -> None:
         self.model, self.K = model, K
 
-
-class ScikitLearn(_Wrapped):
-    """A classifier of scikit-learn."""
-
-    def form(self, x: Array) -> Array:
-        """A row as the package wants it: as it is."""
+    def form(self, x: Array) -> Any:
+        """A row as the package wants it."""
         return x
 
-    def predict(self, row: Array) -> Array | None:
-        """Its probabilities; a class it has not met has none."""
-        p = np.zeros(self.K)
-        p[self.model.classes_] = self.model.predict_proba(row[None])[0]
-        return p
-
-
-class PartialFit(ScikitLearn):
-    """One that goes on: some passes over the sources, then label by label."""
-
-    def __init__(self, model: Any, K: int, passes: int = 1) -> None:
-        super().__init__(model, K)
-        self.passes = passes
-
     def fit(self, X: Array, codes: Array) -> None:
-        """The passes over the sources."""
-        for _ in range(self.passes):
-            self.model.partial_fit(X, codes, classes=np.arange(self.K))
+        """Learn the sources."""
+        self.model.partial_fit(X, codes, classes=np.arange(self.K))
 
-    def learn(self, row: Array, code: int) -> None:
+    def scores(self, row: Any) -> tuple[Any, Any]:
+        """Classes and a score for each, not below zero."""
+        return self.model.classes_, self.model.predict_proba(row[None])[0]
+
+    def predict(self, row: Any) -> Array | None:
+        """Its probabilities; a class it has not met has none. None where it says nothing yet."""
+        classes, scores = self.scores(row)
+        p = np.zeros(self.K)
+        p[list(classes)] = list(scores)
+        return p if p.sum() > 0 else None
+
+    def learn(self, row: Any, code: int) -> None:
         """One more row."""
         self.model.partial_fit(row[None], [code])
 
 
-class Refitted(ScikitLearn):
+class Refitted(PartialFit):
     """One that cannot go on: fitted anew on sources and stream after every 50 labels."""
 
     def fit(self, X: Array, codes: Array) -> None:
@@ -71,7 +61,7 @@ class Refitted(ScikitLearn):
         self.rows, self.codes = [X], codes.tolist()
         self.model.fit(X, codes)
 
-    def learn(self, row: Array, code: int) -> None:
+    def learn(self, row: Any, code: int) -> None:
         """Keep the row; now and then fit anew."""
         self.rows.append(row[None])
         self.codes.append(code)
@@ -79,41 +69,36 @@ class Refitted(ScikitLearn):
             self.model.fit(np.vstack(self.rows), self.codes)
 
 
-class River(_Wrapped):
+class River(PartialFit):
     """A classifier of river: the sources, then the stream, row by row."""
+
+    def form(self, x: Array) -> Any:
+        """Numbers of the features and their values."""
+        return dict(enumerate(x.tolist()))
 
     def fit(self, X: Array, codes: Array) -> None:
         """Learn the sources row by row."""
         for x, code in zip(X, codes.tolist(), strict=True):
             self.learn(self.form(x), code)
 
-    def form(self, x: Array) -> dict[int, float]:
-        """Numbers of the features and their values."""
-        return dict(enumerate(x.tolist()))
-
-    def predict(self, row: dict[int, float]) -> Array | None:
-        """A score for each class, not below zero; None where it has none yet."""
+    def scores(self, row: Any) -> tuple[Any, Any]:
+        """Classes met so far, and their shares."""
         shares = self.model.predict_proba_one(row)
-        if not shares or not sum(shares.values()) > 0:
-            return None
-        p = np.zeros(self.K)
-        p[list(shares)] = list(shares.values())
-        return p
+        return shares.keys(), shares.values()
 
-    def learn(self, row: dict[int, float], code: int) -> None:
+    def learn(self, row: Any, code: int) -> None:
         """One more row."""
         self.model.learn_one(row, code)
 
 
-@dataclass(frozen=True)
-class Peer:
+class Peer(NamedTuple):
     """A learner of another package: its title, how it is run, and where its class is; made where it is installed."""
 
     title: str
-    kind: type[PartialFit] | type[Refitted] | type[River]
+    kind: type[PartialFit]
     module: str
     name: str
-    options: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any]
 
     @property
     def package(self) -> str:
@@ -125,20 +110,20 @@ class Peer:
         """Whether its package is there."""
         return importlib.util.find_spec(self.package) is not None
 
-    def make(self, K: int) -> PartialFit | Refitted | River:
+    def make(self, K: int) -> PartialFit:
         """A new one for K classes."""
         return self.kind(getattr(importlib.import_module(self.module), self.name)(**self.options), K)
 
 
-LINEAR = "sklearn.linear_model"
+SKLEARN = "sklearn.linear_model"
 PEERS = {
     "sklearn-sgd": Peer(
-        "scikit-learn SGD", PartialFit, LINEAR, "SGDClassifier", {"loss": "log_loss", "random_state": SEED}
+        "scikit-learn SGD", PartialFit, SKLEARN, "SGDClassifier", {"loss": "log_loss", "random_state": SEED}
     ),
     "sklearn-logistic": Peer(
-        "scikit-learn logistic, refitted", Refitted, LINEAR, "LogisticRegression", {"max_iter": 300}
+        "scikit-learn logistic, refitted", Refitted, SKLEARN, "LogisticRegression", {"max_iter": 300}
     ),
-    "river-softmax": Peer("river softmax", River, "river.linear_model", "SoftmaxRegression"),
+    "river-softmax": Peer("river softmax", River, "river.linear_model", "SoftmaxRegression", {}),
     "river-hat": Peer("river adaptive tree", River, "river.tree", "HoeffdingAdaptiveTreeClassifier", {"seed": SEED}),
     "river-arf": Peer("river forest (ARF)", River, "river.forest", "ARFClassifier", {"seed": SEED}),
 }

@@ -11,16 +11,19 @@ import io
 import os
 import platform
 import subprocess
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from datetime import datetime
 from functools import cache
+from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import hedgerow
 from hedgerow.core.errors import require
+from hedgerow.files import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -64,6 +67,18 @@ class Value:
         return self.first + (f" [{self.below}]" if self.below else "")
 
 
+def lowest(numbers: Iterable[float | None], texts: Iterable[object], digits: int = 1) -> list[Value]:
+    """Texts of a row or column of which the lowest number, as it is shown, is marked; a dash where there is none.
+
+    >>> [(value.text, value.mark) for value in lowest([2.04, None, 2.0], ["2.0 ± 1", "", "2.0"])]
+    [('2.0 ± 1', 'best'), ('–', ''), ('2.0', 'best')]
+    """
+    shown = [None if x is None or x != x else round(x, digits) for x in numbers]
+    least = min((x for x in shown if x is not None), default=None)
+    pairs = zip(shown, texts, strict=True)
+    return [Value("–") if x is None else Value(str(text), mark="best" if x == least else "") for x, text in pairs]
+
+
 @dataclass(frozen=True)
 class Table:
     """A named table. `records` are its numbers, one a line, for the CSV file; without them it has the cells."""
@@ -71,20 +86,16 @@ class Table:
     name: str
     title: str
     header: Sequence[str]
-    cells: Iterable[Sequence[object]]  # a Value, or what can be printed
+    cells: InitVar[Iterable[Sequence[object]]]  # a Value, or what can be printed
     note: str = ""
     records: Sequence[Mapping[str, Any]] = ()
     folded: bool = False  # closed at first in the page: a long table
+    rows: list[list[Value]] = field(init=False)
     kind: ClassVar[str] = "table"
 
-    def __post_init__(self) -> None:
-        rows = [[cell if isinstance(cell, Value) else Value(str(cell)) for cell in row] for row in self.cells]
-        object.__setattr__(self, "cells", rows)
-
-    @property
-    def rows(self) -> list[list[Value]]:
-        """The cells."""
-        return self.cells  # type: ignore[return-value]  # made so above
+    def __post_init__(self, cells: Iterable[Sequence[object]]) -> None:
+        rows = [[cell if isinstance(cell, Value) else Value(str(cell)) for cell in row] for row in cells]
+        object.__setattr__(self, "rows", rows)
 
     @property
     def texts(self) -> list[list[str]]:
@@ -109,9 +120,7 @@ class Table:
         dslr,50
         """
         pandas = require("pandas", "lab")
-        frame = (
-            pandas.DataFrame(list(self.records)) if self.records else pandas.DataFrame(self.plain, columns=self.header)
-        )
+        frame = pandas.DataFrame(list(self.records) or self.plain, columns=None if self.records else self.header)
         return str(frame.to_csv(index=False, lineterminator="\n"))
 
     def latex(self) -> str:
@@ -126,7 +135,7 @@ class Table:
         """As CSV, Markdown and LaTeX."""
         directory.mkdir(parents=True, exist_ok=True)
         for suffix, text in (("csv", self.csv()), ("md", render("page.md", parts=[self])), ("tex", self.latex())):
-            write(directory / f"{self.name}.{suffix}", text)
+            write_whole(directory / f"{self.name}.{suffix}", text.encode())
 
 
 @dataclass(frozen=True)
@@ -150,7 +159,7 @@ class Figure:
         self.drawing.draw_without_rendering()
         self.drawing.set_layout_engine("none")  # laid out once: each of the two files would do it twice
         self.drawing.savefig(directory / f"{self.name}.png", dpi=DPI, bbox_inches="tight")
-        write(directory / f"{self.name}.svg", self.svg)
+        write_whole(directory / f"{self.name}.svg", self.svg.encode())
 
     @property
     def svg(self) -> str:
@@ -163,15 +172,13 @@ class Figure:
     @property
     def inline(self) -> dict[str, str]:
         """Addresses with the figure in them; the themes differ in three colours, so nothing need be drawn again."""
-        light = dark = self.svg
-        for name, colour in THEMES["light"].items():
-            dark = dark.replace(colour, THEMES["dark"][name])
-        head = "data:image/svg+xml;base64,"
-        return {"light": head + _base64(light), "dark": head + _base64(dark)}
-
-
-def _base64(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()
+        light, images = self.svg, {}
+        for theme, colours in THEMES.items():
+            text = light
+            for name, colour in colours.items():
+                text = text.replace(THEMES["light"][name], colour)
+            images[theme] = f"data:image/svg+xml;base64,{base64.b64encode(text.encode()).decode()}"
+        return images
 
 
 @dataclass(frozen=True)
@@ -226,15 +233,45 @@ class Report:
             for inner in part.parts if isinstance(part, Beside) else [part]:
                 if isinstance(inner, Table | Figure):
                     inner.save(out / f"{inner.kind}s")
-        write(out / "report.md", self.markdown())
-        return write(out / FILE, self.html()).resolve()
+        write_whole(out / "report.md", self.markdown().encode())
+        write_whole(out / FILE, self.html().encode())
+        return (out / FILE).resolve()
+
+
+def table(
+    kind: str, header: Sequence[str], cells: Iterable[Sequence[object]], records: Sequence[Mapping[str, Any]] = (),
+    name: str = "", folded: bool = False, **words: Any,
+) -> Table:  # fmt: skip
+    """A table whose title and note stand in templates/captions.toml under its kind, which is its name as well.
+
+    >>> table("change", ["method"], [["PA"]], task="dslr").title
+    'Around the abrupt change, dslr'
+    """
+    text = caption(kind, **words)
+    return Table(name or kind, text["title"], header, cells, text.get("note", ""), records, folded)
+
+
+def figure(kind: str, drawing: Drawing, name: str = "", **words: Any) -> Figure:
+    """A figure whose caption stands in templates/captions.toml under its kind, which is its name as well."""
+    return Figure(name or kind, drawing, **caption(kind, **words))
+
+
+def caption(kind: str, **words: Any) -> dict[str, str]:
+    """The texts of a table or figure, filled in."""
+    texts = {part: _templates().from_string(text).render(**words) for part, text in _captions()[kind].items()}
+    return {part: " ".join(text.split()) for part, text in texts.items()}
+
+
+@cache
+def _captions() -> dict[str, dict[str, str]]:
+    return tomllib.loads((resources.files("hedgerow.lab") / "templates/captions.toml").read_text(encoding="utf-8"))
 
 
 @cache
 def _templates() -> Any:
     jinja2 = require("jinja2", "lab")
     made = jinja2.Environment(
-        loader=jinja2.PackageLoader("hedgerow.lab"), autoescape=jinja2.select_autoescape(["html"]),
+        loader=jinja2.PackageLoader("hedgerow.lab"), autoescape=jinja2.select_autoescape(default_for_string=False),
         trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined,
     )  # fmt: skip
     made.filters["md"] = _markdown
@@ -247,9 +284,9 @@ def _markdown(text: object) -> str:
     return str(text).replace("*", "\\*").replace("<", "&lt;").replace("_", "\\_")
 
 
-def render(template: str, **given: Any) -> str:
+def render(template: str, **words: Any) -> str:
     """A template of this package, filled."""
-    return str(_templates().get_template(template).render(**given))
+    return str(_templates().get_template(template).render(**words))
 
 
 def fragment(part: Part) -> str:
@@ -259,14 +296,6 @@ def fragment(part: Part) -> str:
     '<p>It rains.</p>'
     """
     return str(_templates().get_template("parts.html").module.show(part))
-
-
-def write(path: Path, text: str) -> Path:
-    """A file; whoever looks meanwhile sees the old one or the new one, whole."""
-    temporary = path.with_name(f".{path.name}.part")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
-    return path
 
 
 # -- words and circumstances ------------------------------------------------------------------------------------
@@ -331,13 +360,8 @@ def circumstances() -> dict[str, str]:
 
 def commit() -> str:
     """The commit of the folder one works in, and whether something in it was changed since; empty outside of git."""
-
-    def git(*words: str) -> str:
-        done = subprocess.run(["git", *words], capture_output=True, text=True, timeout=10, check=False)
-        return done.stdout.strip() if done.returncode == 0 else ""
-
+    words = ["git", "describe", "--always", "--exclude=*", "--abbrev=40", "--dirty= and changes"]
     try:
-        name = git("rev-parse", "HEAD")
-        return name and name + (" and changes" if git("status", "--porcelain", "--untracked-files=no") else "")
+        return subprocess.run(words, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return ""

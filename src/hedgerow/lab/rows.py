@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
+from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError, require
 from hedgerow.methods import METHODS, RECIPES
 
@@ -27,7 +28,7 @@ FILE = "results.jsonl"
 CELL = ("group", "task", "method", "variant")  # the runs of one cell of a table
 KEY = (*CELL, "split", "trial")
 NUMBERS = ("split", "trial", "mistakes", "n", "seconds_offline", "seconds_online")
-NEEDED = ("reading", "options", "expert_mistakes", "expert_loss", "hedge_loss", "beta", "bound", "guarantee")
+NEEDED = ("reading", "options")
 ENOUGH_ORDERS = 5  # of a split: the spread of fewer may be zero by chance
 
 
@@ -114,24 +115,6 @@ class Cell(NamedTuple):
         return f"{self.mean:.2f} ± {self.sd:.2f}" + (f" ± {self.between:.2f}" if self.splits > 1 else "")
 
 
-def summarise(part: pd.DataFrame) -> Cell:
-    """The rows of one cell: the mean over splits of their means, the spread within splits and between them."""
-    by_split = [rates.to_numpy() for _, rates in part.groupby("split").rate]
-    means = [float(np.mean(rates)) for rates in by_split]
-    within = [float(np.var(rates, ddof=1)) for rates in by_split if len(rates) > 1]
-    sd = float(np.sqrt(np.mean(within))) if within else 0.0
-    return Cell(float(np.mean(means)), sd, len(part), len(means), deviation(means))
-
-
-def deviation(rates: Sequence[float]) -> float:
-    """The standard deviation of a sample; zero for a single one.
-
-    >>> deviation([1.0, 3.0, 5.0]), deviation([1.0])
-    (2.0, 0.0)
-    """
-    return float(np.std(rates, ddof=1)) if len(rates) > 1 else 0.0
-
-
 class Runs:
     """The rows of a folder as a pandas frame, sorted by split and order: workers finish in any order.
 
@@ -146,7 +129,6 @@ class Runs:
         frame["rate"] = 100.0 * frame["mistakes"] / frame["n"]
         self.frame: pd.DataFrame = frame.sort_values(["split", "trial"], kind="stable", ignore_index=True)
         self._parts = dict(iter(self.frame.groupby(list(CELL), sort=False)))
-        self._cells: dict[tuple[str, ...], Cell] = {}
 
     @classmethod
     def read(cls, folder: str | Path, say: Say = lambda _: None, missing: str = "") -> Self:
@@ -160,23 +142,29 @@ class Runs:
 
     def part(self, group: str, task: str, method: str, variant: str = "") -> pd.DataFrame:
         """The rows of one cell, by split and order; empty if there are none."""
-        part = self._parts.get((group, task, method, variant))
-        return self.frame.iloc[:0] if part is None else part
+        return self._parts.get((group, task, method, variant), self.frame.iloc[:0])
 
     def rates(self, group: str, task: str, method: str, variant: str = "") -> pd.Series[float]:
         """The mistake rates of a cell by (split, trial): what two methods are paired by."""
         return self.part(group, task, method, variant).set_index(["split", "trial"])["rate"]
 
+    @cached_property
+    def _cells(self) -> dict[tuple[str, ...], Cell]:
+        splits = self.frame.groupby([*CELL, "split"])["rate"].agg(["mean", "var", "size"])
+        cells = splits.groupby(list(CELL)).agg(
+            mean=("mean", "mean"), sd=("var", "mean"), orders=("size", "sum"), splits=("size", "size"),
+            between=("mean", "std"),
+        )  # fmt: skip
+        cells["sd"] **= 0.5
+        return {key: Cell(*row) for key, *row in cells.fillna(0.0).itertuples(name=None)}
+
     def cell(self, group: str, task: str, method: str, variant: str = "") -> Cell | None:
         """The summary of a cell; None where nothing was run."""
-        key = (group, task, method, variant)
-        if key in self._parts and key not in self._cells:
-            self._cells[key] = summarise(self._parts[key])
-        return self._cells.get(key)
+        return self._cells.get((group, task, method, variant))
 
     def cells(self, group: str) -> list[Cell]:
         """The summaries of all cells of a group."""
-        return [cell for key in self._parts if key[0] == group and (cell := self.cell(*key)) is not None]
+        return [cell for key, cell in self._cells.items() if key[0] == group]
 
     def has(self, group: str) -> bool:
         """Whether any row of this group is there."""
@@ -208,3 +196,26 @@ class Runs:
         """A number for each method, for its colour, line and marker: the same in every figure."""
         others = sorted(set(self.frame["method"]) - set(RECIPES))
         return {name: i for i, name in enumerate((*RECIPES, *others))}
+
+
+def curves(part: pd.DataFrame, window: int = 0) -> tuple[Array, Array]:
+    """Mistakes along the stream in per cent: the checkpoints in labels, and the rates (orders x checkpoints).
+
+    Of all labels so far or, with a `window`, of those since that many checkpoints before. Orders whose checkpoints are
+    not those of the first, or lie so close that a window has no label, are left out.
+
+    >>> import pandas as pd
+    >>> rows = pd.DataFrame({"curve_at": [[10, 20, 30]], "curve": [[5, 6, 6]]})
+    >>> curves(rows)[1].tolist(), curves(rows, window=1)[1].tolist()
+    ([[50.0, 30.0, 20.0]], [[50.0, 10.0, 0.0]])
+    """
+    length = len(part["curve_at"].iloc[0])
+    rows = part[part["curve_at"].map(len) == length]
+    columns = (np.array(rows[name].to_list(), dtype=float) for name in ("curve_at", "curve"))
+    at, counts = (np.pad(column, ((0, 0), (1, 0))) for column in columns)
+    if not window:
+        return at[0, 1:], 100 * counts[:, 1:] / np.maximum(at[:, 1:], 1)
+    usable, width = (np.diff(at) > 0).all(axis=1), min(window, length)
+    at, counts = at[usable], counts[usable]
+    ends = at[0, width:] if len(at) else np.empty(0)
+    return ends, 100 * (counts[:, width:] - counts[:, :-width]) / (at[:, width:] - at[:, :-width])

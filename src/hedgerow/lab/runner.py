@@ -11,17 +11,17 @@ from __future__ import annotations
 import copy
 import hashlib
 import importlib.util
+import io
 import json
 import os
 import shlex
 import signal
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -32,9 +32,11 @@ from hedgerow.align import Aligner, Alignment, Info, Projection
 from hedgerow.core.arrays import Array, Matrix, dense
 from hedgerow.core.errors import HedgerowError, InputError, require
 from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.files import write_whole
 from hedgerow.lab import rows as results
 from hedgerow.lab.report import versions
 from hedgerow.lab.rows import KEY, Row, Say
+from hedgerow.lab.stream import evenly
 from hedgerow.lab.tasks import Task, classifier, fit
 from hedgerow.methods import METHODS, RECIPES
 from hedgerow.mix import Hedge
@@ -99,12 +101,20 @@ class Unit:
         if self.fit is None:
             compile_loops(self.method)
         before, began = align.saved if align else 0.0, time.perf_counter()
-        if self.fit is not None:
-            fitted = self.fit(self, task)
-        else:
-            more = {"horizon": len(task.stream)} if self.horizon else {}
-            fitted = fit(task, self.method, self.reading, align, **more, **self.options)
+        more = {"horizon": len(task.stream)} if self.horizon else {}
+        ours = partial(fit, task, self.method, self.reading, align, **more, **self.options)
+        fitted = ours() if self.fit is None else self.fit(self, task)
         return fitted, time.perf_counter() - began + (align.saved - before if align else 0.0)
+
+
+def finished(wrong: Array, seconds: float, known: Array | None = None) -> Row:
+    """What every row says of a finished order: the mistakes, also along the stream, and the seconds.
+
+    `wrong` are the mistakes in order of arrival, `known` the instances with a label: all, where nothing is said.
+    """
+    labels, at = np.cumsum(np.ones(len(wrong), dtype=int) if known is None else known), np.array(evenly(len(wrong))) - 1
+    curve = {"curve_at": labels[at], "curve": np.cumsum(wrong)[at]}
+    return {"mistakes": int(wrong.sum()), "n": int(labels[-1]), "seconds_online": seconds, **curve}
 
 
 def expert_losses(clf: OnlineTransferClassifier) -> Row:
@@ -112,6 +122,7 @@ def expert_losses(clf: OnlineTransferClassifier) -> Row:
     learner = clf.learner_
     mixer = getattr(learner.plan, "mixer", None)  # our own learner mixes in another way, and has no beta
     return {
+        "experts": clf.expert_names_,
         "expert_mistakes": learner.state["expert_mistakes"],
         "expert_loss": learner.state.get("expert_loss", np.empty(0)),
         "hedge_loss": clf.hedge_loss_,
@@ -130,6 +141,9 @@ def compile_loops(method: str) -> None:
 
 
 # -- where units are run ----------------------------------------------------------------------------------------
+
+
+Chunk = tuple[Unit, list[int]]
 
 
 @dataclass(frozen=True)
@@ -153,9 +167,6 @@ class Work:
         except Exception as error:
             error.add_note(f"while running {unit}")
             raise
-
-
-Chunk = tuple[Unit, list[int]]
 
 
 def run(
@@ -316,10 +327,9 @@ def _write_alignment(path: Path, alignment: Alignment, seconds: float) -> None:
     projection: dict[str, Any] = {k: v for k, v in vars(alignment.projection).items() if isinstance(v, np.ndarray)}
     info = {k: (v.tolist() if isinstance(v, np.ndarray) else v) for k, v in asdict(alignment.info).items()}
     header = json.dumps({"seconds": seconds, "gamma": alignment.projection.gamma, "info": info})
-    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
-    with os.fdopen(handle, "wb") as file:
-        np.savez(file, header=np.array(header), **projection)
-    os.replace(temporary, path)
+    data = io.BytesIO()
+    np.savez(data, header=np.array(header), **projection)
+    write_whole(path, data.getvalue())
 
 
 def _read_alignment(path: Path) -> tuple[Alignment, float]:
@@ -411,8 +421,8 @@ class Folder:
 def commands_given(out: Path) -> str:
     """The commands that filled a folder, one after the other; empty where none is known."""
     log = out / COMMANDS
-    given = log.read_text(encoding="utf-8").split("\n") if log.is_file() else []
-    return " · ".join(line for line in given if line)
+    lines = log.read_text(encoding="utf-8").split("\n") if log.is_file() else []
+    return " · ".join(line for line in lines if line)
 
 
 def find_methods(names: str, everything: Iterable[str] = RECIPES) -> list[str]:

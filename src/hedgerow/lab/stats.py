@@ -182,9 +182,9 @@ class Ranking:
 def friedman(columns: Mapping[str, Array]) -> Ranking:
     """Friedman's test over the blocks (tasks), corrected for ties, with the numbers of a critical-difference diagram.
 
-        chi = 12N/(k(k+1)) (sum_j R_j^2 - k(k+1)^2/4) / (1 - ties)      F = (N-1) chi/(N(k-1) - chi)
+        chi = N^2 (k-1) sum_j (R_j - r)^2 / sum_ij (r_ij - r)^2,   r = (k+1)/2,      F = (N-1) chi/(N(k-1) - chi)
 
-    of the mean ranks R_j of k methods over N tasks; F has k-1 and (k-1)(N-1) degrees of freedom.
+    of the ranks r_ij and the mean ranks R_j of k methods over N tasks; F has k-1 and (k-1)(N-1) degrees of freedom.
 
     >>> ranking = friedman({"a": np.array([1, 1, 2, 1]), "b": np.array([2, 2, 1, 2]), "c": np.full(4, 3)})
     >>> ranking.ordered, ranking.chi_square, round(ranking.p, 4), ranking.f
@@ -200,16 +200,13 @@ def friedman(columns: Mapping[str, Array]) -> Ranking:
     if k < 2 or not N:
         raise InputError(f"{k} methods on {N} tasks: ranks need at least two methods and one task")
     ranks = rankdata(np.round(matrix, DIGITS), axis=1)
-    mean = ranks.mean(axis=0)
-    counts = [np.unique(row, return_counts=True)[1].astype(float) for row in ranks]
-    tied = sum(float((c**3 - c).sum()) for c in counts) / (N * (k**3 - k))
-    plain = 12 * N / (k * (k + 1)) * (float((mean**2).sum()) - k * (k + 1) ** 2 / 4)
-    chi = 0.0 if tied == 1 else plain / (1 - tied)
+    mean, middle = ranks.mean(axis=0), (k + 1) / 2
+    spread = float(((ranks - middle) ** 2).sum())
+    chi = N * (k - 1) * N * float(((mean - middle) ** 2).sum()) / spread if spread else 0.0
     rest = N * (k - 1) - chi
     F = math.nan if N == 1 else math.inf if rest <= 1e-9 else (N - 1) * chi / rest
     p, f_p = (math.nan, math.nan) if N == 1 else (chi2.sf(chi, k - 1), f_law.sf(F, k - 1, (k - 1) * (N - 1)))
-    order = np.argsort(mean, kind="stable")
-    ordered = [(list(columns)[i], float(mean[i])) for i in order]
+    ordered = [(list(columns)[i], float(mean[i])) for i in np.argsort(mean, kind="stable")]
     return Ranking(ordered, N, chi, float(p), F, float(f_p), critical_difference(k, N))
 
 

@@ -1,9 +1,14 @@
-"""One task: labelled sources, unlabelled rows of the target, and what streams; how it is made, how it is fitted."""
+"""One task: labelled sources, unlabelled rows of the target, and what streams; how it is made, changed and fitted.
+
+A scenario takes a task and gives a task in which something is wrong with labels, classes, target or sources, so
+scenarios compose: `no_unlabelled(delayed(task, 50))`. What one draws at random (which classes, which sources) comes
+from SEED, so that all methods and orders share it; the order of the stream comes from the number of the order.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -12,17 +17,20 @@ import numpy as np
 
 from hedgerow.align import JDA
 from hedgerow.core.arrays import Array, dense
-from hedgerow.core.domains import Domain, split
-from hedgerow.core.errors import unknown
+from hedgerow.core.domains import Domain, pool, split
+from hedgerow.core.errors import InputError, unknown
 from hedgerow.core.labels import is_missing
 from hedgerow.data import load
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.inputs import all_classes, need_encoder
-from hedgerow.lab.stream import Event
+from hedgerow.lab.stream import Event, batches, late, missing
 from hedgerow.methods import CHOICES, METHODS, Options, Reading, reading_of
 from hedgerow.mix import LossBased
 
 WARMUP = 0.3  # share of the target that comes unlabelled and in advance
+SEED = 0  # of splits, and of what scenarios draw
+OTHER = 10_000  # what is added to a class that never streams
+DRIFTS = ("steady", "abrupt", "gradual", "recurring", "renamed")
 READING_OPTIONS = frozenset(each.name for each in fields(Reading)) - {"preset"}
 LOSS_BASED = ("loss", "eta")
 
@@ -80,6 +88,10 @@ class Task:
         """The rows of the stream as they arrive in this order: drawn, unless the task says otherwise."""
         return Arrivals(order_of(order, len(self.stream))) if self.arrivals is None else self.arrivals(order)
 
+    def arrived(self, order: int) -> Domain:
+        """The stream with its rows in this order."""
+        return self.stream.rows(self.arriving(order).rows)
+
     def redrawn(self, trial: int) -> Task:
         """The same with the rows of every source in another order, and all of them mixed."""
         rng = np.random.default_rng([trial, 13])
@@ -114,11 +126,8 @@ def task_of(
         for name, domain in domains.items()
         if name != target
     )
-    together = _mixed([len(source) for source in sources], rng)
-    stream = split(streamed, WARMUP, seed)[1]
-    return Task(
-        target, sources, streamed.rows(warmup), stream, checksum(domains), together=together, domains=domains
-    )  # fmt: skip
+    together, stream = _mixed([len(source) for source in sources], rng), split(streamed, WARMUP, seed)[1]
+    return Task(target, sources, streamed.rows(warmup), stream, checksum(domains), together, domains=domains)
 
 
 def _mixed(sizes: list[int], rng: np.random.Generator) -> Array:
@@ -144,6 +153,219 @@ def order_of(trial: int, n: int) -> Array:
     return np.random.default_rng([trial, 11]).permutation(n)
 
 
+# -- scenarios: when labels arrive ------------------------------------------------------------------------------
+
+
+def as_it_is(task: Task) -> Task:
+    """Nothing changes."""
+    return task
+
+
+def delayed(task: Task, rounds: int) -> Task:
+    """Labels come `rounds` arrivals late."""
+    return _adapted(task, lambda events, _: late(events, rounds))
+
+
+def lost(task: Task, share: float) -> Task:
+    """A share of the labels never comes."""
+    return _adapted(task, lambda events, order: missing(events, share, seed=order))
+
+
+def batched(task: Task, size: int) -> Task:
+    """Labels come `size` at a time."""
+    return _adapted(task, lambda events, _: batches(events, size))
+
+
+def _adapted(task: Task, then: Adaptor) -> Task:
+    before = task.labels
+    return replace(task, labels=lambda events, order: then(before(events, order), order))
+
+
+# -- scenarios: which classes are where -------------------------------------------------------------------------
+
+
+def chosen_classes(task: Task, share: float) -> Array:
+    """A share of the target's classes, at least one and never all; a larger share contains a smaller one.
+
+    >>> chosen_classes(task_of("digits", "thin"), 0.3).tolist()
+    [2, 7, 8]
+    """
+    K = len(task.classes)
+    drawn = np.random.default_rng([SEED, 3]).permutation(task.classes)
+    return np.sort(drawn[: min(max(1, round(share * K)), K - 1)])
+
+
+def only_in_target(task: Task, share: float) -> Task:
+    """A share of the classes is in no source."""
+    held = chosen_classes(task, share)
+    return with_source_rows(task, [~np.isin(_y(source), held) for source in task.sources])
+
+
+def appearing_late(task: Task, share: float) -> Task:
+    """A share of the classes does not stream before half-time, nor is it among the unlabelled rows."""
+    held, y = chosen_classes(task, share), _y(task.stream)
+
+    def arrivals(order: int) -> Arrivals:
+        rows = task.arriving(order).rows
+        time, new = np.arange(len(rows), dtype=float), np.isin(y[rows], held)
+        time[new] = (len(rows) + time[new]) / 2
+        return Arrivals(rows[np.argsort(time, kind="stable")], (int((time < len(rows) / 2).sum()),))
+
+    return replace(_with_warmup(task, lambda labels: ~np.isin(labels, held)), arrivals=arrivals)
+
+
+def late_and_only_in_target(task: Task, share: float) -> Task:
+    """A share of the classes is in no source and does not stream before half-time."""
+    return appearing_late(only_in_target(task, share), share)
+
+
+def missing_classes(task: Task, share: float) -> Task:
+    """Each source lacks a share of the classes (at least one, never all), drawn for it; every class stays in some."""
+    rng = np.random.default_rng([SEED, 5])
+    K, n = len(task.classes), len(task.sources)
+    lacking = min(max(1, round(share * K)), K - 1)
+    has = np.array([rng.permutation(K) >= lacking for _ in range(n)])
+    for k in np.flatnonzero(~has.any(axis=0)):
+        has[rng.integers(n), k] = True
+    return with_source_rows(task, [np.isin(_y(s), task.classes[row]) for s, row in zip(task.sources, has, strict=True)])
+
+
+def imbalanced(task: Task, share: float) -> Task:
+    """Half of the classes keep only a share of their target rows (at least one row each); the sources stay."""
+    rng, y = np.random.default_rng([SEED, 7]), _y(task.stream)
+    rare = chosen_classes(task, 0.5)
+    stays = np.ones(len(y), dtype=bool)
+    for label in rare:
+        rows = rng.permutation(np.flatnonzero(y == label))
+        stays[rows[max(1, round(share * len(rows))) :]] = False
+    draw = rng.random(0 if task.warmup is None else len(task.warmup))
+    thinned = replace(task, stream=task.stream.rows(np.flatnonzero(stays)), arrivals=None)
+    return _with_warmup(thinned, lambda labels: ~np.isin(labels, rare) | (draw < share))
+
+
+# -- scenarios: a target that changes ---------------------------------------------------------------------------
+
+
+def drifting(task: Task, kind: str) -> Task:
+    """The stream changes to the family's next domain, which is then no source: steady, abrupt, gradual, recurring.
+
+    "renamed" stays with its domain, and from half-time on every class goes by the name of the next one.
+    All kinds have the same sources, the same unlabelled rows (of the first domain) and the same length, so that
+    "steady", where nothing changes, is what the others are compared with.
+    """
+    names = list(task.domains)
+    other = names[(names.index(task.name) + 1) % len(names)]
+    if len(task.sources) < 2:
+        raise InputError(f"{task.name!r} has one source only: drift takes a domain away, and none would be left")
+    second = task.domains[other]
+    n = min(len(task.stream), 2 * len(second))
+    if kind == "renamed":
+        second = replace(task.stream, name=f"{task.name} renamed", y=exchanged(_y(task.stream)))
+    a, b = len(task.stream), len(second)
+    both = replace(pool([task.stream, second], f"{task.name}, {other}"), feature_names=None)
+
+    def arrivals(order: int) -> Arrivals:
+        is_second, changes = switched(kind, n, order)
+        place = np.where(is_second, np.cumsum(is_second), np.cumsum(~is_second)) - 1
+        first, then = order_of(order, a), a + order_of(order, b)
+        if kind == "renamed":  # the rows that would have come, not those that came
+            then = np.roll(then, -int((~is_second).sum()))
+        return Arrivals(np.where(is_second, then[place % b], first[place % a]), changes)
+
+    masks = [np.full(len(source), source.name != other) for source in task.sources]
+    return replace(with_source_rows(task, masks), stream=both, arrivals=arrivals)
+
+
+def switched(kind: str, n: int, seed: int = 0) -> tuple[Array, tuple[int, ...]]:
+    """Which of n instances come from the second domain, and where that changes.
+
+    >>> [switched(kind, 8)[0].astype(int).tolist() for kind in ("abrupt", "recurring")]
+    [[0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 1, 1, 0, 0, 1, 1]]
+    """
+    time = (np.arange(n) + 0.5) / n
+    quarters = n // 4, n // 2, n - n // 4
+    if kind == "steady":
+        return np.zeros(n, dtype=bool), ()
+    if kind in ("abrupt", "renamed"):
+        return np.arange(n) >= n // 2, quarters[1:2]
+    if kind == "recurring":
+        return np.searchsorted(quarters, np.arange(n), side="right") % 2 == 1, quarters
+    if kind != "gradual":
+        raise unknown("kind of drift", kind, DRIFTS)
+    chance = np.clip(2 * time - 0.5, 0, 1)  # from 0 to 1 over the middle half
+    reached = np.floor(np.cumsum(chance) + np.random.default_rng([seed, 17]).random())
+    return np.diff(reached, prepend=0.0) > 0.5, (quarters[0], quarters[2])
+
+
+# -- scenarios: what the sources are like -----------------------------------------------------------------------
+
+
+def no_unlabelled(task: Task) -> Task:
+    """Not one row of the target is known in advance."""
+    return replace(task, warmup=None)
+
+
+def one_source(task: Task) -> Task:
+    """The first source alone."""
+    return with_source_rows(task, [np.full(len(s), i == 0) for i, s in enumerate(task.sources)])
+
+
+def no_sources(task: Task) -> Task:
+    """The target alone: what transfer is compared with. The learner is told the list of classes."""
+    return with_source_rows(task, [np.zeros(len(s), dtype=bool) for s in task.sources])
+
+
+def relabelled(task: Task, share: float, relabel: Callable[[Array, np.random.Generator], Array]) -> Task:
+    """A share of the sources (at least one) has other labels than it should."""
+    rng = np.random.default_rng([SEED, 9])
+    bad = rng.permutation(len(task.sources))[: max(1, round(share * len(task.sources)))]
+    sources = (replace(s, y=relabel(_y(s), rng)) if i in bad else s for i, s in enumerate(task.sources))
+    return replace(task, sources=tuple(sources))
+
+
+def shuffled(y: Array, rng: np.random.Generator) -> Array:
+    """The labels dealt out to the rows at random: useless."""
+    return rng.permutation(y)
+
+
+def exchanged(y: Array, _: np.random.Generator | None = None) -> Array:
+    """Every class carries the name of the next: misleading, and the same way in every source.
+
+    >>> exchanged(np.array(["a", "b", "c", "a"])).tolist()
+    ['b', 'c', 'a', 'b']
+    """
+    classes, codes = np.unique(y, return_inverse=True)
+    return np.asarray(np.roll(classes, -1)[codes])
+
+
+def others(y: Array, _: np.random.Generator | None = None) -> Array:
+    """Labels that never stream, one for each class.
+
+    >>> others(np.array([3, 1, 3])).tolist()
+    [10003, 10001, 10003]
+    """
+    return y + OTHER if y.dtype.kind in "iu" else np.array([f"other {label}" for label in y.tolist()])
+
+
+def with_source_rows(task: Task, masks: Sequence[Array]) -> Task:
+    """The sources restricted to these rows; a source without any is no source."""
+    kept = np.concatenate([np.zeros(0, dtype=bool), *masks])
+    number, together = np.cumsum(kept) - 1, np.asarray(task.together, dtype=np.int64)
+    sources = tuple(s.rows(np.flatnonzero(m)) for s, m in zip(task.sources, masks, strict=True) if m.any())
+    return replace(task, sources=sources, together=number[together[kept[together]]])
+
+
+def _with_warmup(task: Task, keep: Callable[[Array], Array]) -> Task:
+    if task.warmup is None:
+        return task
+    rows = np.flatnonzero(keep(_y(task.warmup)))
+    return replace(task, warmup=task.warmup.rows(rows) if len(rows) else None)
+
+
+def _y(domain: Domain) -> Array:
+    return np.asarray(domain.y)
+
+
 # -- classifiers ------------------------------------------------------------------------------------------------
 
 
@@ -157,8 +379,7 @@ def fit(
     """
     if not task.sources:
         options.setdefault("classes", task.all_classes.tolist())
-    given = [*task.sources, *([] if task.warmup is None else [task.warmup])]
-    if need_encoder(task.all_domains) and not need_encoder(given):
+    if need_encoder(task.all_domains) and not need_encoder([d for d in task.all_domains if d is not task.stream]):
         options["table"] = {}  # the stream alone has gaps or other columns: whoever learns it needs an encoder
     more = {} if align is None else {"align": align}
     return classifier(method, reading, **options).fit_domains(
@@ -176,21 +397,19 @@ def classifier(method: str, reading: str, **options: Any) -> OnlineTransferClass
     >>> classifier("oddm", "authors", dim=10, lam=0.5).reading.lam, classifier("pa", "authors", lam=0.5).reading
     (0.5, 'authors')
     """
-    given = {name: value for name, value in options.items() if name not in LOSS_BASED}
-    mixer = {name: options[name] for name in LOSS_BASED if name in options}
+    mixer = {name: options.pop(name) for name in LOSS_BASED if name in options}
     if mixer:
-        given["mixer"] = LossBased(**mixer, combination=given.pop("combine", None) or "simplex")
-    if "rounds" in given:  # dim, lam and eigenvectors, which JDA would get by name, go with it
-        answers = reading_answers(method, reading, given)
-        own = {name: given.pop(name) for name in ("dim", "rounds") if name in given}
-        given = {name: value for name, value in given.items() if name not in ("lam", "eigenvectors")}
-        given["aligner"] = JDA(**own, lam=answers["lam"], eigenvectors=answers["eigenvectors"])
-    read = options_read(method, given)
-    answers = {name: given.pop(name) for name in READING_OPTIONS & given.keys() - {"preprocess"}}
-    answers = {name: value for name, value in answers.items() if name in read}
-    given = {name: value for name, value in given.items() if name not in CHOICES or name in read}
-    chosen = reading_of(reading, method, **answers)
-    return OnlineTransferClassifier(method, reading=chosen if chosen.changes() else reading, **given)
+        options["mixer"] = LossBased(**mixer, combination=options.pop("combine", None) or "simplex")
+    if "rounds" in options:  # dim, lam and eigenvectors, which JDA would get by name, go with it
+        answers = reading_answers(method, reading, options)
+        own = {name: options.pop(name) for name in ("dim", "rounds") if name in options}
+        options = {name: value for name, value in options.items() if name not in ("lam", "eigenvectors")}
+        options["aligner"] = JDA(**own, lam=answers["lam"], eigenvectors=answers["eigenvectors"])
+    read = options_read(method, options)
+    answers = {name: options.pop(name) for name in READING_OPTIONS & options.keys() - {"preprocess"}}
+    chosen = reading_of(reading, method, **{name: value for name, value in answers.items() if name in read})
+    options = {name: value for name, value in options.items() if name not in CHOICES or name in read}
+    return OnlineTransferClassifier(method, reading=chosen if chosen.changes() else reading, **options)
 
 
 def options_read(method: str, options: dict[str, Any]) -> frozenset[str]:
@@ -208,6 +427,6 @@ def reading_answers(method: str, reading: str, options: dict[str, Any]) -> dict[
     >>> reading_answers("oddm", "table", {"lam": 0.5, "dim": 10})["lam"]
     0.5
     """
-    given = {name: value for name, value in options.items() if name in READING_OPTIONS}
-    answers = vars(reading_of(reading, method, **given))
+    chosen = {name: value for name, value in options.items() if name in READING_OPTIONS}
+    answers = vars(reading_of(reading, method, **chosen))
     return {name: value for name, value in answers.items() if name in READING_OPTIONS}

@@ -36,7 +36,7 @@ from hedgerow.core.arrays import Array
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError, require
 from hedgerow.lab.figures import Line, Panel, draw
-from hedgerow.lab.report import Figure, Part, Table, Value, count
+from hedgerow.lab.report import Part, Table, Value, count, figure, table
 from hedgerow.lab.rows import Runs
 from hedgerow.lab.tasks import classifier
 from hedgerow.mix import Hedge, LogLoss, LossBased, Mixer, horizon_beta
@@ -162,12 +162,8 @@ def parts(runs: Runs, tasks: Mapping[str, str]) -> Iterator[Part]:
     yield list(sentences(claims, tasks))
     yield summary(runs, claims)
     examples = [loud_expert(RATIO, BEST), split_vote(BEST), learned_experts(LEARNED_RATIO)]
-    caption = (
-        "Mistakes along three streams that break the Theorem, beside its bound. 'scores' is the paper's way to combine "
-        "experts; the others have guarantees of their own."
-    )
-    yield Figure("counter-example", examples_figure(examples), caption)
-    yield table(runs, claims, tasks)
+    yield figure("counter-example", examples_figure(examples))
+    yield bounds(runs, claims, tasks)
 
 
 def sentences(claims: pd.DataFrame, tasks: Mapping[str, str]) -> Iterator[str]:
@@ -190,31 +186,28 @@ def sentences(claims: pd.DataFrame, tasks: Mapping[str, str]) -> Iterator[str]:
 
 def summary(runs: Runs, claims: pd.DataFrame) -> Table:
     """Each claim against each method: in how many runs it was broken, and how near it came."""
-    groups = dict(iter(claims.groupby(["claim", "method", "variant"])))
-    columns = sorted({key[1:] for key in groups}, key=lambda key: (key[1] != "", runs.styles[key[0]], key[1]))
-    rows = []
-    for name, claim in CLAIMS.items():
-        cells: list[object] = [Value(claim.title, claim.formula, "words"), "yes" if claim.proved else "no"]
-        for column in columns:
-            of = groups.get((name, *column))
-            broken = 0 if of is None else int(of["broken"].sum())
-            mark = "far" if broken else ""
-            cells.append("–" if of is None else Value(f"{broken} of {len(of)}", f"{of['nearest'].max():.2f}", mark))
-        if any(key[0] == name for key in groups):
-            rows.append(cells)
-    header = ["claim", "proved", *(_title(runs, *column) for column in columns)]
-    note = (
-        "In each cell: how many runs broke the claim; below, the largest ratio of the quantity to its bound in any "
-        "run; above 1 the claim is broken (†). M_min: mistakes of the best of N experts; L: an expert's loss."
+    stats = claims.groupby(["claim", "method", "variant"]).agg(
+        broken=("broken", "sum"), runs=("broken", "size"), nearest=("nearest", "max")
     )
-    return Table("claims", "What is promised and what happened", header, rows, note)
+    cells = {
+        key: Value(f"{broken} of {n}", f"{near:.2f}", "far" if broken else "")
+        for key, broken, n, near in stats.itertuples(name=None)
+    }
+    columns = sorted({key[1:] for key in cells}, key=lambda key: (key[1] != "", runs.styles[key[0]], key[1]))
+    rows = [
+        [Value(claim.title, claim.formula, "words"), "yes" if claim.proved else "no"]
+        + [cells.get((name, *column), "–") for column in columns]
+        for name, claim in CLAIMS.items()
+        if name in set(claims["claim"])
+    ]
+    return table("claims", ["claim", "proved", *(_title(runs, *column) for column in columns)], rows)
 
 
 def _title(runs: Runs, method: str, variant: str) -> str:
     return runs.titles[method] + (f", {variant}" if variant else "")
 
 
-def table(runs: Runs, claims: pd.DataFrame, tasks: Mapping[str, str]) -> Table:
+def bounds(runs: Runs, claims: pd.DataFrame, tasks: Mapping[str, str]) -> Table:
     """One line for each task, method, variant and claim."""
     places = {"method": runs.styles, "task": {t: i for i, t in enumerate(tasks)}, "claim": list(CLAIMS).index}
     orders = [claims["variant"], *(claims[name].map(place) for name, place in places.items())]
@@ -231,11 +224,7 @@ def table(runs: Runs, claims: pd.DataFrame, tasks: Mapping[str, str]) -> Table:
             **means.rename({"best": "best_expert"}), "nearest": near, "broken": broken, "runs": len(of),
         })  # fmt: skip
     header = ["task", "method", "claim", "M", "M_min", "bounded", "bound", "nearest", "broken"]
-    note = (
-        "Means over the runs: mistakes M, mistakes of the best expert M_min, the quantity that the claim bounds and "
-        "its bound. Nearest: the largest ratio of the two in any run; above 1 the claim was broken."
-    )
-    return Table("bounds", "Every claim, task by task", header, rows, note, records, folded=True)
+    return table("bounds", header, rows, records, folded=True)
 
 
 # -- streams that break the Theorem -----------------------------------------------------------------------------

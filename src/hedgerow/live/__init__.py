@@ -18,19 +18,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hedgerow.live.answers import Answer, Labelled
-    from hedgerow.live.errors import Busy, Closed, JournalError, Owned
-    from hedgerow.live.model import LiveModel
+    from hedgerow.live.model import Busy, LiveModel
     from hedgerow.live.settings import Settings
+    from hedgerow.store import Closed, JournalError, Owned
 
 _HOMES = {
-    "Answer": "answers",
-    "Busy": "errors",
-    "Closed": "errors",
-    "JournalError": "errors",
-    "Labelled": "answers",
-    "LiveModel": "model",
-    "Owned": "errors",
-    "Settings": "settings",
+    "Answer": "hedgerow.live.answers",
+    "Busy": "hedgerow.live.model",
+    "Closed": "hedgerow.store",
+    "JournalError": "hedgerow.store",
+    "Labelled": "hedgerow.live.answers",
+    "LiveModel": "hedgerow.live.model",
+    "Owned": "hedgerow.store",
+    "Settings": "hedgerow.live.settings",
 }
 
 __all__ = ["Answer", "Busy", "Closed", "JournalError", "Labelled", "LiveModel", "Owned", "Settings"]
@@ -39,4 +39,4 @@ __all__ = ["Answer", "Busy", "Closed", "JournalError", "Labelled", "LiveModel", 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'hedgerow.live' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"hedgerow.live.{_HOMES[name]}"), name)
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,17 +15,17 @@ import numpy as np
 from hedgerow.core.arrays import Array, Matrix
 from hedgerow.core.errors import InputError
 from hedgerow.core.labels import labels_from_json, plain
-from hedgerow.live.errors import JournalError
-from hedgerow.live.head import acknowledged
-from hedgerow.live.journal import FILE, FORMAT, ROWS, checksum, damaged, explained, verify_table
+from hedgerow.live.journal import Journal
 from hedgerow.live.rows import label_of_json, row_of_bytes
 from hedgerow.live.snapshots import Snapshots
 from hedgerow.live.tallies import Tallies
+from hedgerow.store import JournalError
 
 EVENTS = (
     "SELECT event.number, id, event.time, code, shares, x, answer.label, correct, answer.time, answer.step "
     "FROM event LEFT JOIN features USING (number) LEFT JOIN answer USING (number) ORDER BY event.number"
 )
+STEPS = "SELECT number, kind, first, last FROM step ORDER BY number"
 
 
 @dataclass(frozen=True)
@@ -53,43 +52,36 @@ class Event:
 class Look:
     """An open journal, to read."""
 
-    def __init__(self, db: sqlite3.Connection, folder: Path) -> None:
-        commits = acknowledged(folder)  # before the first look at the journal, which may only have more
-        self._db, self.folder = db, folder
-        if self._meta("format") != FORMAT:
-            raise JournalError(f"{folder}: its journal is not a {FORMAT!r}")
-        about = self._meta("rows")
+    def __init__(self, journal: Journal) -> None:
+        self._journal, self.folder = journal, journal.folder
+        if journal.meta("format") != Journal.FORMAT:
+            raise JournalError(f"{self.folder}: its journal is not a {Journal.FORMAT!r}")
+        about = journal.meta("rows")
         self.method, self.width, self.names = about["method"], int(about["width"]), about["names"]
         self._dtype = np.dtype(about["dtype"])
-        self.totals: dict[str, Any] = self._meta("totals")
+        self.totals: dict[str, Any] = journal.meta("totals")
         self.tallies = Tallies.from_json(self.totals["tallies"])
         self._whole: set[str] = set()
-        if self.totals["commits"] < commits:
-            raise damaged(folder / FILE, "its newest part is missing, events that were acknowledged are not there")
+        if self.totals["commits"] < journal.head.commits:
+            raise journal.damaged("its newest part is missing, events that were acknowledged are not there")
 
     @property
     def classes(self) -> Array:
         """All classes so far."""
-        return labels_from_json(self._meta("classes"))
-
-    def _meta(self, key: str) -> Any:
-        found = self._db.execute('SELECT value, "check" FROM meta WHERE key = ?', (key,)).fetchone()
-        if found is None or found[1] != checksum((key, found[0])):
-            raise JournalError(f"{self.folder / FILE} is damaged: its {key} are not what was written")
-        return json.loads(found[0])
+        return labels_from_json(self._journal.meta("classes"))
 
     def _check(self, *tables: str) -> None:
         """Nothing is shown of a table that is not what was written."""
         for table in tables:
             if table not in self._whole:
-                verify_table(self.folder / FILE, table, self._db.execute(ROWS[table]), self.totals["tables"][table])
+                self._journal.verify_table(table, self.totals["tables"][table])
                 self._whole.add(table)
 
     def events(self) -> Iterator[Event]:
         """Every event that is kept, oldest first."""
         self._check("event", "features", "answer")
         labels = [plain(label) for label in self.classes]
-        for number, id, time, code, shares, x, label, correct, labelled, step in self._db.execute(EVENTS):
+        for number, id, time, code, shares, x, label, correct, labelled, step in self._journal.stream(EVENTS):
             yield Event(
                 number, f"#{number}" if id is None else id, time, labels[code], float(np.frombuffer(shares)[code]),
                 None if x is None else row_of_bytes(x, self.width, self._dtype),
@@ -100,13 +92,13 @@ class Look:
     def steps(self) -> list[tuple[int, str, int, int]]:
         """Number, kind, first and last event of every step that is kept."""
         self._check("step")
-        return self._db.execute("SELECT number, kind, first, last FROM step ORDER BY number").fetchall()
+        return [(n, str(kind), a, b) for n, kind, a, b in self._journal.rows(STEPS)]
 
     def newest_point(self) -> dict[str, Any] | None:
         """The newest point of the curves."""
         self._check("history")
-        found = self._db.execute("SELECT point FROM history ORDER BY number DESC LIMIT 1").fetchone()
-        return None if found is None else dict(json.loads(found[0]))
+        row = self._journal.row("SELECT point FROM history ORDER BY number DESC LIMIT 1")
+        return None if row is None else dict(json.loads(row[0]))
 
     def summary(self) -> dict[str, Any]:
         """Counts, sizes and times."""
@@ -135,21 +127,18 @@ class Look:
         return int(tables["event"][0] - tables["answer"][0])
 
     def _since(self, number: int) -> int:
-        return int(self._db.execute("SELECT count(*) FROM step WHERE number > ?", (number,)).fetchone()[0])
+        return int(self._journal.rows("SELECT count(*) FROM step WHERE number > ?", (number,))[0][0])
 
 
 @contextmanager
 def look(folder: str | os.PathLike[str]) -> Iterator[Look]:
     """Open a journal to read it."""
     path = Path(folder)
-    if not (path / FILE).is_file():
-        raise InputError(f"{path} has no {FILE}: it is not the folder of a live model")
+    if not (path / Journal.FILE).is_file():
+        raise InputError(f"{path} has no {Journal.FILE}: it is not the folder of a live model")
+    journal = Journal(path, read_only=True)
     try:
-        db = sqlite3.connect(f"{(path / FILE).resolve().as_uri()}?mode=ro", uri=True, timeout=5)
-        try:
-            db.execute("BEGIN")  # one moment, however long it is looked at
-            yield Look(db, path)
-        finally:
-            db.close()
-    except (sqlite3.Error, UnicodeDecodeError) as error:
-        raise JournalError(f"{path / FILE}: {explained(error)}") from error
+        with journal.errors():
+            yield Look(journal)
+    finally:
+        journal.close()

@@ -25,20 +25,23 @@ from hedgerow.core.labels import labels_to_json
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.live import report
 from hedgerow.live.answers import Answer, Labelled
-from hedgerow.live.errors import Busy, Closed, JournalError
 from hedgerow.live.export import export
-from hedgerow.live.journal import FILE, FORMAT, Journal, verify
-from hedgerow.live.owner import Owner
+from hedgerow.live.journal import Journal
 from hedgerow.live.report import Timing
 from hedgerow.live.settings import Settings
 from hedgerow.live.snapshots import Snapshots
 from hedgerow.live.steps import SNAPSHOT, Steps
 from hedgerow.live.tallies import Tallies
 from hedgerow.live.writer import History, Writer
+from hedgerow.store import Closed, JournalError, Owner
 
 # The asyncio face: what many tasks ask for at the same time is taken in order and committed together.
 MOST_WAITING = 1024  # requests
 T = TypeVar("T")
+
+
+class Busy(HedgerowError):
+    """Too much is waiting; nothing was done, and it may be tried again."""
 
 
 class AsyncLiveModel:
@@ -315,9 +318,7 @@ class LiveModel:
         self._timing, self._failed, self._closed = Timing(), False, False
         self._queue = Queue(self._take)
         self._start = journal.meta("start")
-        self._read(verify(journal, accept_loss=accept_loss))
-        if accept_loss:
-            journal.accept_loss()
+        self._read(journal.verify(accept_loss=accept_loss))
         self.aio = AsyncLiveModel(self)
 
     @classmethod
@@ -327,9 +328,11 @@ class LiveModel:
         """A live model in a new or empty folder, from a fitted model, of which it takes a copy."""
         path, settings = Path(folder), settings or Settings()
         data = clf.to_bytes()
-        if (path / FILE).exists():
+        if (path / Journal.FILE).exists():
             raise InputError(f"{path} has a live model already: open it, or choose another folder")
-        rests = [file for file in (path / f"{FILE}-wal", *Snapshots(path).folder.glob("*[1-9]*")) if file.exists()]
+        rests = [
+            file for file in (path / f"{Journal.FILE}-wal", *Snapshots(path).folder.glob("*[1-9]*")) if file.exists()
+        ]
         if rests:
             raise InputError(f"{path} has what is left of another live model ({rests[0].name}); choose another folder")
         try:
@@ -358,7 +361,6 @@ class LiveModel:
         with journal.errors():
             journal.head.write(0, 0, 0)  # both slots are on disk from the start
             journal.begin()
-            journal.set_meta("format", FORMAT)
             journal.set_meta("settings", settings.to_json())
             start = {"seen": clf.seen_, "expert_mistakes": clf.learner_.state["expert_mistakes"].tolist()}
             journal.set_meta("start", start)
@@ -369,7 +371,7 @@ class LiveModel:
             journal.commit({"tallies": Tallies().to_json(), "seen": clf.seen_})
             journal.close()
             os.replace(aside / "head", path / "head")
-            os.replace(aside / FILE, path / FILE)
+            os.replace(aside / Journal.FILE, path / Journal.FILE)
             shutil.rmtree(aside, ignore_errors=True)
 
     @classmethod
@@ -381,7 +383,7 @@ class LiveModel:
         `accept_loss`: go on though the newest events, which were acknowledged, are missing from the journal.
         """
         path = Path(folder)
-        if not (path / FILE).is_file():
+        if not (path / Journal.FILE).is_file():
             raise InputError(f"{path} has no live model; LiveModel.create makes one, or `hedgerow run --journal`")
         owner = Owner(path)
         try:

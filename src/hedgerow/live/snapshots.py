@@ -9,7 +9,7 @@ from pathlib import Path
 from hedgerow.core.errors import InputError
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.files import read_header, write_whole
-from hedgerow.live.errors import JournalError
+from hedgerow.store import JournalError
 
 KEPT = 2  # newest snapshots that stay: the journal has what came after the older one
 logger = logging.getLogger("hedgerow.live")

@@ -6,9 +6,9 @@ from typing import Any
 
 from hedgerow.core.arrays import Array, Matrix
 from hedgerow.estimator import Explanations, OnlineTransferClassifier
-from hedgerow.live.errors import JournalError
-from hedgerow.live.journal import Journal, Row
+from hedgerow.live.journal import Journal
 from hedgerow.live.rows import label_of_json, labels_together, row_of_bytes, rows_together
+from hedgerow.store import JournalError, Row
 
 BLOCK, LABEL, LABELS, GIVEN_UP, SNAPSHOT = "block", "label", "labels", "given up", "snapshot"
 

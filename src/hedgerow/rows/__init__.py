@@ -174,7 +174,9 @@ class RowSource:
 
     def _block(self, parts: list[Records]) -> RowBlock:
         records = Records.joined(parts)
-        X, lines, labels, ids = records.X, records.places[:, 0], records.labels, records.ids
+        X, lines = records.X, records.places[:, 0]
+        labels = None if self._wanted.label is None else records.labels
+        ids = None if self._wanted.id is None else records.ids
         bad = [item for item in records.others if isinstance(item, Bad)]
         late = [item for item in records.others if isinstance(item, Late)]
         if records.others:

@@ -21,8 +21,7 @@ from hedgerow.core.arrays import Array
 from hedgerow.core.errors import HedgerowError, InputError
 from hedgerow.core.labels import plain
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.live import Answer, Labelled, LiveModel, Settings
-from hedgerow.live.errors import Busy, Closed, JournalError, Owned
+from hedgerow.live import Answer, Busy, Closed, JournalError, Labelled, LiveModel, Owned, Settings
 from hedgerow.live.rows import labels_together
 from hedgerow.service.schemas import NAME_PATTERN, Problem, invalid
 from hedgerow.service.settings import ServiceSettings

@@ -99,10 +99,6 @@ class TableEncoder:
         """The numbers of one row; a name that it does not have is a gap."""
         return [value for column in self.used for value in column(row.get(column.name))]
 
-    def problems_of_mapping(self, row: Mapping[Any, Any]) -> list[BadCell]:
-        """The cells of one row that cannot be used."""
-        return [error for _, error in self.read(lambda name: [row.get(name)], 1)[1]]
-
     def of_columns(self, columns: Mapping[str, list[Any]], rows: int) -> Array | None:
         """The numbers of many rows, by the cells of each column; None if one of these cannot be used."""
         numbers, bad = self.read(columns.get, rows)
@@ -130,13 +126,6 @@ class TableEncoder:
         if bad:
             raise InputError(together([f"{where}, {table.place(row)}, {error}" for row, error in bad]))
         return numbers
-
-    def problems(self, table: Frame) -> dict[int, list[BadCell]]:
-        """The rows of which some cells cannot be used, with these cells."""
-        by_row: dict[int, list[BadCell]] = {}
-        for row, error in self.read(table.column, len(table))[1]:
-            by_row.setdefault(row, []).append(error)
-        return by_row
 
     def read(
         self, column_of: Callable[[str], Array | list[Any] | None], rows: int, absent: bool = False

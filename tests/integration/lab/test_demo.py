@@ -10,7 +10,8 @@ import pytest
 
 from hedgerow.core.errors import InputError
 from hedgerow.lab import rows as results
-from hedgerow.lab.demo import Demo, demo, watch
+from hedgerow.lab.compare import measure
+from hedgerow.lab.demo import Demo, demo
 from hedgerow.lab.runner import Unit, run
 from hedgerow.lab.tasks import task_of
 from hedgerow.methods import METHODS
@@ -59,7 +60,7 @@ def test_what_cannot_be_shown_is_refused(tmp_path: Path) -> None:
 def test_numbers_do_not_depend_on_the_number_of_processes(tmp_path: Path) -> None:
     make = partial(task_of, "digits", "thin", 0, False)
     units = [
-        Unit("demo", "thin", method, make, watch, orders=7, reading="authors", horizon=True)
+        Unit("demo", "thin", method, make, measure, orders=7, reading="authors", horizon=True)
         for method in ("pa", "oddm-fixed", "oddm")
     ]
     told: list[tuple[int, int]] = []

@@ -17,7 +17,7 @@ from support.serving import NAMES, fitted
 from hedgerow import OnlineTransferClassifier
 from hedgerow.core.errors import InputError
 from hedgerow.live import LiveModel
-from hedgerow.live.journal import FILE
+from hedgerow.live.journal import Journal
 from hedgerow.service import ServiceSettings
 from hedgerow.service.app import serve as run
 
@@ -102,7 +102,7 @@ def test_sigterm_finishes_what_has_begun_and_ends_streams(serve, models):
 def test_bad_models_are_listed_with_their_error_and_stop_nobody(serve, models, clf):
     (models / "empty").mkdir()
     LiveModel.create(models / "damaged", clf).close()
-    journal = models / "damaged" / FILE
+    journal = models / "damaged" / Journal.FILE
     journal.write_bytes(journal.read_bytes()[:100] + b"\0" * 1000)
     (models / "link").symlink_to(models / "site")
     (models / ".hidden").mkdir()

@@ -15,7 +15,7 @@ import pytest
 
 from hedgerow.core.errors import InputError
 from hedgerow.lab import rows as results
-from hedgerow.lab.demo import watch
+from hedgerow.lab.compare import measure
 from hedgerow.lab.figures import Line, Panel, draw, expert_weights, spread
 from hedgerow.lab.report import THEMES, Beside, Figure, Missing, Report, Section, Table, Value
 from hedgerow.lab.rows import Row, Runs
@@ -29,7 +29,7 @@ TIMES = ("seconds_offline", "seconds_online")
 def units(orders: int, *methods: str) -> list[Unit]:
     make = partial(task_of, "digits", "thin", 0, False)
     more: dict[str, Any] = {"orders": orders, "reading": "authors", "horizon": True}
-    return [Unit("table", "thin", method, make, watch, **more) for method in methods]
+    return [Unit("table", "thin", method, make, measure, **more) for method in methods]
 
 
 def made_row(method: str = "pa", trial: int = 0, **more: Any) -> Row:
@@ -103,8 +103,8 @@ def test_every_order_starts_from_the_same_fit(runs: Runs) -> None:
     [unit] = units(2, "oddm")
     [again] = unit.rows([1], None)
     kept = runs.part("table", "thin", "oddm").iloc[1]
-    assert again["curve"] == kept["curve"]
-    assert again["weights"] == kept["weights"]
+    assert again["curve"].tolist() == kept["curve"]
+    assert again["weights"].tolist() == kept["weights"]
     assert runs.part("table", "thin", "oddm").iloc[0]["curve"] != kept["curve"]
 
 
@@ -130,7 +130,7 @@ def test_only_what_is_missing_is_run(folder: Path, tmp_path: Path) -> None:
 def test_an_unknown_target_and_a_unit_that_fails_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="did you mean 'thin'"):
         task_of("digits", "thim")
-    bad = Unit("table", "thim", "pa", lambda _: task_of("digits", "thim"), watch, "late")
+    bad = Unit("table", "thim", "pa", lambda _: task_of("digits", "thim"), measure, "late")
     with pytest.raises(InputError, match=r"pa on thim \(table, late\): unknown domain of digits 'thim'"):
         run([bad], tmp_path, jobs=1)
     assert results.read(tmp_path) == ([], [])
@@ -185,17 +185,17 @@ def test_a_folder_without_rows_says_what_to_do(tmp_path: Path) -> None:
 
 
 def test_figures_name_every_line(runs: Runs) -> None:
-    panel = Panel("as published", [Line.sd(name, j, [1, 2], [[5, 6], [7, 8]]) for j, name in enumerate(METHODS)])
+    panel = Panel("as published", [Line.over(name, j, [1, 2], [[5, 7], [6, 8]]) for j, name in enumerate(METHODS)])
     at_ends = draw([panel, panel], names="ends")
     assert [[text.get_text() for text in axes.texts] for axes in at_ends.axes] == [list(METHODS)] * 2
     [legend] = draw([panel, panel]).legends
     assert [text.get_text() for text in legend.get_texts()] == list(METHODS)
     row = runs.part("table", "thin", "oddm").iloc[0]
-    [axes] = expert_weights(row["curve_at"], row["weights"], row["experts"], "weights").axes
+    [axes] = expert_weights(row["instances"], row["weights"], row["experts"], "weights").axes
     assert [text.get_text() for text in axes.texts] == row["experts"]
     tops = np.array([path.vertices[:, 1].max() for band in axes.collections for path in band.get_paths()])
     assert tops.max() == pytest.approx(1.0)  # the weights of all experts, one above the other
-    few = expert_weights(row["curve_at"], row["weights"], row["experts"], most=2).axes[0]
+    few = expert_weights(row["instances"], row["weights"], row["experts"], most=2).axes[0]
     assert [text.get_text() for text in few.texts][-1] == f"{len(row['experts']) - 2} others"
 
 
@@ -203,7 +203,7 @@ def test_a_drawing_is_the_same_in_every_run_and_its_themes_differ_in_three_colou
     row = runs.part("table", "thin", "oddm").iloc[0]
 
     def drawing() -> Figure:
-        return Figure("weights", expert_weights(row["curve_at"], row["weights"], row["experts"]), "Weights.")
+        return Figure("weights", expert_weights(row["instances"], row["weights"], row["experts"]), "Weights.")
 
     one, two = drawing(), drawing()
     assert one.svg == two.svg  # no date, no random ids
@@ -233,11 +233,11 @@ def test_panels_that_show_the_same_have_one_scale_from_zero_that_ends_where_the_
 
 
 def test_a_band_is_one_deviation_about_the_mean() -> None:
-    line = Line.sd("pa", 0, [1, 2], [[10, 20], [14, 28]], ddof=1)
+    line = Line.over("pa", 0, [1, 2], [[10, 14], [20, 28]])
     assert line.y.tolist() == [12, 24]
     assert (line.high - line.y).tolist() == pytest.approx([8**0.5, 32**0.5])
     assert (line.y - line.low).tolist() == pytest.approx([8**0.5, 32**0.5])
-    alone = Line.sd("pa", 0, [1, 2], [10, 20], ddof=1)
+    alone = Line.over("pa", 0, [1, 2], [[10], [20]])
     assert alone.low.tolist() == alone.y.tolist() == alone.high.tolist()
 
 

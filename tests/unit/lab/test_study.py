@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -13,9 +15,23 @@ import numpy as np
 import pytest
 
 from hedgerow.core.errors import InputError
+from hedgerow.lab import STUDIES as TITLES
 from hedgerow.lab.rows import FILE, NEEDED, Row, Runs
-from hedgerow.lab.scenarios import (
+from hedgerow.lab.study import STUDIES, Majority, find_studies, wrong
+from hedgerow.lab.study_report import (
+    Lead,
+    StudyRuns,
+    along,
+    mistakes,
+    report,
+    sentences,
+    strengths,
+    studies_in,
+    verdict,
+)
+from hedgerow.lab.tasks import (
     DRIFTS,
+    Task,
     appearing_late,
     chosen_classes,
     drifting,
@@ -26,23 +42,8 @@ from hedgerow.lab.scenarios import (
     one_source,
     only_in_target,
     switched,
+    task_of,
 )
-from hedgerow.lab.study import (
-    STUDIES,
-    Lead,
-    Majority,
-    StudyRuns,
-    along,
-    find_studies,
-    report,
-    sentences,
-    strengths,
-    studies_in,
-    table,
-    verdict,
-    wrong,
-)
-from hedgerow.lab.tasks import Task, task_of
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +71,7 @@ def test_every_point_is_a_whole_task(digits, name, point):
 
 
 def test_a_source_keeps_its_order_among_the_pooled_rows(digits):
-    made = only_in_target(0.5)(digits)
+    made = only_in_target(digits, 0.5)
     ends = np.cumsum([0, *map(len, made.sources)])
     for a, b in pairwise(ends):
         own = made.together[(made.together >= a) & (made.together < b)]
@@ -80,7 +81,7 @@ def test_a_source_keeps_its_order_among_the_pooled_rows(digits):
 @pytest.mark.parametrize("share", [0.2, 0.5])
 def test_held_back_classes_are_in_no_source_and_stream_late(digits, share):
     held = set(chosen_classes(digits, share).tolist())
-    made = appearing_late(share)(only_in_target(share)(digits))
+    made = appearing_late(only_in_target(digits, share), share)
     assert not any(classes(source) & held for source in made.sources)
     arrivals = made.arriving(3)
     y = made.stream.y[arrivals.rows]
@@ -90,13 +91,13 @@ def test_held_back_classes_are_in_no_source_and_stream_late(digits, share):
 
 
 def test_every_class_stays_in_some_source(digits):
-    made = missing_classes(0.8)(digits)
+    made = missing_classes(digits, 0.8)
     assert set().union(*map(classes, made.sources)) == classes(digits.stream)
     assert max(len(classes(source)) for source in made.sources) < 10
 
 
 def test_rare_classes_become_rare_and_do_not_vanish(digits):
-    made, rare = imbalanced(0.1)(digits), set(chosen_classes(digits, 0.5).tolist())
+    made, rare = imbalanced(digits, 0.1), set(chosen_classes(digits, 0.5).tolist())
     for label in classes(digits.stream):
         before, after = ((task.stream.y == label).sum() for task in (digits, made))
         assert after == (max(1, round(0.1 * before)) if label in rare else before)
@@ -105,7 +106,7 @@ def test_rare_classes_become_rare_and_do_not_vanish(digits):
 def test_drift_takes_its_second_domain_from_the_sources_and_all_kinds_are_equally_long(digits):
     lengths = set()
     for kind in DRIFTS:
-        made = drifting(kind)(digits)
+        made = drifting(digits, kind)
         assert {source.name for source in made.sources} == {"blurred", "faded", "thin"}
         rows = made.arriving(0).rows
         lengths.add(len(rows))
@@ -143,6 +144,13 @@ def test_bad_sources_keep_their_rows_and_the_stream_is_the_same(digits):
 
 def test_the_majority_rule_errs_on_all_but_the_most_frequent(digits):
     assert 0.8 < wrong(Majority(), digits, 0).mean() < 1
+
+
+def test_the_command_line_knows_every_study_without_importing_one():
+    assert list(TITLES) == list(STUDIES)
+    program = "import sys; from hedgerow.cli.complete import studies; print(*studies('d'), 'numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.split() == ["delay", "drift", "False"]
 
 
 def test_studies_are_found_by_name():
@@ -318,7 +326,7 @@ def test_the_order_of_the_rows_does_not_matter():
 
     def folded(rows: list[Row]) -> list[object]:
         every = studies_in(Runs(rows))
-        return [verdict(every), *(table(of).csv() for of in every), *(list(sentences(of)) for of in every)]
+        return [verdict(every), *(mistakes(of).csv() for of in every), *(list(sentences(of)) for of in every)]
 
     assert folded(random.Random(1).sample(rows, len(rows))) == folded(rows)
 

@@ -89,7 +89,8 @@ def study(
 ) -> None:
     """Streams as they are: labels late or missing, new classes, drift, imbalance, bad sources; the curve of each."""
     from hedgerow.cli import terminal
-    from hedgerow.lab.study import listed, run, tables
+    from hedgerow.lab.study import listed, run
+    from hedgerow.lab.study_report import tables
 
     if listing:
         terminal.print_table(["name", "what it is about", "strengths or kinds"], listed())
@@ -125,10 +126,14 @@ def compare(
 ) -> None:
     """Methods side by side on your own files: mistakes, calibration, time, what each source was worth; a report."""
     from hedgerow.cli import terminal
-    from hedgerow.lab.compare import run, shown
+    from hedgerow.lab.compare import run
+    from hedgerow.lab.comparison import shown
 
     report = _filled(
-        lambda folder: run(folder, source, stream, label, unlabelled, warmup, time, methods, orders, peers),
+        lambda folder: run(
+            folder, source, stream, label, methods=methods, orders=orders, peers=peers, unlabelled=unlabelled,
+            warmup=warmup, time=time,
+        ),
         out, resume, jobs, engine, plugin,
     )  # fmt: skip
     verdict, tables, notes = shown(out)

@@ -18,18 +18,15 @@ from support.alike import alike
 from hedgerow import Domain, InputError, OnlineTransferClassifier, split
 from hedgerow.core.errors import HedgerowError
 from hedgerow.lab import runner
-from hedgerow.lab.compare import (
+from hedgerow.lab.compare import compare, plan, run, task_of
+from hedgerow.lab.comparison import (
     Comparison,
     brier,
     calibration_error,
-    compare,
     log_loss,
-    plan,
     reliability,
     report,
-    run,
     shown,
-    task_of,
     unpacked,
 )
 from hedgerow.lab.rows import FILE, KEY, append, read
