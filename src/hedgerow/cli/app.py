@@ -11,7 +11,7 @@ import sys
 from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -166,13 +166,15 @@ def run(
     label_timeout: Annotated[
         float | None, typer.Option(help="Seconds after which a label is no longer awaited (journal).")
     ] = None,
-    max_pending: Annotated[int, typer.Option(help="Rows that may wait for their labels.")] = Settings.max_pending,
+    max_pending: Annotated[
+        int | None, typer.Option(help="Rows that may wait for their labels; 100000 at first.")
+    ] = None,
     snapshot_every: Annotated[
-        int, typer.Option(help="Labels between two snapshots of the journal.")
-    ] = Settings.snapshot_every,
+        int | None, typer.Option(help="Labels between two snapshots of the journal; 5000 at first.")
+    ] = None,
     keep_events: Annotated[
-        int, typer.Option(help="Rows with their labels that stay in the journal.")
-    ] = Settings.keep_events,
+        int | None, typer.Option(help="Rows with their labels that stay in the journal; 100000 at first.")
+    ] = None,
     group: Annotated[str, typer.Option(help="Consumer group at a broker.")] = "hedgerow",
     accept_loss: Annotated[
         bool, typer.Option("--accept-loss", help="Go on with a journal whose newest events are missing.")
@@ -183,7 +185,10 @@ def run(
     from hedgerow.run.job import Job
     from hedgerow.run.loop import run as run_job
 
-    settings = Settings(label_timeout, max_pending, snapshot_every, keep_events)
+    asked: dict[str, Any] = {"label_timeout": label_timeout, "max_pending": max_pending}
+    asked |= {"snapshot_every": snapshot_every, "keep_events": keep_events}
+    settings = {name: value for name, value in asked.items() if value is not None}
+    Settings(**settings)  # whatever is wrong with them is said before anything is opened
     job = Job(
         model=model, input=input, output=output, label=label, save=save, on_error=on_error, format=format, proba=proba,
         new_classes=new_classes, append=append, overwrite=overwrite, id=id, labels=labels, journal=journal,
