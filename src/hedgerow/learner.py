@@ -15,7 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -35,7 +35,8 @@ State = dict[str, Array]
 BLOCK = 256  # rows taken at once where nothing else ends a block earlier
 
 
-class Trace(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Trace:
     """What happened on a block, for people, plots and tests; one row for each instance.
 
     `scores` (B x K) are the combined ones, `weights` (B x N) who was trusted, `votes` (B x N) what each expert names.
@@ -265,7 +266,7 @@ class OnlineLearner(ABC):
             return Trace(np.empty((0, self.n_classes)), np.empty((0, n)), np.empty((0, n), dtype=np.int64))
         if len(traces) == 1:
             return traces[0]
-        return Trace(*(np.concatenate(parts) for parts in zip(*traces, strict=True)))
+        return Trace(*(np.concatenate([getattr(t, f) for t in traces]) for f in Trace.__dataclass_fields__))
 
     def learn_row(self, x: Array, y: int, weight: float) -> Trace:
         """The label of one dense row, and what was predicted for it."""

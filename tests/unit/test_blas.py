@@ -143,14 +143,18 @@ def test_what_comes_before_a_step_has_one_thread_too(monkeypatch):
     from hedgerow import inputs
     from hedgerow.experts import spaces
 
-    class Watched(spaces.LowRankRefresh):
+    class Watched(spaces.BlockRefresh):
         def __init__(self, *args, **kwargs):
             look()
             super().__init__(*args, **kwargs)
 
-        def add_to(self, H):
+        def flush(self):
             look()
-            super().add_to(H)
+            super().flush()
+
+        def projections(self):
+            look()
+            return super().projections()
 
     def watched_check(*args, check=inputs.check_finite):
         look()
@@ -158,10 +162,10 @@ def test_what_comes_before_a_step_has_one_thread_too(monkeypatch):
 
     task = make_task(0, stream=60)
     clf = fitted(task, "oddm", refresh_every=10)
-    monkeypatch.setattr(spaces, "LowRankRefresh", Watched)
+    monkeypatch.setattr(spaces, "BlockRefresh", Watched)
     monkeypatch.setattr(inputs, "check_finite", watched_check)
     for use in (
-        lambda: clf.learn_one(task.X[0], task.y[0]),
+        lambda: clf.predict_one(task.X[0]),
         lambda: clf.predict_then_learn(task.X[:25], task.y[:25]),
         lambda: clf.predict(task.X),
         lambda: clf.discrepancy_,

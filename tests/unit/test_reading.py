@@ -48,12 +48,12 @@ def test_reading_rebuilds_nothing(looks, monkeypatch):
     """The products that the next refresh needs are made once, however often somebody asks for the discrepancy."""
     made = []
 
-    class Counted(spaces.LowRankRefresh):
+    class Counted(spaces.BlockRefresh):
         def __init__(self, *args, **kwargs):
             made.append(1)
             super().__init__(*args, **kwargs)
 
-    monkeypatch.setattr(spaces, "LowRankRefresh", Counted)
+    monkeypatch.setattr(spaces, "BlockRefresh", Counted)
     task = make_task(0, stream=120)
     clf = fitted(task, "oddm", refresh_every=10)
     for x, label in zip(task.X, task.y, strict=True):
