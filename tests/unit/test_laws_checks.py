@@ -88,6 +88,20 @@ class Eager(StepwiseHead):
         return F + W[0, 0]
 
 
+@dataclass(frozen=True)
+class Unweighted(StepwiseHead):
+    """Takes no weights of labels."""
+
+    rule: str = "mine"
+    C: float = 5.0
+
+    def step(self, W, z, y, f):
+        pa.step(W, z, y, "pa", self.C)
+
+    def block(self, W, Z, y):
+        return super().block(W, Z, y)
+
+
 class Boastful(Hedge):
     """Promises no loss at all."""
 
@@ -119,6 +133,7 @@ class Batch:
     [
         (checks.check_head, Forgetful("x", 1.0), "labels teach something"),
         (checks.check_head, Eager("x", 1.0), "scores are W z"),
+        (checks.check_head, Unweighted("x", 1.0), "a block takes the weights of labels"),
         (checks.check_mixer, Boastful(0.5), "weighted loss stays within the guarantee"),
         (checks.check_mixer, Partial(0.5), "permuting the experts permutes the weights"),
         (checks.check_aligner, Batch(), "a new row is projected by itself"),

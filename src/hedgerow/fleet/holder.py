@@ -87,8 +87,7 @@ def bytes_of(clf: OnlineTransferClassifier) -> int:
     if not isinstance(learner, RidgeLearner):
         return total
     numbers = sum(space.dim * (space.dim + space.targets.width) for space in learner.spaces)
-    rows = sum(rows.nbytes for rows in learner.near.kept) if learner.near is not None else 0
-    return total + 8 * numbers + rows
+    return total + 8 * numbers + learner.near.rows.nbytes
 
 
 PART = 256  # rows of light keys that are worked on at once

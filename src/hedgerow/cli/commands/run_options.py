@@ -52,9 +52,11 @@ Format = Annotated[
 ]
 Proba = Annotated[bool, typer.Option("--proba", help="The probability of every class, not only of the prediction.")]
 LabelTimeout = Annotated[float | None, typer.Option(help="Seconds after which a label is no longer awaited (journal).")]
-MaxPending = Annotated[int, typer.Option(help="Rows that may wait for their labels.")]
-SnapshotEvery = Annotated[int, typer.Option(help="Labels between two snapshots of the journal.")]
-KeepEvents = Annotated[int, typer.Option(help="Rows with their labels that stay in the journal.")]
+MaxPending = Annotated[int | None, typer.Option(help="Rows that may wait for their labels; 100000 at first.")]
+SnapshotEvery = Annotated[int | None, typer.Option(help="Labels between two snapshots of the journal; 5000 at first.")]
+KeepEvents = Annotated[
+    int | None, typer.Option(help="Rows with their labels that stay in the journal; 100000 at first.")
+]
 Group = Annotated[str, typer.Option(help="Consumer group at a broker.")]
 AcceptLoss = Annotated[
     bool, typer.Option("--accept-loss", help="Go on with a journal whose newest events are missing.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -31,9 +31,9 @@ def run(
     format: run_options.Format = None,
     proba: run_options.Proba = False,
     label_timeout: run_options.LabelTimeout = None,
-    max_pending: run_options.MaxPending = Settings.max_pending,
-    snapshot_every: run_options.SnapshotEvery = Settings.snapshot_every,
-    keep_events: run_options.KeepEvents = Settings.keep_events,
+    max_pending: run_options.MaxPending = None,
+    snapshot_every: run_options.SnapshotEvery = None,
+    keep_events: run_options.KeepEvents = None,
     group: run_options.Group = "hedgerow",
     accept_loss: run_options.AcceptLoss = False,
 ) -> None:
@@ -42,7 +42,10 @@ def run(
     from hedgerow.run.job import Job
     from hedgerow.run.loop import run as run_job
 
-    settings = Settings(label_timeout, max_pending, snapshot_every, keep_events)
+    asked: dict[str, Any] = {"label_timeout": label_timeout, "max_pending": max_pending}
+    asked |= {"snapshot_every": snapshot_every, "keep_events": keep_events}
+    settings = {name: value for name, value in asked.items() if value is not None}
+    Settings(**settings)  # whatever is wrong with them is said before anything is opened
     job = Job(
         model=model, input=input, output=output, label=label, save=save, on_error=on_error, format=format, proba=proba,
         new_classes=new_classes, append=append, overwrite=overwrite, id=id, labels=labels, journal=journal,
