@@ -67,7 +67,7 @@ class Made:
     def __init__(
         self, names: Sequence[str], rows: Sequence[SourceRows], pool: Array, K: int, size: Size, own: int = 0
     ) -> None:
-        """`own`: columns that stand beside the spaces."""
+        """`own`: target-only columns, which join the rows of spaces."""
         self.names, self.rows, self.pool, self.K, self.size, self.own = names, rows, pool, K, size, own
         self.settings: list[Settings] = []
         self.maps: list[Map] = []
@@ -212,14 +212,14 @@ def _check_width(features: int, sources: int) -> None:
 class _Input:
     """What is known of the sources' rows and the pool before any space: moments, Gram matrices, in one pass."""
 
-    def __init__(self, given: Sequence[SourceRows], rows: Sequence[SourceRows], pool: Array, K: int) -> None:
-        """`given`: the rows as the moments count them; `rows`: as the spaces see them, with fewer features perhaps."""
+    def __init__(self, counted: Sequence[SourceRows], rows: Sequence[SourceRows], pool: Array, K: int) -> None:
+        """`counted`: the rows as the moments count them; `rows`: as the spaces see them, with fewer features perhaps."""
         self.rows, self.pool = rows, pool
         totals = [source.totals(Gram(), ClassMoments(K, weighed=False)) for source in rows]
         self.grams: list[Array] = [gram for gram, _ in totals]
-        self._once: list[Moments] = [counted for _, counted in totals]
-        as_they_are = all(a.width == b.width and not b.weighed for a, b in zip(given, rows, strict=True))
-        self.moments: list[Moments] = self._once if as_they_are else summed(given, ClassMoments(K))
+        self._once: list[Moments] = [moments for _, moments in totals]
+        as_they_are = all(a.width == b.width and not b.weighed for a, b in zip(counted, rows, strict=True))
+        self.moments: list[Moments] = self._once if as_they_are else summed(counted, ClassMoments(K))
 
     @property
     def gram(self) -> Array:

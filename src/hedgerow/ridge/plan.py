@@ -200,9 +200,9 @@ def layout(plan: RidgePlan) -> Layout:
 
     def consistent(arrays: Mapping[str, Array], sizes: Mapping[str, int]) -> str | None:
         if not arrays["mix.members"].sum() > 0:
-            return "'mix.members' has nobody to believe"
+            return "'mix.members': weights must sum to more than 0"
         if plan.own and sizes["s"] + plan.own != sizes["m"]:
-            return f"{sizes['s']} columns and {plan.own} beside them, of {sizes['m']}"
+            return f"{sizes['s']} shared columns and {plan.own} of the target only, of {sizes['m']}"
         for i, settings in enumerate(plan.spaces):
             broken = _inconsistent(i, settings, plan, arrays, sizes)
             if broken:
@@ -236,7 +236,7 @@ def _constant_specs(i: int, settings: Settings, plan: RidgePlan, rows: str) -> d
 
 
 def _mapped(plan: RidgePlan, i: int) -> str:
-    """The letter of the dimension behind the map of space i: less than the space has, where columns stand beside."""
+    """The letter of the dimension behind the map of space i: less than the space has, with target-only columns."""
     return f"e{i}" if plan.own_in(i) else f"d{i}"
 
 
@@ -291,7 +291,7 @@ def _inconsistent(
     if plan.maps[i] == "" and d != rows + plan.own_in(i):
         return f"{d} dimensions of {rows} features"
     if plan.maps[i] and sizes[_mapped(plan, i)] + plan.own_in(i) != d:
-        return f"{d} dimensions of {sizes[_mapped(plan, i)]} behind the map and {plan.own_in(i)} beside"
+        return f"{d} dimensions of {sizes[_mapped(plan, i)]} behind the map and {plan.own_in(i)} target-only columns"
     if sizes[f"tri{i}"] != d * (d + 1) // 2:
         return f"a covariance of {sizes[f'tri{i}']} numbers for {d} dimensions"
     if (f"space.{i}.G" in arrays) != (f"space.{i}.E" in arrays):
