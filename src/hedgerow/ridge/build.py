@@ -142,17 +142,8 @@ class Made:
     def plan(self, steps: tuple[str, ...], axes: bool) -> RidgePlan:
         """What was added, as a plan."""
         maps = ["+".join(key for key in ("landmarks", "A", "axes") if key in each.arrays()) for each in self.maps]
-        return RidgePlan(
-            steps,
-            tuple(self.settings),
-            tuple(maps),
-            tuple(self.rooms),
-            tuple(self.heads_of),
-            tuple(self.heads),
-            tuple(self.near),
-            self.size.target_rows,
-            axes,
-        )
+        spaces = tuple(self.settings), tuple(maps), tuple(self.rooms), tuple(self.heads_of)
+        return RidgePlan(steps, *spaces, tuple(self.heads), tuple(self.near), self.size.target_rows, axes)
 
 
 def build(spaces: Sequence[str], training: Training) -> Built:
@@ -213,7 +204,7 @@ class _Input:
     """What is known of the sources' rows and the pool before any space: moments, Gram matrices, in one pass."""
 
     def __init__(self, counted: Sequence[SourceRows], rows: Sequence[SourceRows], pool: Array, K: int) -> None:
-        """`counted`: the rows as the moments count them; `rows`: as the spaces see them, with fewer features perhaps."""
+        """`counted`: the rows as the moments count them; `rows`: as the spaces see them."""
         self.rows, self.pool = rows, pool
         totals = [source.totals(Gram(), ClassMoments(K, weighed=False)) for source in rows]
         self.grams: list[Array] = [gram for gram, _ in totals]
