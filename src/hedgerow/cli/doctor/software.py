@@ -81,7 +81,7 @@ def compiled_kernels() -> Iterator[Finding]:
 
     for folder, reason in compiled.folders().items():
         if reason:
-            yield Finding("compiled kernels", "not used", f"{folder}: {reason}", NOTE)
+            yield Finding("compiled kernels", "not written", f"{folder}: {reason}", NOTE)
             continue
         kept = len(list(folder.glob("*.nbc")))
         remedy = "" if kept else "the first use compiles for some seconds; in advance: hedgerow warm"
