@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from hedgerow.core.arrays import LARGEST, Array
-from hedgerow.core.linalg import from_upper
 
 SUM = LARGEST[np.dtype(np.float64)] * 2.0**53  # of rows that the estimator accepts
 DOUBLE = "double"
@@ -63,20 +62,16 @@ class Constants(Mapping[str, Array]):
         """The array itself, for compiled loops, which a read-only array would have compiled again. Only read it."""
         return self._arrays[name]
 
-    def square(self, name: str) -> Array:
-        """The symmetric matrix of which an array is the upper triangle (`core.linalg`), made once for all models."""
+    def derived(self, name: str, make: Callable[[], Array]) -> Array:
+        """An array that follows from these, made once for all models."""
         if name not in self._derived:
-            self._derived[name] = from_upper(self._arrays[name])
+            self._derived[name] = make()
         return self._derived[name]
 
     def single(self, name: str) -> Array:
         """An array of half precision in single precision, made once for all models; any other as it is."""
         array = self._arrays[name]
-        if array.dtype != np.float16:
-            return array
-        if name not in self._derived:
-            self._derived[name] = array.astype(np.float32)
-        return self._derived[name]
+        return array if array.dtype != np.float16 else self.derived(name, lambda: array.astype(np.float32))
 
     @cached_property
     def digests(self) -> dict[str, str]:
