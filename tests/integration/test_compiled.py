@@ -284,12 +284,12 @@ def test_after_warm_no_process_compiles_and_without_a_folder_it_fails(site):
     for folder in folders:
         for path in Path(folder).glob("*.nb?"):
             shutil.copy(path, beside)
-    (removed,) = beside.glob("near.near_row-*.nbi")
+    (removed,) = beside.glob("live.predict-*.nbi")
     removed.unlink()
     close(site)
     done = warm(site=site)
     assert done.returncode == 1
-    assert done.stdout.startswith("1 kernels compiled")
+    assert int(done.stdout.split()[0]) > 0
     assert f"not written: {beside}: " in done.stdout
     assert "NUMBA_CACHE_DIR" in done.stderr
     assert "Traceback" not in done.stderr
