@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -107,7 +108,7 @@ def _own(distributed: Any, workers: int) -> Iterator[Any]:
             processes=True,
             dashboard_address=HERE,
             silence_logs=logging.CRITICAL,
-            preload=["hedgerow.dask.preload"],
+            preload=[__name__],
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
@@ -126,6 +127,11 @@ def _quiet() -> Iterator[None]:
     finally:
         for logger, level in zip(loggers, before, strict=True):
             logger.setLevel(level)
+
+
+def dask_setup(worker: Any) -> None:
+    """Dask calls this in a new worker of our own. Ctrl-C goes to every process of a terminal; a worker ignores it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _check(client: Any) -> None:
