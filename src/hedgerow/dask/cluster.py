@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -105,11 +106,16 @@ def _own(distributed: Any, workers: int) -> Iterator[Any]:
             processes=True,
             dashboard_address=HERE,
             silence_logs=logging.CRITICAL,  # workers that come and go are no news to a user
-            preload=["hedgerow.dask.preload"],
+            preload=[__name__],
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
         yield client
+
+
+def dask_setup(worker: Any) -> None:
+    """Dask calls this in a new worker of our own. Ctrl-C goes to every process of a terminal; a worker ignores it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _check(client: Any) -> None:
