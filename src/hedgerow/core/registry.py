@@ -147,13 +147,16 @@ class Parts(Registry[Any]):
 
     def to_json(self, part: Any) -> dict[str, Any]:
         """The name of a part's class and all its options."""
+        alike: dict[str, int] = {}  # entries of its class, and how many of the options that they fix it has
         for name, entry in self._parts.items():
-            fixed = entry.keywords if isinstance(entry, partial) else {}
-            if type(part) is _class(entry) and all(getattr(part, k) == v for k, v in fixed.items()):
-                return {"name": name, "options": self._options(part)}
-        raise InputError(
-            f"{part!r} cannot be saved: register its class first, register_{self.kind}(name, {type(part).__name__})"
-        )
+            if type(part) is _class(entry):
+                fixed = entry.keywords if isinstance(entry, partial) else {}
+                alike[name] = sum(getattr(part, option) == value for option, value in fixed.items())
+        if not alike:
+            raise InputError(
+                f"{part!r} cannot be saved: register its class first, register_{self.kind}(name, {type(part).__name__})"
+            )
+        return {"name": max(alike, key=lambda name: alike[name]), "options": self._options(part)}
 
     def from_json(self, data: Mapping[str, Any]) -> Any:
         """The inverse of `to_json`; the class must be registered here too."""
