@@ -147,16 +147,17 @@ class Parts(Registry[Any]):
 
     def to_json(self, part: Any) -> dict[str, Any]:
         """The name of a part's class and all its options."""
-        alike: dict[str, int] = {}  # entries of its class, and how many of the options that they fix it has
-        for name, entry in self._parts.items():
-            if type(part) is _class(entry):
-                fixed = entry.keywords if isinstance(entry, partial) else {}
-                alike[name] = sum(getattr(part, option) == value for option, value in fixed.items())
-        if not alike:
-            raise InputError(
-                f"{part!r} cannot be saved: register its class first, register_{self.kind}(name, {type(part).__name__})"
-            )
-        return {"name": max(alike, key=lambda name: alike[name]), "options": self._options(part)}
+
+        def likeness(name: str) -> int:  # all options are written, so an entry that fixes others will do
+            entry = self._parts[name]
+            return sum(getattr(part, k) == v for k, v in entry.keywords.items()) if isinstance(entry, partial) else 0
+
+        names = [name for name, entry in self._parts.items() if type(part) is _class(entry)]
+        if names:
+            return {"name": max(names, key=likeness), "options": self._options(part)}
+        raise InputError(
+            f"{part!r} cannot be saved: register its class first, register_{self.kind}(name, {type(part).__name__})"
+        )
 
     def from_json(self, data: Mapping[str, Any]) -> Any:
         """The inverse of `to_json`; the class must be registered here too."""
