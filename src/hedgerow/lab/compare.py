@@ -197,10 +197,8 @@ def _unlabelled(rows: Rows, label: str | None, time: str | None) -> Domain:
 
 def plan(folder: Folder, task: Task, methods: str, orders: int, peers: bool) -> list[Unit]:
     """Check everything, then list what is to be run: every method and peer, then methods without each source."""
-    folder.begin()
+    folder.begin(orders=orders)
     names = runner.find_methods(methods)
-    if orders < 1:
-        raise InputError(f"orders={orders}: at least one order of the stream is needed")
     shuffled = orders > 1
     folder.check(READING, data=task.checksum, shuffled=shuffled)
     if peers and (missing := missing_peers()):

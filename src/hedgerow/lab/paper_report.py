@@ -5,12 +5,10 @@ A section is a function from the rows to what stands in it (`SECTIONS`); what wa
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -21,12 +19,14 @@ from hedgerow.lab.figures import Dots, Line, Panel, critical_difference, dots, d
 from hedgerow.lab.paper import (
     FAMILIES,
     PUBLISHED,
-    PUBLISHED_METHODS,
     PUBLISHED_ORDERS,
     RULES,
     TASKS,
-    UPDATES,
+    PaperRuns,
     family_of,
+    far,
+    judged,
+    options_used,
 )
 from hedgerow.lab.report import (
     Missing,
@@ -35,7 +35,6 @@ from hedgerow.lab.report import (
     Section,
     Table,
     Value,
-    caption,
     chance,
     count,
     figure,
@@ -43,75 +42,14 @@ from hedgerow.lab.report import (
     paragraph,
     signed,
     table,
+    text,
 )  # fmt: skip
-from hedgerow.lab.rows import ENOUGH_ORDERS, Cell, Runs, Say, curves
+from hedgerow.lab.rows import ENOUGH_ORDERS, Cell, Say, curves
 from hedgerow.lab.runner import commands_given
 from hedgerow.lab.stats import ALPHA, Ranking, against, friedman
-from hedgerow.lab.tasks import options_read, reading_answers
-from hedgerow.methods import METHODS
+from hedgerow.methods import BASELINES
 
 TITLE = "HomOTL-ODDM, reproduced"
-ABOUT = (
-    "The experiments of Du, Tan, Chen, Zhang and Wang (ECAI 2020) on online transfer learning from several sources, "
-    "run again on their tasks: published numbers beside ours, and what the data says about the paper's claims."
-)
-
-# -- rows beside the published numbers --------------------------------------------------------------------------
-
-
-class PaperRuns(Runs):
-    """The rows of `hedgerow paper`, and the command that ran them; without a group, those of the table are meant."""
-
-    command = "hedgerow paper"
-
-    def tasks(self, group: str = "table", family: str = "") -> list[str]:
-        """Tasks with rows in a group, in the paper's order; of one family, if it is named."""
-        there = set(super().tasks(group))
-        return [task for task in TASKS if task in there and family in ("", family_of(task))]
-
-    def methods(self, group: str = "table") -> list[str]:
-        """Methods with rows in a group, in the paper's order."""
-        return super().methods(group)
-
-    def header(self, methods: Sequence[str], first: str = "task") -> list[str]:
-        """Of a table with a column for each method."""
-        return [first, *(self.titles[m] for m in methods)]
-
-    def at(self, task: str, method: str) -> Cell | None:
-        """A cell of the table."""
-        return self.cell("table", task, method)
-
-    def means(self, group: str, tasks: Sequence[str], method: str, variant: str = "") -> Array:
-        """The mean rates on these tasks; NaN where nothing was run."""
-        cells = [self.cell(group, task, method, variant) for task in tasks]
-        return np.array([cell.mean if cell else np.nan for cell in cells])
-
-    def change(self, task: str, method: str, variant: str) -> float:
-        """Points by which a switch changes the table's mean, over the orders that both have; NaN without any."""
-        base, other = (self.rates(*key) for key in (("table", task, method), ("ablation", task, method, variant)))
-        base, other = base[base.index.get_level_values("split") == 0].droplevel("split"), other.droplevel("split")
-        return float((other - base).mean())
-
-    def far_cells(self) -> list[tuple[str, str, Cell]]:
-        """All cells of the table that differ from the published ones by more than both spreads."""
-        cells = ((task, m, self.at(task, m)) for task in self.tasks() for m in self.methods())
-        return [(task, method, cell) for task, method, cell in cells if cell and far(cell, task, method)]
-
-    def orders(self, group: str) -> str:
-        """How many orders the cells of a group have."""
-        counts = sorted({cell.orders for cell in self.cells(group)})
-        return (f"{counts[0]} to " if len(counts) > 1 else "") + count(counts[-1], "order")
-
-
-def judged(cell: Cell) -> bool:
-    """Whether a cell has orders enough that its spread says something."""
-    return cell.orders // cell.splits >= ENOUGH_ORDERS
-
-
-def far(cell: Cell, task: str, method: str) -> bool:
-    """Whether our mean differs from the published one by more than both spreads together."""
-    paper = PUBLISHED.get((task, method))
-    return paper is not None and judged(cell) and abs(cell.mean - paper.mean) > cell.spread + paper.spread
 
 
 def marked(cells: Sequence[Cell | None]) -> list[Value]:
@@ -187,18 +125,6 @@ def _table_section(runs: PaperRuns) -> Iterator[Part]:
 ALIKE = 0.3  # points: a switch that comes within this of the best one explains a cell as well
 HOMOTL = ("homotl-1", "homotl-2")
 UNKNOWN_ORDER = ("paio", "homotlms", *HOMOTL)
-PIE_IMAGES = (
-    "The PIE images at hand went through JPEG, so their pixels are not the published ones: every PIE row may "
-    "move for that reason alone, and no switch can show it."
-)
-SOURCE_ORDER = (
-    "The order of the source rows behind the published baselines is not known. Here each order "
-    "of the stream draws its own (reading 'table'), so our deviations include its effect."
-)
-DEFINITIONS = (
-    "HomOTL-I and HomOTL-II were published for two classes; how the paper extended them to several is not "
-    "known. The definitions that were tried are in the table of definitions."
-)
 
 
 def switches(runs: PaperRuns, task: str, method: str, cell: Cell) -> list[tuple[str, float]]:
@@ -216,22 +142,17 @@ def explain(runs: PaperRuns, task: str, method: str, cell: Cell) -> str:
     causes += ["pixels that went through JPEG"] if family_of(task) == "pie" else []
     causes += ["an unknown order of the source rows"] if method in UNKNOWN_ORDER else []
     unproved = f"Possible, not shown: {', '.join(causes)}." if causes else "No cause is known."
-    start = (
-        f"{runs.titles[method]} on {TASKS[task]}: {cell.mean:.2f}, published {paper.mean:.2f}, {signed(miss)} points "
-        f"(both deviations together: {room:.2f})."
-    )
+    words = {"method": runs.titles[method], "task": TASKS[task]}
+    start = text("far-cell", **words, ours=cell.mean, paper=paper.mean, room=room)
     tried = switches(runs, task, method, cell)
     if not tried:
         return f"{start} No single switch was tried on it. {unproved}"
     best, left = tried[0]
     inside, cause = abs(left) <= room, f"None of the {len(tried)} single switches brings it closer."
     if abs(left) < abs(miss):
-        cause = (
-            f"Of {len(tried)} single switches, {best} brings it closest: {paper.mean + left:.2f} "
-            f"({signed(left)}), {'inside' if inside else 'still outside'} the deviations."
-        )
         others = [f"{v} ({signed(m)})" for v, m in tried[1:] if abs(m) <= min(abs(left) + ALIKE, abs(miss))]
-        cause += f" About as close: {'; '.join(others[:3])}." if others else ""
+        words = {"tried": len(tried), "best": best, "mean": paper.mean + left, "left": left, "inside": inside}
+        cause = text("closest-switch", **words, others="; ".join(others[:3]))
     return paragraph([start, cause, "" if inside else unproved])
 
 
@@ -278,11 +199,10 @@ def definitions(runs: PaperRuns, method: str) -> tuple[str, Table] | None:
         return None
     variant, best = ranked[0]
     worst = int(np.argmax(np.abs(best)))
-    sentence = (
-        f"{runs.titles[method]}: of {len(ranked)} definitions, '{variant}' is closest over "
-        f"{count(len(tasks), 'task')}; it misses the published means by {np.mean(np.abs(best)):.2f} points "
-        f"on average, most on {TASKS[tasks[worst]]} ({signed(best[worst])})."
-    )
+    sentence = text(
+        "closest-definition", method=runs.titles[method], tried=len(ranked), best=variant,
+        tasks=count(len(tasks), "task"), mean=np.mean(np.abs(best)), worst=TASKS[tasks[worst]], miss=best[worst],
+    )  # fmt: skip
     rows = [[v, *map(signed, each), f"{np.abs(each).mean():.2f}", signed(max(each, key=abs))] for v, each in ranked]
     header = ["definition", *(TASKS[task] for task in tasks), "mean miss", "largest"]
     return sentence, table("definitions", header, rows, name=f"definitions-{method}", method=runs.titles[method])
@@ -298,9 +218,9 @@ def _differences(runs: PaperRuns) -> Iterator[Part]:
         yield f"Which cells differ is not judged: that takes at least {ENOUGH_ORDERS} orders of a stream."
     else:
         yield "No cell differs from the published mean by more than both deviations together."
-    known = [PIE_IMAGES] if runs.tasks(family="pie") else []
-    known += [SOURCE_ORDER] if set(UNKNOWN_ORDER) & methods else []
-    known += [DEFINITIONS] if set(HOMOTL) & methods else []
+    known = [text("pie-images")] if runs.tasks(family="pie") else []
+    known += [text("source-order")] if set(UNKNOWN_ORDER) & methods else []
+    known += [text("several-classes")] if set(HOMOTL) & methods else []
     if known:
         yield "Known without any run:"
         yield known
@@ -404,6 +324,7 @@ RULE_WORDS = {
     "skip": "classes not seen yet left out (the printed formula)",
     "shrink": "class means shrunk by n_k/(n_k + kappa)",
 }
+UPDATES = tuple(RULE_WORDS)
 SMALL = 0.25  # points: less is called no change
 
 
@@ -458,20 +379,10 @@ def refresh_sentences(runs: PaperRuns, family: str) -> Iterator[str]:
         yield f"{title}: {helps(gains[rule], f'updating A with {RULE_WORDS[rule]}')}"
     yield f"{title}: {helps(centring, 'centring every domain, without any update of A,')}"
     after = ", ".join(f"{signed(-float(gain.mean()))} ({rule})" for rule, gain in centred.items())
-    yield (
-        f"{title}: after centring, updating A changes the rate by {after} points on average; before it, by "
-        f"{signed(-float(gains['zero'].mean()))} (zero)."
-    )
     update, by_centring = float(gains["zero"].mean()), float(centring.mean())
-    if update <= SMALL:
-        yield f"{title}: as published, the update gains nothing on average that centring could account for."
-        return
-    gone = 1 - max(float(centred["zero"].mean()), 0.0) / update
-    yield (
-        f"{title}: of the {update:.2f} points that the published update gains, {max(gone, 0.0):.0%} are gone once "
-        f"every domain is centred; centring alone gains {by_centring:.2f} points, "
-        f"{'more' if by_centring > update else 'less'} than the update."
-    )
+    yield f"{title}: {text('after-centring', after=after, before=-update)}"
+    gone = f"{max(1 - max(float(centred['zero'].mean()), 0.0) / (update or 1.0), 0.0):.0%}"
+    yield f"{title}: {text('update-or-centring', update=update, small=SMALL, gone=gone, centring=by_centring)}"
 
 
 def helps(gain: Array, what: str) -> str:
@@ -505,7 +416,7 @@ def inputs(runs: PaperRuns) -> Iterator[Part]:
 
 def input_sentences(runs: PaperRuns) -> Iterator[str]:
     """How far the paper's method leads the best baseline under each scaling, over the tasks that were run with it."""
-    baselines = [m for m in runs.methods("inputs") if m in PUBLISHED_METHODS[:5]]
+    baselines = [m for m in runs.methods("inputs") if m in BASELINES]
     if not baselines or "oddm" not in runs.methods("inputs"):
         return
 
@@ -515,11 +426,8 @@ def input_sentences(runs: PaperRuns) -> Iterator[str]:
         points = means[:-1].min(axis=0, initial=np.inf) - means[-1]
         if not len(points):
             return ""
-        mean = float(points.mean())
-        return (
-            f"{'leads' if mean > 0 else 'trails'} the best baseline of each task by {abs(mean):.2f} points on average "
-            f"and beats it on {int((points > 0).sum())} of {len(points)} tasks"
-        )
+        wins = int((points > 0).sum())
+        return text("lead-over-baselines", mean=float(points.mean()), wins=wins, tasks=len(points))
 
     for variant in runs.variants("inputs"):
         for family, title in FAMILIES.items():
@@ -574,18 +482,14 @@ def rank_sentences(runs: PaperRuns, ranks: Ranking | None) -> Iterator[str]:
     if ranks is not None:
         best, lowest_rank = ranks.ordered[0]
         apart = [runs.titles[name] for name, mean in ranks.ordered if mean - lowest_rank >= ranks.critical_difference]
-        yield (
-            f"Over {ranks.tasks} tasks Friedman's chi-square is {ranks.chi_square:.2f} ({chance(ranks.p)}), Iman and "
-            f"Davenport's F {'infinite' if math.isinf(ranks.f) else f'{ranks.f:.2f}'} ({chance(ranks.f_p)}); Nemenyi's "
-            f"critical difference at {ALPHA} is {ranks.critical_difference:.2f} ranks. {runs.titles[best]} has the "
-            f"best mean rank and differs significantly from {', '.join(apart) if apart else 'no other method'}."
-        )
+        words = {"best": runs.titles[best], "apart": ", ".join(apart) or "no other method"}
+        yield text("friedman", ranks=ranks, alpha=ALPHA, **words)
     cells = runs.cells("table")
     orders, splits = max(cell.orders // cell.splits for cell in cells), max(cell.splits for cell in cells)
-    yield caption("orders-of-a-split", orders=orders, splits=splits)["text"]
+    yield text("orders-of-a-split", orders=orders, splits=splits)
     if orders * splits < TOO_FEW:
         yield f"With {orders * splits} paired runs Wilcoxon's test cannot fall below 0.05: run at least {TOO_FEW}."
-    yield caption("ranks-over-tasks")["text"]
+    yield text("ranks-over-tasks")
 
 
 def _statistics(runs: PaperRuns) -> Iterator[Part]:
@@ -694,7 +598,7 @@ def report(out: str | Path, say: Say = lambda text: None) -> Path:
         if runs.has("table") or not of_table
     ]
     options = [made for family in FAMILIES if (made := _options(runs, family))]
-    return Report(TITLE, verdict(runs), sections, _facts(runs, folder), ABOUT, options).save(folder)
+    return Report(TITLE, verdict(runs), sections, _facts(runs, folder), text("about-paper"), options).save(folder)
 
 
 def _facts(runs: PaperRuns, folder: Path) -> dict[str, str]:
@@ -728,17 +632,3 @@ def _options(runs: PaperRuns, family: str) -> Table | None:
     rows = [[name, *(options.get(name, "–") for options in columns.values())] for name in names]
     name, header = f"options-{family}", runs.header(list(columns), "option")
     return table("options", header, rows, name=name, folded=True, family=FAMILIES[family]) if rows else None
-
-
-def options_used(method: str, reading: str, options: dict[str, Any]) -> dict[str, str]:
-    """In words: the reading's answers that the method reads, then the classifier's remaining options with a value.
-
-    Of a method that is not registered here (a plugin's, in a folder of results) nothing is left out.
-    """
-    options = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
-    answers = reading_answers(method, reading, options)
-    read = options_read(method, options) if method in METHODS else answers.keys()
-    used = {name: value for name, value in answers.items() if name in read}
-    used |= {name: value for name, value in options.items() if name not in answers and value is not None}
-    words = {name: "+".join(map(str, v)) if isinstance(v, tuple) else f"{v}" for name, v in used.items()}
-    return {name: "the method's own" if used[name] is None else word for name, word in words.items()}

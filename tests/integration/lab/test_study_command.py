@@ -22,7 +22,7 @@ from hedgerow.lab import rows as results
 from hedgerow.lab.rows import Runs
 from hedgerow.lab.runner import Folder
 from hedgerow.lab.study import STUDIES, run
-from hedgerow.lab.study_report import studies_in, verdict
+from hedgerow.lab.study import studies_in, verdict
 
 pytestmark = pytest.mark.slow
 

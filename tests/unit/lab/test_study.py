@@ -18,7 +18,7 @@ from hedgerow.core.errors import InputError
 from hedgerow.lab import STUDIES as TITLES
 from hedgerow.lab.rows import FILE, NEEDED, Row, Runs
 from hedgerow.lab.study import STUDIES, Majority, find_studies, wrong
-from hedgerow.lab.study_report import (
+from hedgerow.lab.study import (
     Lead,
     StudyRuns,
     along,
