@@ -27,24 +27,15 @@ from hedgerow.core.labels import Codes, is_missing, plain
 from hedgerow.data import read
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.inputs import as_table, need_encoder
+from hedgerow.lab import comparison as scores
 from hedgerow.lab import rows as results
 from hedgerow.lab import runner
-from hedgerow.lab.comparison import (
-    COMPARED,
-    FIRST,
-    LEFT_OUT,
-    READING,
-    Comparison,
-    brier,
-    log_loss,
-    packed,
-    reliability,
-    report,
-)
+from hedgerow.lab.comparison import COMPARED, FIRST, LEFT_OUT, READING, Comparison, report
 from hedgerow.lab.peers import PEERS, FittedPeer, missing_peers
 from hedgerow.lab.rows import Row
 from hedgerow.lab.runner import Folder, Unit
-from hedgerow.lab.stream import evenly, prequential
+from hedgerow.lab.stream import cut, evenly
+from hedgerow.lab.stream import run as run_blocks
 from hedgerow.lab.tasks import SEED, Arrivals, Task
 from hedgerow.rows.domains import order_in_time, read_timed, unique_names
 from hedgerow.rows.inputs import stem
@@ -257,12 +248,12 @@ def measure(unit: Unit, task: Task, model: Any, order: int, whole: Task | None =
         "first_mistakes": int(wrong[first].sum()),
         "first_n": len(first),
         "instances": at,
-        "brier": brier(p[known], codes[known]),
-        "log_loss": log_loss(p[known], codes[known]),
-        "bins": reliability(p[known], codes[known]),
+        "brier": scores.brier(p[known], codes[known]),
+        "log_loss": scores.log_loss(p[known], codes[known]),
+        "bins": scores.reliability(p[known], codes[known]),
         "classes": [plain(label) for label in whole.all_classes],
         "confusion": np.column_stack([pairs, counts]),
-        "wrong": packed(wrong[known]),
+        "wrong": scores.packed(wrong[known]),
         "shuffled": shuffled,
         "seeds": {"model": SEED, "order": order if shuffled else None},
         "domains": {
@@ -284,7 +275,7 @@ def _explained(
     X, y = (stream.X if clf.table_ is None else as_table(stream)), np.asarray(stream.y)
     follow = follow and len(clf.discrepancy_) > 0 and bool(np.isfinite(clf.discrepancy_.array).all())
     again = copy.deepcopy(clf)
-    distances = [again.discrepancy_.array.tolist() for _ in prequential(again, X, y, at.tolist())] if follow else []
+    distances = [again.discrepancy_.array.tolist() for _ in run_blocks(again, cut(X, y, at.tolist()))] if follow else []
     began = clock.perf_counter()
     explained = clf.explain_then_learn(X, y)
     seconds = clock.perf_counter() - began

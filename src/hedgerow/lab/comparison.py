@@ -26,20 +26,7 @@ from hedgerow.lab import report as pages
 from hedgerow.lab import rows as results
 from hedgerow.lab.figures import Line, Panel
 from hedgerow.lab.peers import PEERS
-from hedgerow.lab.report import (
-    Beside,
-    Figure,
-    Report,
-    Section,
-    Table,
-    Value,
-    chance,
-    figure,
-    lowest,
-    signed,
-    table,
-    text,
-)
+from hedgerow.lab.report import Beside, Figure, Section, Table, Value, chance, figure, lowest, signed, table, text
 from hedgerow.lab.rows import Cell, Row, Runs, curves
 from hedgerow.lab.runner import commands_given
 from hedgerow.lab.stats import ALPHA, Pair, against, mcnemar
@@ -237,7 +224,7 @@ class Comparison:
         """The figures by name, as matplotlib's."""
         return {name: figure.drawing for name, figure in self._figures.items()}
 
-    def report(self, command: str) -> Report:
+    def report(self, command: str) -> pages.Report:
         """The page: the verdict, the curves, tables, and at the end what was run."""
 
         def figures_of(*names: str) -> list[Figure]:
@@ -256,7 +243,7 @@ class Comparison:
             Section("What is taken for what", [Beside([*figures_of("confusion"), _confusion_table(self)])]),
             *([Section("Inside", [Beside(inside)])] if inside else []),
         ]
-        return Report(f"hedgerow: methods compared on {self.task}", self.verdict, sections, _facts(self, command))
+        return pages.Report(f"hedgerow: methods compared on {self.task}", self.verdict, sections, _facts(self, command))
 
     def save(self, folder: str | Path) -> Path:
         """The report, its figures and tables, and the rows into a new folder; the path of the report."""

@@ -19,7 +19,8 @@ from hedgerow.lab import PARTS
 from hedgerow.lab.report import count
 from hedgerow.lab.rows import ENOUGH_ORDERS, Cell, Row, Runs, Say
 from hedgerow.lab.runner import Folder, Unit, expert_losses, find_methods, finished, named
-from hedgerow.lab.stream import evenly, prequential
+from hedgerow.lab.stream import cut, evenly
+from hedgerow.lab.stream import run as run_blocks
 from hedgerow.lab.tasks import Task, options_read, reading_answers, task_of
 from hedgerow.methods import BASELINES, METHODS, READINGS
 
@@ -268,12 +269,12 @@ def measure(unit: Unit, task: Task, clf: OnlineTransferClassifier, trial: int) -
     follow = curves and trial < DISCREPANCY_ORDERS and _has_linear_map(clf)
     gaps = _true_gaps(clf, X, y) if follow else []
     distances = [_distance(clf, gaps)] if follow else []
-    points = []
-    for point in prequential(clf, X, y, ends):
-        points.append(point)
+    predictions: list[Any] = []
+    for _, predicted, seconds in run_blocks(clf, cut(X, y, ends)):  # noqa: B007 (the seconds of the last are those of all)
+        predictions.append(predicted)
         if follow:
             distances.append(_distance(clf, gaps))
-    facts = finished(np.concatenate([point.predictions for point in points]) != y, points[-1].seconds)
+    facts = finished(np.concatenate(predictions) != y, seconds)
     return {
         **expert_losses(clf),
         **facts,

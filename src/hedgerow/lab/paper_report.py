@@ -14,36 +14,11 @@ import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import require
-from hedgerow.lab import theory
+from hedgerow.lab import paper, theory
+from hedgerow.lab import report as pages
 from hedgerow.lab.figures import Dots, Line, Panel, critical_difference, dots, draw
-from hedgerow.lab.paper import (
-    FAMILIES,
-    PUBLISHED,
-    PUBLISHED_ORDERS,
-    RULES,
-    TASKS,
-    PaperRuns,
-    family_of,
-    far,
-    judged,
-    options_used,
-)
-from hedgerow.lab.report import (
-    Missing,
-    Part,
-    Report,
-    Section,
-    Table,
-    Value,
-    chance,
-    count,
-    figure,
-    lowest,
-    paragraph,
-    signed,
-    table,
-    text,
-)  # fmt: skip
+from hedgerow.lab.paper import FAMILIES, PUBLISHED, RULES, TASKS, PaperRuns, family_of, far, judged
+from hedgerow.lab.report import Part, Table, Value, chance, count, figure, lowest, paragraph, signed, table, text
 from hedgerow.lab.rows import ENOUGH_ORDERS, Cell, Say, curves
 from hedgerow.lab.runner import commands_given
 from hedgerow.lab.stats import ALPHA, Ranking, against, friedman
@@ -68,30 +43,32 @@ def mistakes(runs: PaperRuns) -> Table:
         cells = {m: runs.at(task, m) for m in methods}
         row: list[object] = [TASKS[task]]
         for value, (method, cell) in zip(marked(list(cells.values())), cells.items(), strict=True):
-            paper, away = PUBLISHED.get((task, method)), cell is not None and far(cell, task, method)
-            row.append(
-                replace(value, below=str(paper) if cell and paper else "", mark=f"{'far ' * away}{value.mark}".strip())
-            )
+            theirs = PUBLISHED.get((task, method))
+            away = cell is not None and far(cell, task, method)
+            marks = f"{'far ' * away}{value.mark}".strip()
+            row.append(replace(value, below=str(theirs) if cell and theirs else "", mark=marks))
             if cell:
                 records.append({
                     "task": task, "method": method, "mean": round(cell.mean, 4), "sd_orders": round(cell.sd, 4),
                     "sd_splits": round(cell.between, 4) if cell.splits > 1 else None, "runs": cell.orders,
-                    "splits": cell.splits, "published_mean": paper and paper.mean, "published_sd": paper and paper.sd,
-                    "difference": paper and round(cell.mean - paper.mean, 4), "marked": away,
+                    "splits": cell.splits, "published_mean": theirs and theirs.mean,
+                    "published_sd": theirs and theirs.sd, "difference": theirs and round(cell.mean - theirs.mean, 4),
+                    "marked": away,
                 })  # fmt: skip
         rows.append(row)
     if len(tasks) > 1:
         average: list[object] = ["Average"]
         for method in methods:
-            theirs = [PUBLISHED[task, method].mean for task in tasks if (task, method) in PUBLISHED]
+            published = [PUBLISHED[task, method].mean for task in tasks if (task, method) in PUBLISHED]
             ours = float(runs.means("table", tasks, method).mean())
-            average.append(Value(f"{ours:.2f}", f"{np.mean(theirs):.2f}" if theirs else "") if ours == ours else "–")
+            below = f"{np.mean(published):.2f}" if published else ""
+            average.append(Value(f"{ours:.2f}", below) if ours == ours else "–")
         rows.append(average)
     every = runs.cells("table")
     counts = " or ".join(map(str, sorted({c.orders // c.splits for c in every})))
     return table(
         "mistakes", runs.header(methods), rows, records, over=f"{counts} order{'s' * (counts != '1')} of the stream",
-        splits=max(c.splits for c in every), published=PUBLISHED_ORDERS, judged=any(map(judged, every)),
+        splits=max(c.splits for c in every), published=paper.PUBLISHED_ORDERS, judged=any(map(judged, every)),
         enough=ENOUGH_ORDERS,
     )  # fmt: skip
 
@@ -101,7 +78,7 @@ def _table_section(runs: PaperRuns) -> Iterator[Part]:
     tasks, agreement, panels = runs.tasks(), [], {}
     for method in runs.methods():
         cells = [(runs.at(task, method), PUBLISHED.get((task, method)), TASKS[task]) for task in tasks]
-        misses = [(cell.mean - paper.mean, title) for cell, paper, title in cells if cell and paper]
+        misses = [(cell.mean - their.mean, title) for cell, their, title in cells if cell and their]
         if misses:
             worst, where = max(misses, key=lambda pair: abs(pair[0]))
             mean = np.mean([abs(miss) for miss, _ in misses])
@@ -136,14 +113,14 @@ def switches(runs: PaperRuns, task: str, method: str, cell: Cell) -> list[tuple[
 
 def explain(runs: PaperRuns, task: str, method: str, cell: Cell) -> str:
     """Sentences on a marked cell: how far off it is, and which single switch, if any was run, brings it closest."""
-    paper = PUBLISHED[task, method]
-    miss, room = cell.mean - paper.mean, cell.spread + paper.sd
+    theirs = PUBLISHED[task, method]
+    miss, room = cell.mean - theirs.mean, cell.spread + theirs.sd
     causes = ["an unknown definition for several classes"] if method in HOMOTL else []
     causes += ["pixels that went through JPEG"] if family_of(task) == "pie" else []
     causes += ["an unknown order of the source rows"] if method in UNKNOWN_ORDER else []
     unproved = f"Possible, not shown: {', '.join(causes)}." if causes else "No cause is known."
     words = {"method": runs.titles[method], "task": TASKS[task]}
-    start = text("far-cell", **words, ours=cell.mean, paper=paper.mean, room=room)
+    start = text("far-cell", **words, ours=cell.mean, paper=theirs.mean, room=room)
     tried = switches(runs, task, method, cell)
     if not tried:
         return f"{start} No single switch was tried on it. {unproved}"
@@ -151,8 +128,10 @@ def explain(runs: PaperRuns, task: str, method: str, cell: Cell) -> str:
     inside, cause = abs(left) <= room, f"None of the {len(tried)} single switches brings it closer."
     if abs(left) < abs(miss):
         others = [f"{v} ({signed(m)})" for v, m in tried[1:] if abs(m) <= min(abs(left) + ALIKE, abs(miss))]
-        words = {"tried": len(tried), "best": best, "mean": paper.mean + left, "left": left, "inside": inside}
-        cause = text("closest-switch", **words, others="; ".join(others[:3]))
+        cause = text(
+            "closest-switch", tried=len(tried), best=best, mean=theirs.mean + left, left=left, inside=inside,
+            others="; ".join(others[:3]),
+        )  # fmt: skip
     return paragraph([start, cause, "" if inside else unproved])
 
 
@@ -189,8 +168,8 @@ def ablation(runs: PaperRuns, method: str) -> Table:
 def definitions(runs: PaperRuns, method: str) -> tuple[str, Table] | None:
     """Each definition of HomOTL-I or -II against the published numbers, the closest first, and which one that is."""
     tasks = [task for task in runs.tasks("definitions") if (task, method) in PUBLISHED]
-    paper = np.array([PUBLISHED[task, method].mean for task in tasks])
-    misses = {v: runs.means("definitions", tasks, method, v) - paper for v in runs.variants("definitions", method)}
+    theirs = np.array([PUBLISHED[task, method].mean for task in tasks])
+    misses = {v: runs.means("definitions", tasks, method, v) - theirs for v in runs.variants("definitions", method)}
     ranked = sorted(
         ((v, each) for v, each in misses.items() if len(each) and np.isfinite(each).all()),
         key=lambda pair: float(np.abs(pair[1]).mean()),
@@ -237,9 +216,9 @@ def _differences(runs: PaperRuns) -> Iterator[Part]:
         yield _missing(runs, "definitions", "Other definitions of HomOTL-I and HomOTL-II were not run.")
 
 
-def _missing(runs: PaperRuns, part: str, what: str) -> Missing:
+def _missing(runs: PaperRuns, part: str, what: str) -> pages.Missing:
     """A part without rows: what it would show, and how to get it."""
-    return Missing(what, f"{runs.command} --what {part} --resume")
+    return pages.Missing(what, f"{runs.command} --what {part} --resume")
 
 
 def _along(runs: PaperRuns, column: str, ylabel: str) -> list[Panel]:
@@ -268,12 +247,8 @@ def _stream(runs: PaperRuns) -> Iterator[Part]:
         yield figure("discrepancy", draw(distances, log="y"))
 
 
-def value_of(variant: str) -> float:
-    """The number in a variant's name.
-
-    >>> value_of("C=0.05")
-    0.05
-    """
+def _value_of(variant: str) -> float:
+    """The number in a variant's name."""
     return float(variant.partition("=")[2])
 
 
@@ -283,11 +258,11 @@ def sensitivity(runs: PaperRuns, option: str) -> Iterator[Part]:
     if not runs.has(group):
         yield _missing(runs, group, f"The sensitivity to {name} was not run.")
         return
-    values = sorted(runs.variants(group), key=value_of)
+    values = sorted(runs.variants(group), key=_value_of)
     tasks, methods = runs.tasks(group), runs.methods(group)
 
     def line(task: str, method: str, name: str, style: int) -> Line:
-        rates = {value_of(v): runs.rates(group, task, method, v) for v in values if runs.cell(group, task, method, v)}
+        rates = {_value_of(v): runs.rates(group, task, method, v) for v in values if runs.cell(group, task, method, v)}
         return Line.over(name, style, list(rates), rates.values())
 
     if option == "C":
@@ -439,13 +414,12 @@ def input_sentences(runs: PaperRuns) -> Iterator[str]:
 
 # -- statistics and time ----------------------------------------------------------------------------------------
 
-REFERENCE = "oddm"
 TOO_FEW = 6  # paired differences below which Wilcoxon's test cannot reach 0.05, whatever they are
 
 
 def reference(runs: PaperRuns) -> str:
     """The method that the others are compared with: the paper's own if it was run, else the last one."""
-    return REFERENCE if REFERENCE in runs.methods() else runs.methods()[-1]
+    return "oddm" if "oddm" in runs.methods() else runs.methods()[-1]
 
 
 def within_tasks(runs: PaperRuns) -> Table:
@@ -576,10 +550,10 @@ def _leader(runs: PaperRuns) -> str:
 
 def _agreement(runs: PaperRuns) -> str:
     """How near our means are to the published ones."""
-    cells = [(cell, paper) for key, paper in PUBLISHED.items() if (cell := runs.at(*key))]
+    cells = [(cell, theirs) for key, theirs in PUBLISHED.items() if (cell := runs.at(*key))]
     if not cells:
         return ""
-    off = np.mean([abs(cell.mean - paper.mean) for cell, paper in cells])
+    off = np.mean([abs(cell.mean - theirs.mean) for cell, theirs in cells])
     text = f"Our means lie {off:.2f} points from the published ones on average; "
     if not any(judged(cell) for cell, _ in cells):
         return text + f"with fewer than {ENOUGH_ORDERS} orders it is not judged which of them differ."
@@ -593,12 +567,12 @@ def report(out: str | Path, say: Say = lambda text: None) -> Path:
     runs = PaperRuns.read(folder, say, f"run `{command}` first")
     runs.command = commands_given(folder).rpartition(" · ")[2] or command
     sections = [
-        Section(title, [part for part in make(runs) if part], anchor)
+        pages.Section(title, [part for part in make(runs) if part], anchor)
         for title, anchor, make, of_table in SECTIONS
         if runs.has("table") or not of_table
     ]
     options = [made for family in FAMILIES if (made := _options(runs, family))]
-    return Report(TITLE, verdict(runs), sections, _facts(runs, folder), text("about-paper"), options).save(folder)
+    return pages.Report(TITLE, verdict(runs), sections, _facts(runs, folder), text("about-paper"), options).save(folder)
 
 
 def _facts(runs: PaperRuns, folder: Path) -> dict[str, str]:
@@ -627,7 +601,7 @@ def _facts(runs: PaperRuns, folder: Path) -> dict[str, str]:
 def _options(runs: PaperRuns, family: str) -> Table | None:
     """Every option of every method, as used for a family's table."""
     parts = {m: runs.part("table", task, m) for task in runs.tasks(family=family)[:1] for m in runs.methods()}
-    columns = {m: options_used(m, p["reading"].iloc[0], p["options"].iloc[0]) for m, p in parts.items() if len(p)}
+    columns = {m: paper.options_used(m, p["reading"].iloc[0], p["options"].iloc[0]) for m, p in parts.items() if len(p)}
     names = dict.fromkeys(name for options in columns.values() for name in options if name != "horizon")
     rows = [[name, *(options.get(name, "–") for options in columns.values())] for name in names]
     name, header = f"options-{family}", runs.header(list(columns), "option")

@@ -17,17 +17,20 @@ import pytest
 from hedgerow.core.errors import InputError
 from hedgerow.lab import STUDIES as TITLES
 from hedgerow.lab.rows import FILE, NEEDED, Row, Runs
-from hedgerow.lab.study import STUDIES, Majority, find_studies, wrong
 from hedgerow.lab.study import (
+    STUDIES,
     Lead,
+    Majority,
     StudyRuns,
     along,
+    find_studies,
     mistakes,
     report,
     sentences,
     strengths,
     studies_in,
     verdict,
+    wrong,
 )
 from hedgerow.lab.tasks import (
     DRIFTS,
