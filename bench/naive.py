@@ -23,11 +23,11 @@ import scipy.linalg
 
 from hedgerow.align.spaces import kernel_root
 from hedgerow.kernels import SCALE
-from hedgerow.kernels.ridge import LEAST
+from hedgerow.kernels.ridge import FLOOR, KEEP, LEAST, SHARE, START, TRUST
 from hedgerow.ridge import mixture
 from hedgerow.ridge import pool as balance
 from hedgerow.ridge.learner import RidgeLearner
-from hedgerow.ridge.near import TRUST, Near, whole
+from hedgerow.ridge.near import Near, whole
 from hedgerow.ridge.pool import ALONE, CIRCLE, TURN
 from hedgerow.ridge.space import FADE, Space
 
@@ -232,7 +232,7 @@ class NaiveOwn:
         self.learner = learner.copy()
         self.mix = {name: array for name, array in self.learner.state.items() if name.startswith("mix.")}
         self.spaces = [NaiveSpace(space) for space in self.learner.spaces]
-        self.near = None if self.learner.near is None else NaiveNear(self.learner.near)
+        self.near = NaiveNear(self.learner.near) if self.learner.near.settings else None
         self.seen = 0
 
     def step(self, x: np.ndarray, y: int) -> int:
@@ -268,7 +268,7 @@ class NaiveNear:
         for i, settings in enumerate(near.settings):
             q = whole(compared[i][None])[0].astype(float)
             past = np.zeros(K)
-            for row, label in zip(self.rows[i][-near.room :], self.labels[-near.room :], strict=True):
+            for row, label in zip(self.rows[i][-near.limit :], self.labels[-near.limit :], strict=True):
                 past[label] += np.exp(settings.sharpness * (row @ q / SCALE**2 - 1))
             votes = near.weight * np.exp(settings.sharpness * (near.sources[i].astype(float) @ q / SCALE**2 - 1))
             own = [np.bincount(near.y, votes * (near.domain == s), K) for s in range(near.domain.max() + 1)]
@@ -386,9 +386,9 @@ def mix_row(state: State, F: np.ndarray, y: int, known: int) -> tuple[np.ndarray
         s["loss"] -= log_p[:, y]
         s["pair"] -= [log_f[0, y], np.log(tracked[y])]
         believed = s["members"] * np.exp(log_f[:, y])
-        share = mixture.SHARE / (s["counts"].sum() - len(s["counts"]) + 2)
-        s["members"][:] = (1 - share) * believed / believed.sum() + share * mixture.MEMBERS
-        for a, H, keep, f in zip(s["a"], s["H"], mixture.KEEP, log_f[2:], strict=True):
+        share = SHARE / (s["counts"].sum() - len(s["counts"]) + 2)
+        s["members"][:] = (1 - share) * believed / believed.sum() + share * START
+        for a, H, keep, f in zip(s["a"], s["H"], KEEP, log_f[2:], strict=True):
             newton(a, H, X, np.exp(f), y, keep)
     if y >= 0:
         s["counts"][y] += 1
@@ -405,7 +405,7 @@ def experts(F: np.ndarray, log_pi: np.ndarray) -> np.ndarray:
 def newton(a: np.ndarray, H: np.ndarray, X: np.ndarray, p: np.ndarray, y: int, keep: float) -> None:
     """One step of a stack."""
     covariance = np.diag(p) - np.outer(p, p)
-    H[:] = keep * H + (1 - keep) * mixture.FLOOR * np.eye(len(H)) + X @ covariance @ X.T
+    H[:] = keep * H + (1 - keep) * FLOOR * np.eye(len(H)) + X @ covariance @ X.T
     a -= np.linalg.solve(H, X @ (p - np.eye(len(p))[y]))
 
 

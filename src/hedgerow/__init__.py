@@ -18,19 +18,27 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hedgerow.align import register_aligner
-    from hedgerow.core.constants import Constants
-    from hedgerow.core.domains import Domain, split
-    from hedgerow.core.errors import HedgerowError, InputError
-    from hedgerow.core.moments import Moments
-    from hedgerow.data import load, read
-    from hedgerow.estimator import OnlineTransferClassifier
-    from hedgerow.heads import register_head
-    from hedgerow.lab.compare import compare
-    from hedgerow.learner import register_learner
-    from hedgerow.methods import METHODS, Method, Reading, Recipe, reading_of, register_method
-    from hedgerow.mix import register_mixer
-    from hedgerow.show import watch
+    from hedgerow.align import register_aligner as register_aligner
+    from hedgerow.core.constants import Constants as Constants
+    from hedgerow.core.domains import Domain as Domain
+    from hedgerow.core.domains import split as split
+    from hedgerow.core.errors import HedgerowError as HedgerowError
+    from hedgerow.core.errors import InputError as InputError
+    from hedgerow.core.moments import Moments as Moments
+    from hedgerow.data import load as load
+    from hedgerow.data import read as read
+    from hedgerow.estimator import OnlineTransferClassifier as OnlineTransferClassifier
+    from hedgerow.heads import register_head as register_head
+    from hedgerow.lab.compare import compare as compare
+    from hedgerow.learner import register_learner as register_learner
+    from hedgerow.methods import METHODS as METHODS
+    from hedgerow.methods import Method as Method
+    from hedgerow.methods import Reading as Reading
+    from hedgerow.methods import Recipe as Recipe
+    from hedgerow.methods import reading_of as reading_of
+    from hedgerow.methods import register_method as register_method
+    from hedgerow.mix import register_mixer as register_mixer
+    from hedgerow.show import watch as watch
 
 __version__ = "0.1.0"
 
@@ -59,30 +67,7 @@ _HOMES = {
     "watch": "show",
 }
 
-__all__ = [
-    "METHODS",
-    "Constants",
-    "Domain",
-    "HedgerowError",
-    "InputError",
-    "Method",
-    "Moments",
-    "OnlineTransferClassifier",
-    "Reading",
-    "Recipe",
-    "__version__",
-    "compare",
-    "load",
-    "read",
-    "reading_of",
-    "register_aligner",
-    "register_head",
-    "register_learner",
-    "register_method",
-    "register_mixer",
-    "split",
-    "watch",
-]
+__all__ = [*_HOMES, "__version__"]
 
 
 if not TYPE_CHECKING:  # so that a type checker knows a wrong name

@@ -8,9 +8,7 @@ A broken law is an AssertionError that names the part and the law. The data is m
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,60 +23,88 @@ from hedgerow.mix import Mixer, Single
 
 __all__ = ["check_aligner", "check_head", "check_method", "check_mixer"]
 
+Law = Callable[[Any, str], None]
+
+
+def _laws(part: object) -> Law:
+    """The function that raises an AssertionError with the name of the part and the law, unless it holds."""
+
+    def law(holds: Any, text: str) -> None:
+        if not holds:
+            raise AssertionError(f"{part}: broken law: {text}")
+
+    return law
+
 
 def check_aligner(aligner: Aligner) -> None:
-    """The laws of an aligner: repeatable, pure, row by row, sparse like dense, float32 kept, no target needed.
+    """Check the laws of an aligner: repeatable, pure, row by row, sparse like dense, float32 kept, no target needed.
 
+    Parameters
+    ----------
+    aligner
+        The part, with its options.
+
+    Raises
+    ------
+    AssertionError
+        If it breaks a law, which the message names.
+
+    Examples
+    --------
     >>> from hedgerow.align import JDA
     >>> check_aligner(JDA(dim=3))
     """
     import scipy.sparse as sp
 
-    law = _laws(aligner)
-    rng = np.random.default_rng(0)
-    codes = np.arange(40) % 3
+    law, rng, codes = _laws(aligner), np.random.default_rng(0), np.arange(40) % 3
     source = rng.normal(size=(40, 6)) + np.eye(3, 6)[codes]
-    target = rng.normal(size=(25, 6)) + 0.5
-    new = rng.normal(size=(7, 6))
-    given = [source.copy(), codes.copy(), target.copy()]
+    target, new = rng.normal(size=(25, 6)) + 0.5, rng.normal(size=(7, 6))
+    before = {"source": source.copy(), "codes": codes.copy(), "target": target.copy()}
     first = aligner.fit(source, codes, target).projection
     Z, mapped = dense(first(new)), dense(first(first.mapped(source)))
-    law(
-        all(np.array_equal(a, b) for a, b in zip(given, (source, codes, target), strict=True)),
-        "fit leaves its arguments as they are",
-    )
+    law(_same(before, {"source": source, "codes": codes, "target": target}), "fit leaves its arguments as they are")
     law(len(Z) == 7 and len(mapped) == 40 and Z.shape[1] == mapped.shape[1], "one row in the space for each row given")
-    law(bool(np.isfinite(Z).all() and np.isfinite(mapped).all()), "finite rows have finite projections")
+    law(np.isfinite(Z).all() and np.isfinite(mapped).all(), "finite rows have finite projections")
     again = aligner.fit(source, codes, target).projection
     law(np.array_equal(dense(again(new)), Z), "fitting again gives the same projection")
     one_by_one = np.vstack([dense(first(row[None])) for row in new])
     law(np.allclose(one_by_one, Z, atol=1e-10), "a new row is projected by itself, whatever comes with it")
-
-    sparse = aligner.fit(sp.csr_array(source), codes, sp.csr_array(target)).projection
-    law(
-        np.allclose(_gram(dense(sparse(sp.csr_array(new)))), _gram(Z), atol=1e-6),
-        "sparse rows give what dense rows give",
-    )
     law(dense(first(new.astype(np.float32))).dtype == np.float32, "float32 rows stay float32")
+    sparse = aligner.fit(sp.csr_array(source), codes, sp.csr_array(target)).projection
     renamed = aligner.fit(source, 2 - codes, target).projection
-    law(np.allclose(_gram(dense(renamed(new))), _gram(Z), atol=1e-6), "the numbering of the classes does not matter")
+    for other, text in (
+        (sparse(sp.csr_array(new)), "sparse rows give what dense rows give"),
+        (renamed(new), "the numbering of the classes does not matter"),
+    ):  # by inner products, which a rotation of the space, or the sign of an axis, leaves as they are
+        law(np.allclose(dense(other) @ dense(other).T, Z @ Z.T, atol=1e-6), text)
     alone = aligner.fit(source, codes, target[:0]).projection
-    law(bool(np.isfinite(dense(alone(new))).all()), "without target rows there is still a projection")
+    law(np.isfinite(dense(alone(new))).all(), "without target rows there is still a projection")
 
 
 def check_head(head: Head) -> None:
-    """The laws of a head: a block is its rows one by one, missing labels teach nothing, the average is the mean of W_t.
+    """Check the laws of a head: a block is its rows one by one, missing labels teach nothing, weights are taken.
 
+    Parameters
+    ----------
+    head
+        The part, with its options.
+
+    Raises
+    ------
+    AssertionError
+        If it breaks a law, which the message names.
+
+    Examples
+    --------
     >>> from hedgerow.heads import make_head
     >>> check_head(make_head("pa1", C=0.5))
     """
-    law = _laws(head)
-    rng = np.random.default_rng(0)
+    law, rng = _laws(head), np.random.default_rng(0)
     Z, y = rng.normal(size=(60, 4)), rng.integers(-1, 3, size=60)
     rows = Z.copy()
     for dtype in (np.float64, np.float32):
         tolerance = 1e-10 if dtype is np.float64 else 1e-3
-        W, stepwise, total = (np.zeros((3, 4), dtype=dtype) for _ in range(3))
+        W, stepwise, total, last = (np.zeros((3, 4), dtype=dtype) for _ in range(4))
         kept, one_kept = ({} if (m := head.memory(4, dtype)) is None else {"memory": m} for _ in range(2))
         F = head.block(W, rows.astype(dtype), y, **kept)
         law(F.shape == (60, 3), "a block gives a score for each row and class")
@@ -91,35 +117,52 @@ def check_head(head: Head) -> None:
             law(y[t] >= 0 or np.array_equal(before, stepwise), "a missing label teaches nothing")
             total += stepwise
         law(np.allclose(W, stepwise, atol=tolerance), "a block learns as its rows one by one")
-        law(bool(np.any(W != 0)), "labels teach something, into the W that was given")
-        last = np.zeros((3, 4), dtype=dtype)
+        law(np.any(W != 0), "labels teach something, into the W that was given")
         mean = head.averaged(last, rows.astype(dtype), y)
         law(np.allclose(mean, total / 60, atol=tolerance), "the average is the mean of the weights after each row")
         law(np.allclose(last, W, atol=tolerance), "an averaged pass ends where a plain one does")
     law(np.array_equal(rows, Z), "the rows are left as they are")
-    lonely = np.zeros((1, 4))
-    law(bool(np.isfinite(head.block(lonely, Z, np.zeros(60, dtype=np.int64))).all()), "one class alone is no accident")
+    one_class = head.block(np.zeros((1, 4)), Z, np.zeros(60, dtype=np.int64))
+    law(np.isfinite(one_class).all(), "one class alone gives finite scores")
+    even, plain = np.zeros((3, 4)), np.zeros((3, 4))
+    head.block(plain, rows, y)
+    try:
+        head.block(even, rows, y, np.ones(60))
+    except TypeError as error:
+        law(False, f"a block takes the weights of labels ({error})")
+    law(np.allclose(even, plain, atol=1e-10), "labels of weight one teach what labels without weights do")
 
 
 def check_mixer(mixer: Mixer) -> None:
-    """The laws of a mixer: weights are shares, nobody's name matters, a block is its rows, the guarantee holds.
+    """Check the laws of a mixer: weights are shares, names do not matter, a block is its rows, the guarantee holds.
 
+    Parameters
+    ----------
+    mixer
+        The part, with its options.
+
+    Raises
+    ------
+    AssertionError
+        If it breaks a law, which the message names.
+
+    Examples
+    --------
     >>> from hedgerow.mix import Hedge
     >>> check_mixer(Hedge(beta=0.8))
     """
-    law = _laws(mixer)
+    law, rng = _laws(mixer), np.random.default_rng(0)
     n = 1 if isinstance(mixer, Single) else 4
-    rng = np.random.default_rng(0)
     F, y = rng.normal(size=(50, n, 3)), rng.integers(-1, 3, size=50)
     after = mixer.start(n)
     block = mixer.run(after, 0, F, y)
     law(block.scores.shape == (50, 3) and block.weights.shape == (50, n), "a score a class and a weight an expert")
-    law(bool((block.weights >= 0).all()) and np.allclose(block.weights.sum(axis=1), 1), "weights are shares of one")
-    law(np.allclose(block.weights[0], 1 / n), "nobody is trusted more before the first label")
-    law(bool((block.losses >= 0).all()), "a loss is never negative")
-    law(bool((block.losses[y < 0] == 0).all()), "a missing label costs nothing")
+    law((block.weights >= 0).all() and np.allclose(block.weights.sum(axis=1), 1), "weights are shares of one")
+    law(np.allclose(block.weights[0], 1 / n), "before the first label all experts weigh the same")
+    law((block.losses >= 0).all(), "a loss is never negative")
+    law((block.losses[y < 0] == 0).all(), "a missing label costs nothing")
     shares = mixer.probabilities(block.scores)
-    law(bool((shares >= 0).all()) and np.allclose(shares.sum(axis=1), 1), "probabilities sum to one")
+    law((shares >= 0).all() and np.allclose(shares.sum(axis=1), 1), "probabilities sum to one")
     law(np.array_equal(shares.argmax(axis=1), block.scores.argmax(axis=1)), "the likeliest class is the predicted one")
 
     state, seen = mixer.start(n), 0
@@ -135,7 +178,7 @@ def check_mixer(mixer: Mixer) -> None:
     law(np.allclose(other.weights, block.weights[:, turned]), "permuting the experts permutes the weights")
     law(np.allclose(other.scores, block.scores), "permuting the experts changes no prediction")
     unknown_class = mixer.run(mixer.start(n), 0, F, np.full(50, 3)).losses
-    law(bool((unknown_class > 0).all()), "a class that no expert knows is a loss for all")
+    law((unknown_class > 0).all(), "a class that no expert knows is a loss for all")
     for seed in range(10):
         _check_guarantee(mixer, law, n, seed)
 
@@ -158,8 +201,22 @@ def _check_guarantee(mixer: Mixer, law: Law, n: int, seed: int) -> None:
 
 
 def check_method(name: str, **options: Any) -> None:
-    """The laws of a registered method: step = run, predicting is pure, save-load-continue = continue, labels optional.
+    """Check the laws of a registered method: rows are a block, predicting is pure, loading goes on, labels optional.
 
+    Parameters
+    ----------
+    name
+        Under which it is registered.
+    **options
+        Of `OnlineTransferClassifier`.
+
+    Raises
+    ------
+    AssertionError
+        If it breaks a law, which the message names.
+
+    Examples
+    --------
     >>> check_method("homotlms")
     """
     law = _laws(f"method {name!r}")
@@ -171,7 +228,7 @@ def check_method(name: str, **options: Any) -> None:
     blind = OnlineTransferClassifier(name, **options).fit(X, garbage, sample_domain=domain)
     law(_same(blind.learner_.arrays(), fitted.learner_.arrays()), "the labels of unlabelled rows are never looked at")
 
-    before = _copy(fitted.learner_.arrays())
+    before = {name: array.copy() for name, array in fitted.learner_.arrays().items()}
     for predict in (fitted.predict, fitted.predict_proba, fitted.decision_function):
         predict(stream)
     fitted.predict_one(stream[0])
@@ -180,15 +237,15 @@ def check_method(name: str, **options: Any) -> None:
     law(blank.seen_ == fitted.seen_ and blank.mistakes_ == fitted.mistakes_, "a missing label is not counted")
     if not fitted.learner_.learns_unlabelled:
         law(_same(before, blank.learner_.arrays()), "a missing label changes nothing")
-    one_by_one = _twin(fitted)
-    predictions = []
+    one_by_one, block, predictions = _twin(fitted), _twin(fitted), []
     for x, label in zip(stream, labels, strict=True):
         predictions.append(one_by_one.predict_one(x))
         one_by_one.learn_one(x, label)
-    block = _twin(fitted)
     blocks = [block.predict_then_learn(stream[a : a + 17], labels[a : a + 17]) for a in range(0, len(stream), 17)]
     law(predictions == np.concatenate(blocks).tolist(), "a block predicts as its rows one by one")
-    law(_close(one_by_one.learner_.arrays(), block.learner_.arrays()), "a block learns as its rows one by one")
+    rows, whole = one_by_one.learner_.arrays(), block.learner_.arrays()
+    close = rows.keys() == whole.keys() and all(np.allclose(rows[name], whole[name], atol=1e-8) for name in rows)
+    law(close, "a block learns as its rows one by one")
     law(block.seen_ == sum(label is not None for label in labels), "every label is learned, and only labels")
     law("new" in block.classes_, "a class first met in the stream is learned")
 
@@ -196,9 +253,8 @@ def check_method(name: str, **options: Any) -> None:
     resumed = _twin(half).partial_fit(stream[40:], labels[40:])
     half.partial_fit(stream[40:], labels[40:])
     law(_same(resumed.learner_.arrays(), half.learner_.arrays()), "save, load, continue is continue")
-    stretched = np.concatenate([stream[:2], stream[:1] * np.nan])
     try:
-        half.predict_then_learn(stretched, labels[:3])
+        half.predict_then_learn(np.concatenate([stream[:2], stream[:1] * np.nan]), labels[:3])
     except InputError:
         law(_same(resumed.learner_.arrays(), half.learner_.arrays()), "an error leaves the model as it was")
     else:
@@ -219,35 +275,9 @@ def _task() -> tuple[Array, list[Any], Array, Array, list[Any]]:
 
 
 def _twin(clf: OnlineTransferClassifier) -> OnlineTransferClassifier:
-    """An independent copy, by way of a file."""
-    with tempfile.TemporaryDirectory() as folder:
-        clf.save(Path(folder) / "model.safetensors")
-        return type(clf).load(Path(folder) / "model.safetensors")
-
-
-def _copy(state: State) -> State:
-    return {name: array.copy() for name, array in state.items()}
+    """An independent copy, by way of a model file."""
+    return type(clf).from_bytes(clf.to_bytes())
 
 
 def _same(a: State, b: State) -> bool:
     return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
-
-
-def _close(a: State, b: State) -> bool:
-    return a.keys() == b.keys() and all(np.allclose(a[name], b[name], atol=1e-8) for name in a)
-
-
-def _gram(Z: Array) -> Array:
-    """What a rotation of the space, or the sign of an axis, leaves as it is."""
-    return np.asarray(Z @ Z.T)
-
-
-Law = Callable[[bool, str], None]
-
-
-def _laws(part: object) -> Law:
-    def law(holds: bool, text: str) -> None:
-        if not holds:
-            raise AssertionError(f"{part}: broken law: {text}")
-
-    return law

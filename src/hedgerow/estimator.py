@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from hedgerow import inputs as given
 from hedgerow.align import Aligner, Info
 from hedgerow.core.arrays import DENSE_LIMIT, Array, Matrix, cast, check_finite, rows_from
 from hedgerow.core.constants import Constants
@@ -32,7 +31,27 @@ from hedgerow.core.source_rows import LabelledSource
 from hedgerow.drift import Drift
 from hedgerow.files import StoredModel, read_file, write_whole
 from hedgerow.heads import Head
-from hedgerow.inputs import Inputs, Labelled
+from hedgerow.inputs import (
+    Inputs,
+    Labelled,
+    all_classes,
+    check_classes,
+    check_new_classes,
+    check_source_labels,
+    check_target_rows,
+    check_targets,
+    checked_dtype,
+    checked_labels,
+    checked_weights,
+    first_row,
+    fixed_classes,
+    one_weight,
+    pooled_order,
+    sample_domains,
+    source_rows,
+    table_of,
+    weighted_labels,
+)
 from hedgerow.learner import OnlineLearner, Prediction, Trace
 from hedgerow.methods import AlignFit, Reading, Training, build, check_merges, choose, fit_aligner
 from hedgerow.mix import Mixer
@@ -64,6 +83,8 @@ if TYPE_CHECKING:
         """scikit-learn's."""
 else:
     from sklearn.base import BaseEstimator, ClassifierMixin
+
+__all__ = ["Explanation", "Explanations", "NamedValues", "OnlineTransferClassifier", "OnlineTransferEstimator"]
 
 PREDICTED = 1024  # rows that are predicted before a signal is looked at
 ASKING = ("fit", "partial_fit", "predict", "predict_proba", "decision_function", "score")  # that metadata are routed to
@@ -255,12 +276,12 @@ class OnlineTransferEstimator(BaseEstimator):
             )
         with self._restored_on_error():
             inputs, X = self._first_rows(X)
-            labels = given.checked_labels(y, X.shape[0])
-            domain = given.sample_domains(sample_domain, X.shape[0])
-            weight = given.checked_weights(sample_weight, X.shape[0], domain >= 0)
+            labels = checked_labels(y, X.shape[0])
+            domain = sample_domains(sample_domain, X.shape[0])
+            weight = checked_weights(sample_weight, X.shape[0], domain >= 0)
             sources = [
                 Labelled(name, X[at], labels[at], at, None if weight is None else weight[at])
-                for name, at in given.source_rows(domain, weight)
+                for name, at in source_rows(domain, weight)
             ]
             warmup = X[domain < 0]
             if inputs is None:
@@ -271,10 +292,10 @@ class OnlineTransferEstimator(BaseEstimator):
 
     def _first_rows(self, X: Any) -> tuple[Inputs | None, Any]:
         """Rows before any other: a matrix and how it is read, or a table that still needs an encoder."""
-        frame = given.table_of(self.get_params(deep=False), X)
+        frame = table_of(self.get_params(deep=False), X)
         if frame is not None:
             return None, frame
-        return Inputs.of_rows(X, given.checked_dtype(self.dtype), type(self).__name__)
+        return Inputs.of_rows(X, checked_dtype(self.dtype), type(self).__name__)
 
     def fit_domains(
         self,
@@ -320,7 +341,7 @@ class OnlineTransferEstimator(BaseEstimator):
         for d in sources:
             if d.y is None:
                 raise InputError(f"source {d.name!r} has no labels; pass it as warm-up, or give its labels")
-        positions = given.pooled_order(together, [len(d) for d in sources])
+        positions = pooled_order(together, [len(d) for d in sources])
         parts = Inputs.of_domains(self.get_params(deep=False), sources, warmup, positions)
         with self._restored_on_error():
             self._start(*parts, positions, align)
@@ -806,11 +827,11 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
 
     def _codes_of(self, sources: Sequence[Labelled] | Sequence[LabelledSource]) -> Codes:
         for source in sources:
-            given.check_source_labels(source.name, source.labels)
+            check_source_labels(source.name, source.labels)
         listed = self.classes is not None
-        classes = given.fixed_classes(self.classes) if listed else given.all_classes([s.labels for s in sources])
+        classes = fixed_classes(self.classes) if listed else all_classes([s.labels for s in sources])
         codes = Codes(classes)
-        given.check_classes(self.max_classes, codes.classes, listed)
+        check_classes(self.max_classes, codes.classes, listed)
         for source in sources:
             self._check_known(codes, source.labels, f"source {source.name!r}")
         return codes
@@ -823,18 +844,20 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
                 "add it there, or leave classes=None to let new classes be learned"
             )
 
-    def _codes_with(self, labels: Array) -> Codes:
-        """The table of classes with those that are new among these labels; refused if they cannot be."""
+    def _codes_with(self, labels: Array) -> tuple[Codes, Array]:
+        """The table of classes with those that are new among these labels, refused if they cannot be; and the codes."""
         table = self._codes
-        if not (table.of(labels) == Codes.NEW).any():
-            return table
+        codes = table.of(labels)
+        if not (codes == Codes.NEW).any():
+            return table, codes
         if self.classes is not None:
             self._check_known(table, labels, "the stream")
         new = table.unseen(labels)
         counts = [self._learner.source(i).class_counts > 0 for i in range(len(self.source_names_))]
         of_sources = int(np.any(counts, axis=0).sum()) if counts else 0
-        given.check_new_classes(self.max_classes, of_sources, len(table.classes), new)
-        return table.grow(new)
+        check_new_classes(self.max_classes, of_sources, len(table.classes), new)
+        table = table.grow(new)
+        return table, table.of(labels)
 
     def _need_a_class(self) -> None:
         if not len(self._codes.classes):
@@ -929,7 +952,7 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
 
     def _scores(self, X: Matrix, sample_domain: Any = None, allow_source: bool = False) -> Array:
         X, learner = self._inputs.matrix(X), self._learner
-        given.check_target_rows(sample_domain, X.shape[0], allow_source)
+        check_target_rows(sample_domain, X.shape[0], allow_source)
         self._need_a_class()
         parts = []
         for a in range(0, max(X.shape[0], 1), PREDICTED):
@@ -967,13 +990,13 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
             with self._fitted:
                 self._check_repeated(classes)
                 X = self._inputs.matrix(X)
-                self._learn(X, *given.weighted_labels(y, sample_weight, X.shape[0]))
+                self._learn(X, *weighted_labels(y, sample_weight, X.shape[0]))
             return self
         with self._restored_on_error():
             inputs, X = self._first_rows(X)
             if inputs is None:
                 inputs, _, X = Inputs.of_tables(self.get_params(deep=False), [], Named("the target", X))
-            labels, weight = given.weighted_labels(y, sample_weight, X.shape[0])
+            labels, weight = weighted_labels(y, sample_weight, X.shape[0])
             self._start(inputs, [], X[:0], codes=self._cold_codes(labels, classes))
             self._learn(cast(X, self.learner_.dtype), labels, weight)
         return self
@@ -988,12 +1011,12 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
     def _cold_codes(self, labels: Array, classes: Any) -> Codes:
         fixed, known = self.classes if self.classes is not None else classes, labels[~is_missing(labels)]
         if fixed is None:
-            given.check_targets(known)
+            check_targets(known)
             met = classes_of(known, "y")
-            given.check_new_classes(self.max_classes, 0, 0, met)
+            check_new_classes(self.max_classes, 0, 0, met)
         else:
-            met = given.fixed_classes(fixed)
-            given.check_classes(self.max_classes, met, True)
+            met = fixed_classes(fixed)
+            check_classes(self.max_classes, met, True)
         return Codes(met)
 
     def learn_one(self, x: Any, y: Any, weight: float = 1.0) -> Self:
@@ -1003,10 +1026,10 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         the label counts; see `partial_fit`.
         """
         if "_lock" not in self.__dict__:
-            return self.partial_fit(given.first_row(x), as_labels([y], "y"), sample_weight=weight)
+            return self.partial_fit(first_row(x), as_labels([y], "y"), sample_weight=weight)
         with self._fitted:
             code, row, learner = self._codes.code(y), self._inputs.row(x), self._learner
-            weight = 1.0 if type(weight) is float and weight == 1.0 else given.one_weight(weight)
+            weight = 1.0 if type(weight) is float and weight == 1.0 else one_weight(weight)
             if code == MISSING and not learner.learns_unlabelled:
                 return self
             if row.ndim == 1 and (code >= 0 or (code == MISSING and learner.n_classes)):
@@ -1014,7 +1037,7 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
             else:
                 label = np.empty(1, dtype=object)
                 label[0] = y
-                self._learn(row if row.ndim == 2 else row[None], *given.weighted_labels(label, weight, 1))
+                self._learn(row if row.ndim == 2 else row[None], *weighted_labels(label, weight, 1))
         return self
 
     def predict_then_learn(self, X: Matrix, y: Any, sample_weight: Any = None) -> Array:
@@ -1034,15 +1057,14 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         """As `predict_then_learn`, with the probabilities, votes and weights of every prediction."""
         with self._fitted:
             X = self._inputs.matrix(X)
-            labels, weight = given.weighted_labels(y, sample_weight, X.shape[0])
+            labels, weight = weighted_labels(y, sample_weight, X.shape[0])
             self._need_a_class()
             traces = self._learn(X, labels, weight)  # which may bring classes
             return Explanations(self.classes_, traces, self.learner_)
 
     def _learn(self, X: Matrix, labels: Array, weight: Array | None) -> list[Trace]:
         """Rows in order, in blocks; a class met for the first time gets a block of its own, predicted without it."""
-        table = self._codes_with(labels)
-        codes = table.of(labels)
+        table, codes = self._codes_with(labels)
         if not len(table.classes):  # no label yet, and none here
             return []
         first = sorted(int(np.flatnonzero(codes == k)[0]) for k in range(len(self._codes.classes), len(table.classes)))

@@ -310,21 +310,21 @@ def _learner(
     return kind(plan, fixed, {name: np.array(array) for name, array in state.items()}), classes
 
 
-def _constants(header: dict[str, Any], inside: dict[str, Array], given: Constants | None) -> Constants:
-    """Those of the file, or those given; they must be the ones that the model was fitted with."""
+def _constants(header: dict[str, Any], inside: dict[str, Array], shared: Constants | None) -> Constants:
+    """Those of the file, or those of another model; they must be the ones that the model was fitted with."""
     expected = dict(header["constants"])
     if not header["constants_inside"]:
-        if given is not None and given.digests == expected:
-            return given
+        if shared is not None and shared.digests == expected:
+            return shared
         digest = Constants({}, expected).digest[:12]
-        if given is None:
+        if shared is None:
             raise _Unusable(
                 "it has a state and no constants; pass constants=, those of the model it was fitted with "
                 f"(digest {digest}..)"
             )
-        raise _Unusable(f"it belongs to other constants (digest {digest}.., given {given.digest[:12]}..)")
-    if given is not None and given.digests == expected and given.complete:
-        return given  # one copy in memory for all models
+        raise _Unusable(f"it belongs to other constants (digest {digest}.., given {shared.digest[:12]}..)")
+    if shared is not None and shared.digests == expected and shared.complete:
+        return shared  # one copy in memory for all models
     left_out = {name: digest for name, digest in expected.items() if name not in inside}
     for name, array in inside.items():
         if expected.get(name) != array_digest(array):

@@ -105,8 +105,8 @@ class Inputs:
         for d, X in zip(alike, matrices, strict=True):
             check_finite(X, f"domain {d.name!r}", d.feature_names)
         names = next((d.feature_names for d in alike if d.feature_names is not None), None)
-        found = [Labelled(d.name, X, y, at) for d, X, y, at in zip(sources, matrices, labels, positions, strict=False)]
-        return cls(matrices[0].shape[1], _array(names)), found, matrices[0][:0] if warmup is None else matrices[-1]
+        parts = [Labelled(d.name, X, y, at) for d, X, y, at in zip(sources, matrices, labels, positions, strict=False)]
+        return cls(matrices[0].shape[1], _array(names)), parts, matrices[0][:0] if warmup is None else matrices[-1]
 
     @classmethod
     def of_tables(
@@ -116,7 +116,7 @@ class Inputs:
         method, chosen = choose({**params, "preprocess": None})
         target = None if warmup is None or not len(warmup.table) else warmup
         tables = [Named(f"{where}{source.name}", source.X) for source in sources]
-        encoder, numbers = learn(tables, target, TableOptions.of(params["table"]), method.takes_own_columns(chosen))
+        encoder, numbers = learn(tables, target, TableOptions.of(params["table"]), method.takes_target_only(chosen))
         numbers = [np.asarray(cast(X, checked_dtype(params["dtype"]))) for X in numbers]
         names = encoder.feature_names
         for domain, X in zip([*tables, target], numbers, strict=False):

@@ -15,7 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -35,11 +35,10 @@ State = dict[str, Array]
 BLOCK = 256  # rows taken at once where nothing else ends a block earlier
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(NamedTuple):
     """What happened on a block, for people, plots and tests; one row for each instance.
 
-    `scores` (B x K) are the combined ones, `weights` (B x N) who was trusted, `votes` (B x N) what each expert said.
+    `scores` (B x K) are the combined ones, `weights` (B x N) who was trusted, `votes` (B x N) what each expert names.
     """
 
     scores: Array
@@ -119,12 +118,12 @@ class OnlineLearner(ABC):
     @property
     @abstractmethod
     def expert_names(self) -> list[str]:
-        """Who predicts."""
+        """Expert names, in the column order of `weights`."""
 
     @property
     @abstractmethod
     def weights(self) -> Array:
-        """Who is trusted now: one weight an expert, summing to one."""
+        """How much each expert is trusted now, summing to one."""
 
     @property
     @abstractmethod
@@ -179,8 +178,8 @@ class OnlineLearner(ABC):
         return len(self.state["target.class_counts"])
 
     @property
-    def own(self) -> int:
-        """How many columns, the last ones, nothing is transferred for."""
+    def target_only(self) -> int:
+        """How many columns, the last ones, no source has."""
         return target_only_width(self.plan.steps)
 
     @property
@@ -233,15 +232,15 @@ class OnlineLearner(ABC):
 
     def discrepancies(self) -> Array:
         """sum_k |A^T g_k|^2 for each source, over the classes that both sides have shown (Eq. 12)."""
-        target, own = self.target_now(), self.own
-        found = []
+        target, own = self.target_now(), self.target_only
+        values = []
         for i in range(self.n_sources):
             source = self.source(i)
             if own:  # of which a source says nothing
-                found.append(discrepancy(None, gap(source.first(-own), target.first(-own), "skip")))
+                values.append(discrepancy(None, gap(source.first(-own), target.first(-own), "skip")))
             else:
-                found.append(discrepancy(self.projection(i), gap(source, target, "skip")))
-        return np.array(found)
+                values.append(discrepancy(self.projection(i), gap(source, target, "skip")))
+        return np.array(values)
 
     # -- learning -----------------------------------------------------------------------------------------------
 
@@ -266,7 +265,7 @@ class OnlineLearner(ABC):
             return Trace(np.empty((0, self.n_classes)), np.empty((0, n)), np.empty((0, n), dtype=np.int64))
         if len(traces) == 1:
             return traces[0]
-        return Trace(*(np.concatenate([getattr(t, f) for t in traces]) for f in Trace.__dataclass_fields__))
+        return Trace(*(np.concatenate(parts) for parts in zip(*traces, strict=True)))
 
     def learn_row(self, x: Array, y: int, weight: float) -> Trace:
         """The label of one dense row, and what was predicted for it."""
@@ -302,8 +301,8 @@ class OnlineLearner(ABC):
     def _step(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> Trace:
         state, labelled = self.state, y >= 0
         trace, loss = self._run_block(self.pre.fold(X, labelled | self.learns_unlabelled), y, known, weight)
-        said = np.concatenate([trace.predictions[:, None], trace.votes], axis=1)
-        wrong = (said != y[:, None])[labelled]
+        answers = np.concatenate([trace.predictions[:, None], trace.votes], axis=1)
+        wrong = (answers != y[:, None])[labelled]
         evidence.learned(state, self._counts, wrong)
         state["expert_mistakes"] += wrong[:, 1:].sum(axis=0)
         state["mistakes"] += int(wrong[:, 0].sum())
@@ -395,7 +394,7 @@ class Layout:
 
     def check(self, constants: Mapping[str, Array], state: Mapping[str, Array], sizes: Mapping[str, int]) -> None:
         """Refuse arrays that differ from the specs in name, shape, type or range; the error names the array."""
-        found = dict(sizes)
+        dimensions = dict(sizes)
         dtypes: set[np.dtype[np.generic]] = set()
         for arrays, specs in ((constants, self.constants), (state, self.state)):
             for name in arrays:
@@ -403,13 +402,13 @@ class Layout:
                     raise InputError(f"an array {name!r} that this model does not have")
             for name, spec in specs.items():
                 if name in arrays:
-                    _check(name, arrays[name], spec, found, dtypes)
+                    _check(name, arrays[name], spec, dimensions, dtypes)
                 elif spec.needed:
                     raise InputError(f"the array {name!r} is missing")
         if len(dtypes) > 1:
             raise InputError("some arrays are float32 and some are float64")
         for rule in self.rules:
-            broken = rule({**constants, **state}, found)
+            broken = rule({**constants, **state}, dimensions)
             if broken:
                 raise InputError(broken)
 

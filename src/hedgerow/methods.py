@@ -252,10 +252,10 @@ class Options:
     dtype: str | None = None
     seed: int = 0
 
-    def given(self) -> dict[str, Any]:
+    def chosen(self) -> dict[str, Any]:
         """Everything that was chosen: options that are not None, and what differs from the reading's preset.
 
-        >>> Options(Reading(lam=0.5), dim=20).given()
+        >>> Options(Reading(lam=0.5), dim=20).chosen()
         {'dim': 20, 'lam': 0.5}
         """
         own = {name: getattr(self, name) for name in CHOICES if getattr(self, name) is not None}
@@ -355,10 +355,10 @@ class Method(ABC):
         """The offline stage. There may be no sources and no warm-up rows: then only the target learns."""
 
     @abstractmethod
-    def options(self, given: Options) -> frozenset[str]:
+    def options(self, options: Options) -> frozenset[str]:
         """The names of options, those of `Reading` among them, that make a difference beside the others given."""
 
-    def takes_own_columns(self, given: Options) -> bool:
+    def takes_target_only(self, options: Options) -> bool:
         """Whether it can learn target-only columns (`hedgerow.core.preprocess`) with these options."""
         return False
 
@@ -425,16 +425,16 @@ class Recipe(Method):
 
         return build(self, training)
 
-    def takes_own_columns(self, given: Options) -> bool:
+    def takes_target_only(self, options: Options) -> bool:
         """Where experts see the input itself; an aligned space would have to be made of all columns."""
-        aligner = self.aligner if given.aligner is None else given.aligner
+        aligner = self.aligner if options.aligner is None else options.aligner
         return aligner == "identity" and not self.refresh
 
-    def options(self, given: Options) -> frozenset[str]:
+    def options(self, options: Options) -> frozenset[str]:
         """What its parts read."""
-        aligner = self.aligner if given.aligner is None else given.aligner
-        head = self.head if given.head is None else given.head
-        read = {"aligner", "head", "preprocess", "target_mean", "dtype"} | self._of_mixer(given)
+        aligner = self.aligner if options.aligner is None else options.aligner
+        head = self.head if options.head is None else options.head
+        read = {"aligner", "head", "preprocess", "target_mean", "dtype"} | self._of_mixer(options)
         if isinstance(aligner, str):
             read |= ALIGNERS.options(aligner) & {"dim", "lam", "eigenvectors"}
         if aligner != "identity" or self.refresh:
@@ -447,18 +447,18 @@ class Recipe(Method):
             read |= {"mu", "refresh_every", "unseen", "inverse"}
         return frozenset(read)
 
-    def _of_mixer(self, given: Options) -> set[str]:
+    def _of_mixer(self, options: Options) -> set[str]:
         if self.mixer == SINGLE:
             return set()
-        mixer = self.mixer if given.mixer is None else given.mixer
+        mixer = self.mixer if options.mixer is None else options.mixer
         read = {"mixer"}
         if isinstance(mixer, str):
-            options = MIXERS.options(mixer)
-            read |= {"combine"} if "combination" in options else set()
-            read |= {"guarantee"} if "proof" in options else set()
+            of_mixer = MIXERS.options(mixer)
+            read |= {"combine"} if "combination" in of_mixer else set()
+            read |= {"guarantee"} if "proof" in of_mixer else set()
         if mixer == "hedge":
-            read |= {"beta"} if given.horizon is None or given.beta is not None else set()
-            if given.beta is None:
+            read |= {"beta"} if options.horizon is None or options.beta is not None else set()
+            if options.beta is None:
                 read |= {"horizon"} | ({"beta_rule"} if self.log_experts is None else set())
         return read
 
@@ -491,11 +491,11 @@ class RidgeRecipe(Method):
 
         return build(self.spaces, training)
 
-    def takes_own_columns(self, given: Options) -> bool:
+    def takes_target_only(self, options: Options) -> bool:
         """Beside its spaces."""
         return True
 
-    def options(self, given: Options) -> frozenset[str]:
+    def options(self, options: Options) -> frozenset[str]:
         """It has its own heads, aligners and mixers, and its regressions need double precision."""
         return frozenset({"rank", "size", "preprocess", "target_mean"})
 
@@ -609,7 +609,7 @@ def choose(params: Mapping[str, Any], encoder: Any = None) -> tuple[Method, Opti
 def _check_read(name: str, method: Method, options: Options) -> None:
     """Refuse an option that was set and that the method does not read; name the methods that do."""
     read = method.options(options)
-    for option, value in options.given().items():
+    for option, value in options.chosen().items():
         if option in read:
             continue
         others = [other for other in METHODS if option in METHODS[other].options(options)]

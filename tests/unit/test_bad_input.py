@@ -220,13 +220,6 @@ def test_rows_of_zeros(method, steps, sparse):
     assert all(np.isfinite(array).all() for array in clf.learner_.arrays().values())
 
 
-def test_rows_of_zeros_can_be_dropped():
-    domain = Domain("a", sp.csr_array([[0.0, 0.0], [1.0, 2.0]]), ["x", "y"])
-    assert domain.without_empty_rows().y.tolist() == ["y"]
-    with pytest.raises(InputError, match="domain 'b': every row is zero"):
-        Domain("b", np.zeros((2, 2))).without_empty_rows()
-
-
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e9])
 def test_constant_features(method, value):

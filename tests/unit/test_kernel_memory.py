@@ -7,7 +7,7 @@ import pytest
 from support.laws import METHODS, make_task
 
 from hedgerow import OnlineTransferClassifier
-from hedgerow.kernels import arow, near, refresh, ridge, rows, windows
+from hedgerow.kernels import experts, refresh, ridge, rows
 from hedgerow.ridge import mixture
 
 PLACES = 400
@@ -43,12 +43,13 @@ def newton(f, K):
     return [rng.normal(size=f), 3.0 * np.eye(f), rng.normal(size=(f, K)), np.full(K, -np.log(K)), 1, 0.98, 0.3]
 
 
-def mixed(heads, K, B):
-    state = mixture.initial(heads, K)
-    s = [state[f"mix.{name}"] for name in ("log_w", "loss", "counts", "a", "H")]
-    more = [mixture.KEEP, mixture.FLOOR, mixture.MEMBERS, state["mix.members"], state["mix.pair"], mixture.SHARE]
-    F, y = rng.normal(size=(B, heads, K)), rng.integers(0, K, B)
-    return [F, y, K, mixture.TEMPERATURES, *s, *more, np.zeros((B, K)), np.zeros((B, heads + 1))]
+def mixed(heads, K):
+    mix = ridge.Mixture(*mixture.parts(mixture.initial(heads, K)))
+    return [*mix, rng.normal(size=(heads, K)), 1, np.zeros(K), np.zeros(heads + 1)]
+
+
+def mix_row(*arguments):
+    ridge.mix_row(ridge.Mixture(*arguments[:7]), *arguments[7:])
 
 
 def square(d):
@@ -57,34 +58,37 @@ def square(d):
 
 
 def learned(d):
-    return [square(d), rng.normal(size=d), rng.normal(size=3), 1.0, rng.normal(size=(4, d)), np.zeros((4, 3)), 3, 1.0]
+    z, P = rng.normal(size=d), square(d)
+    G, diagonal = rng.normal(size=4 * d) / 9, P.diagonal().copy()
+    along = G[: 3 * d].reshape(3, d) @ z
+    return [G, np.zeros(12), 3, 0, z, P @ z, rng.normal(size=3), 1.0, along, diagonal, diagonal.max()]
+
+
+def arow(W, S, Z, y, F):
+    none = np.zeros((1, 0, 0))
+    one = np.zeros(1, np.int64)
+    experts.passes(experts.Heads(W, S, one, one, 3, 1.0), Z, y, np.empty(0), F, none)
 
 
 def spread(d, K=4, B=6):
-    rows_, labels = rng.normal(size=(B, d)), rng.integers(0, K, B)
-    return [np.zeros((K, d)), square(d), rows_, labels, np.empty(0), 1.0, np.zeros((B, K)), np.zeros((0, 0))]
+    rows_, labels = rng.normal(size=(B, 1, d)), rng.integers(0, K, B)
+    return [np.zeros((1, K, d)), square(d)[None], rows_, labels, np.zeros((B, 1, K))]
 
 
 CASES = {
     f"{loop.__name__} {d}": (loop, make(d))
     for d in (3, 4, 7, 16, 33)
     for loop, make in (
-        (ridge.mix_rows, lambda d: mixed(d, min(d, 9), 5)),
+        (mix_row, lambda d: mixed(d, min(d, 9))),
         (ridge._newton, lambda d: newton(d, min(d, 9))),
         (ridge.learn_row, learned),
         (rows.symmetric_row, lambda d: [square(d), rng.normal(size=d), np.zeros(d)]),
         (rows.row_product, lambda d: [rng.normal(size=d), rng.normal(size=(d, 5)), np.zeros(5)]),
         (rows.product_row, lambda d: [rng.normal(size=(5, d)), rng.normal(size=d), np.zeros(5)]),
         (rows.unit_product, lambda d: [rng.normal(size=d), rng.normal(size=(d, d)), np.zeros(d)]),
-        (
-            rows.low_rank_product,
-            lambda d: [rng.normal(size=d), *(rng.normal(size=(d, d)) for _ in range(3)), d, np.zeros(d)],
-        ),
-        (windows.few_products, lambda d: [rng.normal(size=(3, d)), rng.normal(size=(5, d)), np.zeros((3, 5))]),
-        (refresh.cholesky, lambda d: [square(d), np.zeros((d, d))]),
-        (refresh._solve_one, lambda d: [np.linalg.cholesky(square(d)), rng.normal(size=d)]),
-        (arow.online_pass, spread),
-        (near.row_products, lambda d: [np.ones((4, d), np.int16), np.ones(d, np.int16), np.zeros(4, np.float32)]),
+        (refresh.cholesky, lambda d: [square(d)]),
+        (arow, spread),
+        (ridge.row_products, lambda d: [np.ones((4, d), np.int16), np.ones(d, np.int16), np.zeros(4, np.float32)]),
     )
 }
 

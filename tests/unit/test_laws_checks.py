@@ -9,7 +9,7 @@ import pytest
 
 from hedgerow import Recipe, checks, register_method
 from hedgerow.align import BDA, CORAL, JDA, TCA, Alignment, Identity, Info, Projection
-from hedgerow.heads import HEADS, StepwiseHead, make_head, pa
+from hedgerow.heads import HEADS, StepwiseHead, make_head, margin
 from hedgerow.methods import METHODS, Reading
 from hedgerow.mix import AdaHedge, FixedShare, FixedShareLogLoss, Hedge, LogLoss, LossBased, Single, Squint
 
@@ -81,11 +81,25 @@ class Eager(StepwiseHead):
     C: float = 5.0
 
     def step(self, W, z, y, f):
-        pa.step(W, z, y, "pa", self.C)
+        margin.step(W, z, y, "pa", self.C)
 
     def block(self, W, Z, y):
         F = super().block(W, Z, y)
         return F + W[0, 0]
+
+
+@dataclass(frozen=True)
+class Unweighted(StepwiseHead):
+    """Takes no weights of labels."""
+
+    rule: str = "mine"
+    C: float = 5.0
+
+    def step(self, W, z, y, f):
+        margin.step(W, z, y, "pa", self.C)
+
+    def block(self, W, Z, y):
+        return super().block(W, Z, y)
 
 
 class Boastful(Hedge):
@@ -119,6 +133,7 @@ class Batch:
     [
         (checks.check_head, Forgetful("x", 1.0), "labels teach something"),
         (checks.check_head, Eager("x", 1.0), "scores are W z"),
+        (checks.check_head, Unweighted("x", 1.0), "a block takes the weights of labels"),
         (checks.check_mixer, Boastful(0.5), "weighted loss stays within the guarantee"),
         (checks.check_mixer, Partial(0.5), "permuting the experts permutes the weights"),
         (checks.check_aligner, Batch(), "a new row is projected by itself"),

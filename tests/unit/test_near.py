@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,24 +12,9 @@ from support.laws import fitted, law, make_task, seeds
 
 from hedgerow import OnlineTransferClassifier
 from hedgerow.kernels import SCALE
-from hedgerow.kernels.near import MANY, products, row_products
-from hedgerow.ridge.build import chosen, medoids
-from hedgerow.ridge.near import TRUST, Near, NearSettings, whole
+from hedgerow.kernels.ridge import MANY, TRUST, inner_products, row_products
+from hedgerow.ridge.near import chosen, medoids, whole
 from hedgerow.ridge.plan import SIZES
-
-
-def near_of(rng, n=40, d=6, K=3, room=9, sources=2):
-    """Local heads over rows of some sources, in two spaces."""
-    constants = {f"{i}.rows": whole(rng.normal(size=(n, d + i))) for i in range(2)}
-    constants |= {"y": rng.integers(0, K, n), "domain": np.arange(n) % sources, "weight": rng.uniform(0.5, 4, n)}
-    settings = [NearSettings("near input", -1, 60.0), NearSettings("near white", 0, 40.0)]
-    return Near(settings, constants, Near.empty([d, d + 1]), room, sources + 1 if sources > 1 else 1)
-
-
-def stream(rng, B, d=6, K=3):
-    """Rows in both spaces, labels of which some are missing, weights."""
-    Q = [whole(rng.normal(size=(B, d + i))) for i in range(2)]
-    return Q, rng.integers(-1, K, B), rng.uniform(0.5, 2, B)
 
 
 @given(seeds, st.integers(1, 60), st.integers(1, 300))
@@ -41,47 +28,52 @@ def test_sums_of_whole_numbers_are_exact_by_the_blas_too(seed, n, d):
         row_products(S, q, out)
     exact = Q.astype(np.int64) @ S.astype(np.int64).T
     np.testing.assert_array_equal(alone.astype(np.int64), exact)
-    np.testing.assert_array_equal(products(S, Q), alone)
+    np.testing.assert_array_equal(inner_products(S, Q), alone)
     assert abs(exact).max() < 2**24
 
 
-@given(seeds, st.integers(2, 40), st.integers(1, 12), st.integers(1, 3))
-@law(25)
-def test_any_cut_into_blocks_gives_the_same_bits(seed, B, room, sources):
+def local(clf):
+    """Which experts are local heads."""
+    return [i for i, name in enumerate(clf.expert_names_) if name.startswith("near")]
+
+
+@given(seeds, st.integers(2, 60), st.integers(1, 12), st.integers(1, 3))
+@law(10)
+def test_any_cut_into_blocks_gives_the_same_scores(seed, B, room, sources):
     """More rows than room: the oldest are forgotten, also within a block."""
-    rng = np.random.default_rng(seed)
-    one, many = (near_of(np.random.default_rng(seed), room=room, sources=sources) for _ in range(2))
-    Q, y, weight = stream(rng, B)
-    together = many.run(Q, y, weight, 3)
-    alone = []
-    for t in range(B):
-        row = [q[t : t + 1] for q in Q]
-        said = one.say(row, 3)
-        alone.append(one.run(row, y[t : t + 1], weight[t : t + 1], 3, said if t % 2 else None))
-    np.testing.assert_array_equal(together, np.concatenate(alone))
-    for name, array in one.arrays().items():
-        np.testing.assert_array_equal(array, many.arrays()[name])
-    assert one.used == min(room, int((y >= 0).sum()))
+    task = make_task(seed, n=sources, m=6, stream=2 * B, missing=0.3)
+    one, many = fitted(task, "hedgerow"), fitted(task, "hedgerow")
+    for clf in (one, many):
+        plan = replace(clf.learner_.plan, kept=room)
+        clf.learner_ = type(clf.learner_)(plan, clf.constants_, clf.learner_.stored())
+    for begin in (0, B):
+        many.partial_fit(task.X[begin : begin + B], task.y[begin : begin + B])
+    for x, label in zip(task.X, task.y, strict=True):
+        one.learn_one(x, label)
+    a, b = (clf.learner_.expert_scores(task.X)[:, local(clf)] for clf in (one, many))
+    np.testing.assert_allclose(a, b, atol=1e-12)
+    assert one.learner_.near.at[0] == many.learner_.near.at[0] == min(room, one.seen_)
+    for name, array in one.learner_.near.arrays().items():
+        np.testing.assert_array_equal(array, many.learner_.near.arrays()[name])
 
 
-def test_what_is_said_is_the_share_of_each_class_in_the_votes(rng):
-    near = near_of(rng, room=50)
-    Q, y, weight = stream(rng, 30)
-    near.run(Q, y, weight, 3)
-    row = [whole(rng.normal(size=(1, 6 + i))) for i in range(2)]
-    said = near.say(row, 3)[0]
+def test_scores_are_the_share_of_each_class_in_the_votes(rng):
+    task = make_task(3, n=2, m=6, stream=40)
+    clf = fitted(task, "hedgerow")
+    clf.partial_fit(task.X[:30], task.y[:30])
+    learner, row = clf.learner_, task.X[30:31]
+    near, K = learner.near, learner.n_classes
+    _, W = learner._maps(learner.pre.apply(row))
     expected = []
-    for i, g in enumerate((60.0, 40.0)):
-        votes = near.weight * np.exp(g * (near.sources[i].astype(float) @ row[i][0] / SCALE**2 - 1))
-        past = np.zeros(3)
-        for q, label, w in zip(Q[i], y, weight, strict=True):
-            if label >= 0:
-                past[label] += w * np.exp(g * (q.astype(float) @ row[i][0] / SCALE**2 - 1))
-        own = [np.bincount(near.y, votes * (near.domain == s), 3) for s in range(2)]
-        for v in (own[0] + own[1], *own):
-            total = past + TRUST * v
-            expected.append(total / total.sum() - 1 / 3)
-    np.testing.assert_allclose(said, expected, atol=1e-7)
+    for settings, rows, kept, columns in zip(near.settings, near.sources, near.kept, near.columns, strict=True):
+        q, g = W[0, columns].astype(float), settings.sharpness
+        votes = near.weight * np.exp(g * (rows.astype(float) @ q / SCALE**2 - 1))
+        past = np.bincount(near.labels[:30], np.exp(g * (kept[:30].astype(float) @ q / SCALE**2 - 1)), K)
+        own = [np.bincount(near.y, votes * (near.domain == s), K) for s in range(2)]
+        for heard in (own[0] + own[1], *own):
+            total = past + TRUST * heard
+            expected.append(total / total.sum() - 1 / K)
+    np.testing.assert_allclose(learner.expert_scores(row)[0, local(clf)], expected, atol=1e-7)
 
 
 def test_a_row_seen_before_is_known_again():
@@ -91,7 +83,7 @@ def test_a_row_seen_before_is_known_again():
     y = rng.permutation(task.y)
     clf = fitted(task, "hedgerow")
     first = (clf.predict_then_learn(task.X, y) != y).mean()
-    near = [i for i, name in enumerate(clf.expert_names_) if name.startswith("near input")]
+    near = [i for i in local(clf) if clf.expert_names_[i].startswith("near input")]
     votes = clf.learner_.expert_scores(task.X)[:, near].argmax(axis=2)
     codes = np.searchsorted(clf.classes_, y)
     assert first > 0.4
@@ -105,11 +97,11 @@ def test_kept_rows_are_shared_equally_and_stand_for_all(seed, cap):
     sources = [rng.normal(size=(n, 4)) for n in (50, 8)]
     codes = [rng.integers(0, 2, len(x)) for x in sources]
     weights = [None, rng.uniform(0, 2, 8)]
-    found = chosen(sources, codes, weights, cap, np.random.default_rng(0))
-    assert len(found.rows) == min(cap, 50 + int((weights[1] > 0).sum()))
-    assert len(set(found.rows.tolist())) == len(found.rows)
-    assert (found.weight > 0).all()
-    groups = [(int(row >= 50), int(np.concatenate(codes)[row])) for row in found.rows]
+    kept = chosen(sources, codes, weights, cap, np.random.default_rng(0))
+    assert len(kept.rows) == min(cap, 50 + int((weights[1] > 0).sum()))
+    assert len(set(kept.rows.tolist())) == len(kept.rows)
+    assert (kept.weight > 0).all()
+    groups = [(int(row >= 50), int(np.concatenate(codes)[row])) for row in kept.rows]
     if cap >= 4:  # every class of every source has its share, or all of its rows
         for group in {(0, 0), (0, 1), (1, 0), (1, 1)}:
             there = int((codes[group[0]] == group[1]).sum())

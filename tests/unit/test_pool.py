@@ -26,16 +26,16 @@ def test_rows_can_be_taken_out_again(seed, n):
     rng = np.random.default_rng(seed)
     Z, Y, w = rng.normal(size=(12, 4)), rng.normal(size=(12, 3)), np.where(np.arange(12) < n, 0.3, 1.0)
     P, M = ridge(Z, Y, w)
-    regression = Regression(P, M, 4)
-    assert regression.unlearn(Z[:n], Y[:n], 1 / 0.3)
+    regression = Regression(P, M)
+    assert regression.update(Z[:n], Y[:n], 1 / 0.3, -1.0)
     expected = ridge(Z[n:], Y[n:], w[n:])
     np.testing.assert_allclose(np.triu(regression.P), np.triu(expected[0]), atol=1e-9)
     np.testing.assert_allclose(regression.M, expected[1], atol=1e-9)
 
 
 def test_rows_that_were_never_learned_cannot_be_taken_out(rng):
-    regression = Regression(10 * np.eye(3), np.zeros((3, 2)), 2)
-    assert not regression.unlearn(rng.normal(size=(2, 3)), np.zeros((2, 2)), 1.0)
+    regression = Regression(10 * np.eye(3), np.zeros((3, 2)))
+    assert not regression.update(rng.normal(size=(2, 3)), np.zeros((2, 2)), 1.0, -1.0)
     np.testing.assert_array_equal(regression.P, 10 * np.eye(3))
 
 
@@ -57,7 +57,7 @@ def test_a_label_is_what_would_be_said_without_the_row(seed):
     for i in range(9):
         kept = np.arange(9) != i
         expected.append((U[i] @ ridge(U[kept], targets.of_labels(labels[kept]), w[kept])[1]).argmax())
-    regression = Regression(P.copy(), M.copy(), TURN)
+    regression = Regression(P.copy(), M.copy())
     rows = np.arange(1)
     pool._label(regression, rows)
     assert pool.labels[0, 0] == expected[0]

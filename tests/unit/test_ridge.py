@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.laws import assert_same_state, fitted, law, make_task, seeds, state_of
+from support.ridge import NEVER, fits, learn, mix
 
 from hedgerow import Domain, OnlineTransferClassifier
 from hedgerow.core.errors import InputError
-from hedgerow.ridge import mixture
-from hedgerow.ridge.regression import NEVER, Regression, add_gram, symmetric_product, with_rows
+from hedgerow.ridge import build, maps, mixture
+from hedgerow.ridge.regression import Regression, add_gram, symmetric_product
 from hedgerow.ridge.space import FADE
 
 OWN = ("hedgerow", "hedgerow-linear")
@@ -31,27 +32,30 @@ def one_by_one(P, M, Z, Y, noise):
 
 @given(seeds, st.integers(1, 12), st.integers(1, 6))
 @law(30)
-def test_a_block_is_its_rows_one_by_one(seed, B, d):
+def test_pending_rows_and_rows_at_once_are_the_textbook_recursion(seed, B, d):
     rng = np.random.default_rng(seed)
     Z, Y = rng.normal(size=(B, d)), rng.normal(size=(B, 2))
     root = rng.normal(size=(d, d))
     P, M = root @ root.T + np.eye(d), rng.normal(size=(d, 2))
     noise = np.where(rng.random(B) < 0.3, NEVER, rng.uniform(0.2, 3.0, B))
     expected, P1, M1 = one_by_one(P, M, Z, Y, noise)
-    regression, cut = Regression(P, M, B), int(rng.integers(B + 1))
-    parts = [regression.run(Z[rows], Y[rows], noise[rows]) for rows in (slice(cut), slice(cut, None)) if len(Z[rows])]
-    np.testing.assert_allclose(np.vstack(parts), expected, atol=1e-8)
-    np.testing.assert_allclose(regression.fit(Z), Z @ M1, atol=1e-8)
+    regression, at_once = Regression(P, M), Regression(P.copy(), M.copy())
+    np.testing.assert_allclose(learn(regression, Z, Y, noise), expected, atol=1e-8)
+    np.testing.assert_allclose(fits(regression, Z), Z @ M1, atol=1e-8)
     regression.flush()
     np.testing.assert_allclose(np.triu(P), np.triu(P1), atol=1e-8)
     np.testing.assert_allclose(M, M1, atol=1e-8)
+    same = one_by_one(at_once.P, at_once.M, Z, Y, np.full(B, 0.7))[1:]
+    assert at_once.update(Z, Y, 0.7)
+    np.testing.assert_allclose(np.triu(at_once.P), np.triu(same[0]), atol=1e-8)
+    np.testing.assert_allclose(at_once.M, same[1], atol=1e-8)
 
 
 def test_the_regression_is_ridge_regression(rng):
     Z, Y = rng.normal(size=(40, 5)), rng.normal(size=(40, 3))
     P, M = np.eye(5) / 0.7, np.zeros((5, 3))
-    regression = Regression(P, M, 40)
-    regression.run(Z, Y, np.ones(40))
+    regression = Regression(P, M)
+    learn(regression, Z, Y, np.ones(40))
     regression.flush()
     np.testing.assert_allclose(M, np.linalg.solve(0.7 * np.eye(5) + Z.T @ Z, Z.T @ Y), atol=1e-10)
 
@@ -60,12 +64,18 @@ def test_only_the_upper_triangle_is_read_and_written(rng):
     root, G, Z = rng.normal(size=(6, 6)), rng.normal(size=(3, 6)), rng.normal(size=(4, 6))
     P = root @ root.T
     upper = np.triu(P)
-    for rows in (Z, Z[:1]):
-        np.testing.assert_allclose(symmetric_product(rows, upper), rows @ P, atol=1e-12)
+    np.testing.assert_allclose(symmetric_product(Z, upper), Z @ P, atol=1e-12)
     add_gram(upper, G, -1.0)
     np.testing.assert_allclose(upper, np.triu(P - G.T @ G), atol=1e-12)
     with pytest.raises(ValueError, match="C-contiguous"):
         add_gram(np.asfortranarray(P), G, -1.0)
+
+
+def with_rows(P, M, U, targets, weight):
+    """P and M after these rows, learned at once."""
+    regression = Regression(P.copy(), M.copy())
+    assert regression.update(U, targets, 1 / weight)
+    return np.triu(regression.P) + np.triu(regression.P, 1).T, regression.M
 
 
 def test_a_relabelled_pool_is_a_pool_learned_with_the_new_labels(rng):
@@ -83,13 +93,13 @@ def test_targets_that_change_later_change_the_weights_as_if_they_had_been_so(rng
     Z, Y, once = rng.normal(size=(5, 4)), rng.normal(size=(5, 2)), np.ones(5)
     ends = []
     for targets in (old, new):
-        regression = Regression(*with_rows(np.eye(4), np.zeros((4, 2)), U, targets, 0.3), 5)
-        regression.run(Z[:2], Y[:2], once[:2])
+        regression = Regression(*with_rows(np.eye(4), np.zeros((4, 2)), U, targets, 0.3))
+        learn(regression, Z[:2], Y[:2], once[:2])
         regression.flush()
-        regression.run(Z[2:], Y[2:], once[2:])
+        learn(regression, Z[2:], Y[2:], once[2:])
         if targets is old:
             regression.move(U, 0.3 * (new - old))
-        ends.append(regression.fit(np.eye(4)))
+        ends.append(fits(regression, np.eye(4)))
     np.testing.assert_allclose(*ends, atol=1e-10)
 
 
@@ -102,10 +112,10 @@ def test_the_prediction_never_makes_more_mistakes_than_its_bound(seed, heads, K)
     scale = rng.choice([0.1, 0.5, 2.0])
     for _ in range(60):
         F = rng.normal(scale=scale, size=(1, heads, K))
-        believed = mixture.predict(state, F).probabilities[0]
+        believed = mix(state, F, [-1])[0][0]
         label = int(believed.argmin()) if rng.random() < 0.5 else int(F[0, 0].argmax())
         mistakes += int(believed.argmax() != label)
-        mixture.run(state, F, np.array([label]))
+        mix(state, F, [label])
         assert mistakes <= mixture.bound(state) + 1e-9
 
 
@@ -113,7 +123,7 @@ def test_the_bound_can_be_close():
     """Two classes, one head that is always sure and right, after a mixture that starts undecided."""
     state = mixture.initial(1, 2)
     for _ in range(30):
-        mixture.run(state, np.array([[[1.0, -1.0]]]), np.array([0]))
+        mix(state, np.array([[[1.0, -1.0]]]), [0])
     assert mixture.bound(state) < 8
 
 
@@ -196,10 +206,10 @@ def test_weight_one_is_no_weight_and_weight_zero_no_label(method):
 
 def test_a_row_of_weight_two_is_the_row_twice(rng):
     Z, Y = rng.normal(size=(3, 4)), rng.normal(size=(3, 2))
-    heavy, double = (Regression(np.eye(4), np.zeros((4, 2)), 6) for _ in range(2))
-    heavy.run(Z, Y, np.full(3, 0.5))
-    double.run(np.repeat(Z, 2, axis=0), np.repeat(Y, 2, axis=0), np.ones(6))
-    np.testing.assert_allclose(heavy.fit(np.eye(4)), double.fit(np.eye(4)), atol=1e-12)
+    heavy, double = (Regression(np.eye(4), np.zeros((4, 2))) for _ in range(2))
+    learn(heavy, Z, Y, np.full(3, 0.5))
+    learn(double, np.repeat(Z, 2, axis=0), np.repeat(Y, 2, axis=0), np.ones(6))
+    np.testing.assert_allclose(fits(heavy, np.eye(4)), fits(double, np.eye(4)), atol=1e-12)
 
 
 @pytest.mark.parametrize("method", OWN)
@@ -218,8 +228,9 @@ def test_what_was_learned_fades_back_to_the_sources():
     space = next(s for s in clf.learner_.spaces if s.settings.name == "recent")
     kept = space.settings.keep
     clf.partial_fit(task.X[:FADE], task.y[:FADE])
+    space.regression.flush()
     moved, start = space.regression.M.copy(), space.constants["prior.M"]
-    space._fade()
+    space.turn()
     np.testing.assert_allclose(space.regression.M - start, kept * (moved - start), atol=1e-12)
     assert all(s.settings.keep == 1 for s in clf.learner_.spaces if s is not space)
 
@@ -244,3 +255,32 @@ def test_what_is_kept_grows_with_the_classes_and_not_with_their_square(method):
         bytes_of.append(len(clf.to_bytes()))
     first, second = np.diff(bytes_of)
     assert second <= 1.1 * first
+
+
+def wide(m, rows=30):
+    rng = np.random.default_rng(0)
+    centres, y = rng.normal(size=(3, m)), np.arange(rows) % 3
+    return Domain("wide", centres[y] + 0.5 * rng.normal(size=(rows, m)), y), centres
+
+
+@pytest.mark.parametrize("method", OWN)
+def test_too_many_features_are_refused_before_anything_is_made_with_the_remedy(method):
+    source, centres = wide(100_000)
+    with pytest.raises(InputError, match=r"100000 features: fitting needs about \d+ GiB .* rank=200"):
+        OnlineTransferClassifier(method).fit_domains([source])
+    clf = OnlineTransferClassifier(method, rank=10).fit_domains([source])  # without a matrix of features x features
+    assert clf.predict(centres).tolist() == [0, 1, 2]
+
+
+def test_a_fit_that_will_take_long_is_announced(monkeypatch):
+    monkeypatch.setattr(build, "LONG", 1e-9)
+    with pytest.warns(UserWarning, match=r"20 features: fitting takes about .* rank=200"):
+        OnlineTransferClassifier("hedgerow-linear").fit_domains([wide(20)[0]])
+
+
+def test_the_directions_of_wide_rows_are_those_of_their_gram_matrix(monkeypatch, rng):
+    X = rng.normal(size=(40, 25)) * 0.7 ** np.arange(25)
+    exact = maps.input_axes([], X, 4)
+    monkeypatch.setattr(maps, "WIDE", 10)
+    by_passes = maps.input_axes([], X, 4)
+    np.testing.assert_allclose(by_passes @ by_passes.T, exact @ exact.T, atol=1e-6)

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.laws import fitted, law, make_task, seeds
+from support.ridge import fits, learn, mix
 
 from bench.naive import NaiveOwn, centred, mix_row
-from hedgerow.kernels.ridge import learn_row
 from hedgerow.kernels.rows import symmetric_row
 from hedgerow.ridge import mixture
+from hedgerow.ridge.regression import Regression
 
 
 @given(seeds, st.integers(1, 4), st.integers(2, 6), st.booleans())
@@ -22,10 +23,10 @@ def test_the_compiled_mixture_is_its_twin(seed, heads, K, new_class):
     F = centred(rng.normal(scale=rng.choice([0.1, 1.0]), size=(12, heads, K)))
     y = rng.integers(-1, K, size=12)
     compiled, plain = mixture.initial(heads, K), mixture.initial(heads, K)
-    mixed = mixture.run(compiled, F, y, known)
+    P, weights = mix(compiled, F, y, known)
     expected = [mix_row(plain, f, label, known) for f, label in zip(F, y, strict=True)]
-    np.testing.assert_allclose(mixed.probabilities, [p for p, _ in expected], atol=1e-9)
-    np.testing.assert_allclose(mixed.weights, [w for _, w in expected], atol=1e-9)
+    np.testing.assert_allclose(P, [p for p, _ in expected], atol=1e-9)
+    np.testing.assert_allclose(weights, [w for _, w in expected], atol=1e-9)
     for name, array in plain.items():
         lower = np.tril(np.ones(array.shape[-2:], bool)) if name == "mix.H" else np.ones(array.shape, bool)
         np.testing.assert_allclose((compiled[name] * lower), array * lower, rtol=1e-7, atol=1e-7, err_msg=name)
@@ -44,31 +45,14 @@ def test_the_compiled_product_is_its_twin(seed, d):
 @law(25)
 def test_the_compiled_row_of_a_regression_is_its_twin(seed, d, n):
     rng = np.random.default_rng(seed)
-    P, z, missed = 9 * np.eye(d), rng.normal(size=d), rng.normal(size=3)
-    G, E = rng.uniform(size=(5, d)), np.zeros((5, 3))
-    before = G.copy()
-    assert learn_row(P, z, missed, 0.7, G, E, n, 9.0)
-    Pz = P @ z - before[:n].T @ (before[:n] @ z)
-    root = np.sqrt(0.7 + z @ Pz)
-    np.testing.assert_allclose(G[n], Pz / root, atol=1e-12)
-    np.testing.assert_allclose(E[n], missed / root, atol=1e-12)
-    np.testing.assert_array_equal(np.delete(G, n, axis=0), np.delete(before, n, axis=0))
-    learned = G.copy()
-    assert not learn_row(P, 1e6 * z / np.linalg.norm(z), missed, 0.7, G, E, n, 9.0)  # rounding could matter
-    np.testing.assert_array_equal(G, learned)
-
-
-@given(seeds, st.integers(1, 11))
-@law(15)
-def test_any_cut_into_blocks_gives_the_same_bits(seed, cut):
-    rng = np.random.default_rng(seed)
-    F, y = rng.normal(size=(12, 3, 4)), rng.integers(-1, 4, size=12)
-    whole, parts = mixture.initial(3, 4), mixture.initial(3, 4)
-    together = mixture.run(whole, F, y).probabilities
-    apart = [mixture.run(parts, F[rows], y[rows]).probabilities for rows in (slice(cut), slice(cut, None))]
-    np.testing.assert_array_equal(together, np.concatenate(apart))
-    for name, array in whole.items():
-        np.testing.assert_array_equal(array, parts[name])
+    z, y, before = rng.normal(size=(1, d)), rng.normal(size=(1, 3)), rng.uniform(size=(n, d))
+    regression = Regression(9 * np.eye(d), np.zeros((d, 3)), before.copy(), np.zeros((n, 3)))
+    learn(regression, z, y, [0.7])
+    Pz = 9 * z[0] - before.T @ (before @ z[0])
+    root = np.sqrt(0.7 + z[0] @ Pz)
+    np.testing.assert_allclose(regression.G[n], Pz / root, atol=1e-12)
+    np.testing.assert_allclose(regression.E[n], y[0] / root, atol=1e-12)
+    np.testing.assert_array_equal(regression.G[:n], before)
 
 
 def test_a_stack_that_forgets_follows_a_change():
@@ -79,7 +63,7 @@ def test_a_stack_that_forgets_follows_a_change():
         y = int(rng.integers(3))
         right, wrong = 0.2 * np.eye(3)[y], 0.2 * np.eye(3)[(y + 1) % 3]
         F = centred(np.array([right, wrong] if t < 200 else [wrong, right]))
-        late.append(mixture.run(state, F[None], np.array([y])).probabilities.argmax() != y)
+        late.append(mix(state, F[None], [y])[0].argmax() != y)
     assert np.mean(late[:200]) < 0.1
     assert np.mean(late[300:]) < 0.1
 
@@ -99,4 +83,4 @@ def test_a_stream_in_blocks_is_the_plain_form_one_by_one(method, m, rooted):
         if space.settings.name == "kernel":
             assert (space.map.A is not None) == rooted
             weights = weights if rooted else plain.root @ weights
-        np.testing.assert_allclose(space.regression.fit(np.eye(space.dim)), weights, atol=1e-7)
+        np.testing.assert_allclose(fits(space.regression, np.eye(space.dim)), weights, atol=1e-7)

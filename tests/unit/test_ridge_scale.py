@@ -9,12 +9,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from support.laws import law, seeds
+from support.ridge import NEVER, learn
 
 from hedgerow import OnlineTransferClassifier
 from hedgerow.core.arrays import LARGEST
 from hedgerow.kernels.ridge import ROUNDING
 from hedgerow.ridge.maps import at_unit_length
-from hedgerow.ridge.regression import NEVER, Regression, deviation_prior, source_prior
+from hedgerow.ridge.regression import Regression, deviation_prior, source_prior
 
 OWN = ("hedgerow", "hedgerow-linear")
 LONGEST = np.log10(LARGEST[np.dtype(np.float64)])
@@ -31,13 +32,10 @@ def whole(P):
 
 def run(P, M, Z, Y, noise, cuts):
     """Fits before each label, and P and M after all; P and M are not changed."""
-    regression = Regression(P.copy(), M.copy(), 3)
-    fits = []
+    regression, fits = Regression(P.copy(), M.copy()), []
     for begin, end in pairwise(cuts):
-        regression.make_room(end - begin)
-        fits.append(regression.run(Z[begin:end], Y[begin:end], noise[begin:end]))
-        regression.give_back_room()
-    regression.flush()
+        fits.append(learn(regression, Z[begin:end], Y[begin:end], noise[begin:end]))
+        regression.flush()
     return np.vstack(fits), whole(regression.P), regression.M
 
 
@@ -81,8 +79,8 @@ def test_a_row_that_is_learned_is_known(seed, d, exponent, weight):
     rng = np.random.default_rng(seed)
     z, y = rng.normal(size=(1, d)) * 10.0**exponent, rng.normal(size=(1, 2))
     P, M = 2 * np.eye(d), np.zeros((d, 2))
-    regression = Regression(P, M, 2)
-    regression.run(z, y, np.array([10.0**-weight]))
+    regression = Regression(P, M)
+    learn(regression, z, y, np.array([10.0**-weight]))
     regression.flush()
     share = 1 / (1 + 10.0**-weight / (2 * (z @ z.T).item())) if (z @ z.T).item() > 0 else 0.0
     np.testing.assert_allclose(z @ M, share * y, rtol=1e-5, atol=1e-9)

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from hedgerow.core.arrays import LARGEST, Array
-from hedgerow.core.linalg import from_upper
 
 SUM = LARGEST[np.dtype(np.float64)] * 2.0**53  # of rows that the estimator accepts
 DOUBLE = "double"
@@ -32,15 +31,26 @@ class Spec:
 
 
 class Constants(Mapping[str, Array]):
-    """Arrays by name that can be read and not written.
+    """Arrays by name that can be read and not written: what a model keeps from `fit` and no label changes.
 
+    Many models may share one, in memory and on disk. Two are the same if their digests are.
+
+    Parameters
+    ----------
+    arrays : mapping from names to arrays
+        Taken over, not copied.
+    superseded : mapping from names to digests, optional
+        Arrays that a file left out since the state replaces them: a model can go on without them, a new one cannot
+        start.
+
+    Examples
+    --------
     >>> constants = Constants({"mean": np.array([1.0, 2.0])})
-    >>> constants["mean"].flags.writeable, len(constants.digest)
-    (False, 64)
+    >>> constants["mean"].flags.writeable, len(constants.digest), constants.complete
+    (False, 64, True)
     """
 
     def __init__(self, arrays: Mapping[str, Array], superseded: Mapping[str, str] | None = None) -> None:
-        """The arrays (taken over, not copied), and the digests of those that a file left out."""
         self._arrays = {name: np.ascontiguousarray(arrays[name]) for name in sorted(arrays)}
         self._superseded = dict(superseded or {})
         self._views = {}
@@ -63,20 +73,16 @@ class Constants(Mapping[str, Array]):
         """The array itself, for compiled loops, which a read-only array would have compiled again. Only read it."""
         return self._arrays[name]
 
-    def square(self, name: str) -> Array:
-        """The symmetric matrix of which an array is the upper triangle (`core.linalg`), made once for all models."""
+    def derived(self, name: str, make: Callable[[], Array]) -> Array:
+        """An array that follows from these, made once for all models."""
         if name not in self._derived:
-            self._derived[name] = from_upper(self._arrays[name])
+            self._derived[name] = make()
         return self._derived[name]
 
     def single(self, name: str) -> Array:
         """An array of half precision in single precision, made once for all models; any other as it is."""
         array = self._arrays[name]
-        if array.dtype != np.float16:
-            return array
-        if name not in self._derived:
-            self._derived[name] = array.astype(np.float32)
-        return self._derived[name]
+        return array if array.dtype != np.float16 else self.derived(name, lambda: array.astype(np.float32))
 
     @cached_property
     def digests(self) -> dict[str, str]:

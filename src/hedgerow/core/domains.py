@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from hedgerow.core.arrays import Array, Matrix, canonical, check_matrix, is_sparse, stack_rows
 from hedgerow.core.errors import InputError
@@ -15,62 +17,69 @@ from hedgerow.core.frame import Frame, as_frame
 from hedgerow.core.labels import as_labels, is_missing
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Domain:
-    """A named set of instances X (rows; dense or CSR, float32 and float64 kept) with labels y, or None.
+    """A named set of instances, with labels (a source, or a stream) or without (what is known of the target).
 
-    `order` is a presentation order fixed by whoever published the data (the authors' `ID_old`), if there is one.
-    `feature_names` are those of the table's columns if X is a table with names (pandas, polars, pyarrow). X is not
-    copied where it can be used as it is. A table whose columns are not all numbers, or have gaps, is kept column by
-    column (`hedgerow.core.frame`).
+    Everything is checked here, once; what is made of a domain later does not copy it.
 
+    Parameters
+    ----------
+    name : str
+        What it is called in errors, figures and names of experts.
+    X : array, sparse matrix or table of shape (rows, features)
+        The instances; float32 and float64 are kept, and X is not copied where it can be used as it is. A table whose
+        columns are not all numbers, or have gaps, is kept column by column (`hedgerow.core.frame`).
+    y : sequence or None
+        A label for each row; None or NaN where one is not known.
+    order : array or None
+        A presentation order fixed by whoever published the data (the authors' `ID_old`), if there is one.
+    feature_names : sequence of str or None
+        One name a column; those of a table (pandas, polars, pyarrow) are its own.
+
+    Raises
+    ------
+    InputError
+        For rows, labels or names that cannot be used, with the first place where.
+
+    Examples
+    --------
     >>> Domain("webcam", [[0.0, 1.0], [2.0, 0.0]], ["mug", "bike"])
     Domain('webcam', 2 x 2, 2 classes)
     """
 
     name: str
     X: Matrix
-    y: Array | None = None
-    order: Array | None = None
-    feature_names: Sequence[str] | None = None
+    y: Array | None
+    order: Array | None
+    feature_names: Sequence[str] | None
 
-    def __post_init__(self) -> None:
-        where = f"domain {self.name!r}"
-        names = self._names(where)
-        table = as_frame(self.X, where)
+    def __init__(
+        self,
+        name: str,
+        X: Matrix,
+        y: npt.ArrayLike | Sequence[Hashable] | None = None,
+        order: npt.ArrayLike | None = None,
+        feature_names: Sequence[str] | None = None,
+    ) -> None:
+        where = f"domain {name!r}"
+        names = _checked_names(X, feature_names, where)
+        table = as_frame(X, where)
         if table is not None and not table.plain:
-            X: Matrix = table
+            X = table
         else:
-            X = check_matrix(table.numbers() if isinstance(self.X, Frame) and table else self.X, where, names=names)
+            X = check_matrix(table.numbers() if isinstance(X, Frame) and table else X, where, names=names)
         if X.shape[0] == 0:
             raise InputError(f"{where}: 0 rows; a domain needs at least one instance")
         if X.shape[1] == 0:
             raise InputError(f"{where}: 0 features; a domain needs at least one")
-        object.__setattr__(self, "X", X)
         if names is not None and len(names) != X.shape[1]:
             raise InputError(f"{where}: {len(names)} feature names for {X.shape[1]} columns; give one name a column")
-        object.__setattr__(self, "feature_names", names)
-        if self.y is not None:
-            object.__setattr__(self, "y", as_labels(self.y, where, X.shape[0]))
-        if self.order is not None:
-            order = np.asarray(self.order, dtype=np.int64)
-            if not np.array_equal(np.sort(order), np.arange(X.shape[0])):
-                raise InputError(f"{where}: order must be a permutation of 0..{X.shape[0] - 1}")
-            object.__setattr__(self, "order", order)
-
-    def _names(self, where: str) -> Sequence[str] | None:
-        own, given = names_of_table(self.X, where), self.feature_names
-        if given is None:
-            return own
-        names = checked_names(given, where)
-        if names is None and len(given):
-            raise InputError(f"{where}: feature_names={listed(given)}; a name is text")
-        if own is not None and names != own:
-            raise InputError(
-                f"{where}: feature_names={listed(given)}, but the table's columns are {listed(own)}; "
-                "leave feature_names out, or rename the columns"
-            )
-        return names or ()
+        labels = None if y is None else as_labels(y, where, X.shape[0])
+        places = None if order is None else np.asarray(order, dtype=np.int64)
+        if places is not None and not np.array_equal(np.sort(places), np.arange(X.shape[0])):
+            raise InputError(f"{where}: order must be a permutation of 0..{X.shape[0] - 1}")
+        vars(self).update(name=name, X=X, y=labels, order=places, feature_names=names)
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -91,25 +100,28 @@ class Domain:
         """The same rows without their labels."""
         return replace(self, y=None)
 
-    def of_numbers(self, X: Array, names: Sequence[str]) -> Domain:
-        """The same rows as numbers; gaps may be NaN, and there may be no rows."""
-        made = object.__new__(Domain)
-        made.__dict__.update(vars(self), X=X, feature_names=tuple(names))
-        return made
 
-    def without_empty_rows(self) -> Domain:
-        """Without the rows that are all zero, which no scaling can bring to unit length.
+def _checked_names(X: Any, feature_names: Sequence[str] | None, where: str) -> Sequence[str] | None:
+    """The names of the columns, as given or those of the table, which must not differ."""
+    own = names_of_table(X, where)
+    if feature_names is None:
+        return own
+    names = checked_names(feature_names, where)
+    if names is None and len(feature_names):
+        raise InputError(f"{where}: feature_names={listed(feature_names)}; a name is text")
+    if own is not None and names != own:
+        raise InputError(
+            f"{where}: feature_names={listed(feature_names)}, but the table's columns are {listed(own)}; "
+            "leave feature_names out, or rename the columns"
+        )
+    return names or ()
 
-        >>> Domain("a", [[0.0, 0.0], [1.0, 2.0]]).without_empty_rows()
-        Domain('a', 1 x 2, unlabelled)
-        """
-        if isinstance(self.X, Frame):
-            return self
-        norms = np.asarray(abs(self.X).sum(axis=1)).ravel()
-        kept = np.flatnonzero(norms > 0)
-        if not len(kept):
-            raise InputError(f"domain {self.name!r}: every row is zero")
-        return self if len(kept) == len(self) else self.rows(kept)
+
+def _changed(domain: Domain, **changes: Any) -> Domain:
+    """A domain that was checked already, with other parts; it may have no rows."""
+    made = object.__new__(Domain)
+    vars(made).update(vars(domain), **changes)
+    return made
 
 
 def split(target: Domain, warmup: float = 0.3, seed: int | None = 0) -> tuple[Domain, Domain]:
@@ -139,14 +151,8 @@ def split(target: Domain, warmup: float = 0.3, seed: int | None = 0) -> tuple[Do
         raise InputError(f"domain {target.name!r}: warmup={warmup} of {n} rows leaves no stream")
     stream = target.rows(order[taken:])
     if not taken:  # a Domain cannot be empty, so "no warm-up" is a table of no rows that only split hands out
-        return _empty_like(target), stream
+        return _changed(target, X=target.X[:0], y=None, order=None), stream
     return target.rows(order[:taken]).unlabelled(), stream
-
-
-def _empty_like(target: Domain) -> Domain:
-    empty = object.__new__(Domain)
-    empty.__dict__.update(vars(target), X=target.X[:0], y=None, order=None)
-    return empty
 
 
 def pool(domains: Sequence[Domain], name: str = "pooled") -> Domain:
@@ -191,6 +197,4 @@ def _with_columns_of(first: Domain, domain: Domain) -> Domain:
         return domain
     X = domain.X[:, order]
     X = canonical(X) if is_sparse(X) else np.ascontiguousarray(X)
-    moved = object.__new__(Domain)  # checked already; `split` hands out domains of no rows, which may pass here too
-    moved.__dict__.update(vars(domain), X=X, feature_names=names)
-    return moved
+    return _changed(domain, X=X, feature_names=names)

@@ -45,18 +45,18 @@ def checked_names(names: Iterable[Any], what: str) -> Names | None:
     >>> checked_names(range(2), "here") is None
     True
     """
-    given = list(names)
-    text = [isinstance(name, str) for name in given]
+    listing = list(names)
+    text = [isinstance(name, str) for name in listing]
     if not any(text):
         return None
     if not all(text):
-        other = given[text.index(False)]
+        other = listing[text.index(False)]
         raise InputError(f"{what}: a column is named {other!r}, others have text; make all names text, or none")
-    found = tuple(str(name) for name in given)
-    if len(set(found)) < len(found):
-        twice = [name for name, count in Counter(found).items() if count > 1]
+    checked = tuple(str(name) for name in listing)
+    if len(set(checked)) < len(checked):
+        twice = [name for name, count in Counter(checked).items() if count > 1]
         raise InputError(f"{what}: more than one column of the name {listed(twice)}; rename them")
-    return found
+    return checked
 
 
 def names_of_table(X: Any, what: str) -> Names | None:
@@ -83,17 +83,17 @@ def names_of_row(x: Any, what: str = "x") -> Names | None:
     return None if index is None else checked_names(index, what)
 
 
-def order_by_name(given: FeatureNames, wanted: FeatureNames, what: str, whose: str) -> list[int] | None:
-    """Where each wanted name stands among those given (None: where it is wanted); other names are refused.
+def order_by_name(names: FeatureNames, wanted: FeatureNames, what: str, whose: str) -> list[int] | None:
+    """Where each wanted name stands among the names (None: where it is wanted); other names are refused.
 
     >>> order_by_name(["b", "a"], ["a", "b"], "x", "the model's")
     [1, 0]
     """
-    if list(given) == list(wanted):
+    if list(names) == list(wanted):
         return None
-    place = {name: i for i, name in enumerate(given)}
+    place = {name: i for i, name in enumerate(names)}
     known = set(wanted)
-    missing, unexpected = [n for n in wanted if n not in place], [n for n in given if n not in known]
+    missing, unexpected = [n for n in wanted if n not in place], [n for n in names if n not in known]
     if missing or unexpected:
         raise InputError(
             f"{what}: other features than {whose}: missing {listed(missing)}, unexpected {listed(unexpected)}; "
@@ -102,12 +102,12 @@ def order_by_name(given: FeatureNames, wanted: FeatureNames, what: str, whose: s
     return [place[name] for name in wanted]
 
 
-def check_same_order(given: FeatureNames, wanted: FeatureNames) -> None:
+def check_same_order(own: FeatureNames, wanted: FeatureNames) -> None:
     """Refuse a table whose columns are not the model's in the model's order, in scikit-learn's words."""
-    if list(given) == list(wanted):
+    if list(own) == list(wanted):
         return
-    mine, theirs = set(wanted), set(given)
-    unexpected, missing = [n for n in given if n not in mine], [n for n in wanted if n not in theirs]
+    mine, theirs = set(wanted), set(own)
+    unexpected, missing = [n for n in own if n not in mine], [n for n in wanted if n not in theirs]
     message = "The feature names should match those that were passed during fit.\n"
     for title, names in (
         ("Feature names unseen at fit time:", unexpected),
@@ -119,6 +119,6 @@ def check_same_order(given: FeatureNames, wanted: FeatureNames) -> None:
     if not unexpected and not missing:
         message += (
             "Feature names must be in the same order as they were in fit.\n"
-            f"Given: {listed(given)}\nThe model's: {listed(wanted)}\n"
+            f"Given: {listed(own)}\nThe model's: {listed(wanted)}\n"
         )
     raise InputError(message + "Select the model's columns: X[list(model.feature_names_in_)]")

@@ -162,10 +162,10 @@ def classes_of(labels: Array, what: str) -> Array:
     """
     try:
         if labels.dtype.kind != "O":
-            found = np.unique(labels)
-            for label in found[[0, -1]] if found.dtype.kind == "f" and len(found) else ():
+            classes = np.unique(labels)
+            for label in classes[[0, -1]] if classes.dtype.kind == "f" and len(classes) else ():
                 _check_class(label, what)
-            return found
+            return classes
         kinds = {_kind(item) for item in labels}
         if len(kinds) > 1:
             raise TypeError
@@ -240,10 +240,10 @@ class Codes:
         """Codes of the labels: MISSING for none given, NEW for one that is not in the table."""
         if labels.dtype.kind == self.classes.dtype.kind and labels.dtype.kind in "iuU" and len(self.classes):
             return self._of_alike(labels)
-        codes, given = np.full(len(labels), MISSING), ~is_missing(labels)
+        codes, known = np.full(len(labels), MISSING), ~is_missing(labels)
         index, new = self._index, self.NEW
         try:
-            codes[given] = [index.get(plain(label), new) for label in labels[given]]
+            codes[known] = [index.get(plain(label), new) for label in labels[known]]
         except TypeError as error:
             raise _unhashable(error) from None
         return codes
@@ -251,8 +251,8 @@ class Codes:
     def _of_alike(self, labels: Array) -> Array:
         """Codes of whole numbers among whole numbers, or of text among text: by bisection."""
         order = np.argsort(self.classes, kind="stable")
-        found = order[np.minimum(np.searchsorted(self.classes, labels, sorter=order), len(order) - 1)]
-        return np.where(self.classes[found] == labels, found, self.NEW)
+        codes = order[np.minimum(np.searchsorted(self.classes, labels, sorter=order), len(order) - 1)]
+        return np.where(self.classes[codes] == labels, codes, self.NEW)
 
     def code(self, label: Any) -> int:
         """`of` for one label.
@@ -261,12 +261,12 @@ class Codes:
         [1, 0, -2, -1]
         """
         try:
-            found = self._index.get(plain(label), self.NEW)
+            code = self._index.get(plain(label), self.NEW)
         except TypeError as error:
             if _none(label):
                 return MISSING
             raise _unhashable(error) from None
-        return MISSING if found == self.NEW and _none(label) else found
+        return MISSING if code == self.NEW and _none(label) else code
 
     def unseen(self, labels: Array) -> list[Any]:
         """Labels that are not in the table, each once, in the order of their first appearance."""
@@ -309,9 +309,9 @@ class Codes:
 
 def classes_in_order(labels: list[Any]) -> Array:
     """Different labels as classes in the order given, checked as `classes_of` does."""
-    found = classes_of(as_labels(labels, "y"), "y")
-    place = {plain(label): i for i, label in enumerate(found)}
-    return np.asarray(found[[place[plain(label)] for label in labels]])
+    classes = classes_of(as_labels(labels, "y"), "y")
+    place = {plain(label): i for i, label in enumerate(classes)}
+    return np.asarray(classes[[place[plain(label)] for label in labels]])
 
 
 def plain(label: Any) -> Any:

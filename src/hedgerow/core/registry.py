@@ -132,12 +132,12 @@ class Parts(Registry[Any]):
     An entry may fix some of the options: `partial(PassiveAggressive, rule="pa2")`.
     """
 
-    def make(self, choice: Any, given: Mapping[str, Any]) -> Any:
-        """An object as it is; a part by name with those of the given options that it has, None left out."""
+    def make(self, choice: Any, options: Mapping[str, Any]) -> Any:
+        """An object as it is; a part by name with those of the options that it has, None left out."""
         if not isinstance(choice, str):
             return choice
         open_options = self.options(choice)
-        return self[choice](**{k: v for k, v in given.items() if k in open_options and v is not None})
+        return self[choice](**{k: v for k, v in options.items() if k in open_options and v is not None})
 
     def options(self, name: str) -> set[str]:
         """What can be chosen of a part by name."""
@@ -147,10 +147,14 @@ class Parts(Registry[Any]):
 
     def to_json(self, part: Any) -> dict[str, Any]:
         """The name of a part's class and all its options."""
-        for name, entry in self._parts.items():
-            fixed = entry.keywords if isinstance(entry, partial) else {}
-            if type(part) is _class(entry) and all(getattr(part, k) == v for k, v in fixed.items()):
-                return {"name": name, "options": self._options(part)}
+
+        def likeness(name: str) -> int:  # all options are written, so an entry that fixes others will do
+            entry = self._parts[name]
+            return sum(getattr(part, k) == v for k, v in entry.keywords.items()) if isinstance(entry, partial) else 0
+
+        names = [name for name, entry in self._parts.items() if type(part) is _class(entry)]
+        if names:
+            return {"name": max(names, key=likeness), "options": self._options(part)}
         raise InputError(
             f"{part!r} cannot be saved: register its class first, register_{self.kind}(name, {type(part).__name__})"
         )

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hedgerow.core.domains import Domain
-from hedgerow.core.errors import MissingExtra, unknown
+from hedgerow.core.errors import unknown
 from hedgerow.data.catalog import DATA_SETS, cache_folder, folder_from, locate, obtain
 from hedgerow.rows.domains import read, read_matlab
 
@@ -34,10 +34,34 @@ def load(
 ) -> dict[str, Domain]:
     """A published data set as domains by name.
 
-    The files come from `data_dir`, else from the folder in the environment variable HEDGEROW_DATA, else from the cache
-    (`cache`, by default the user's cache folder), which is filled once from the set's public home, or from `mirror`, an
-    address under which the same files lie. Downloads are checked against the published files.
+    For experiments and for trying methods out; your own files are read by `read`.
 
+    Parameters
+    ----------
+    name
+        "digits" (embedded), "office-caltech", "pie" or "amazon-reviews".
+    data_dir
+        The folder that has the files; by default the one in the environment variable HEDGEROW_DATA, else the cache.
+    cache
+        The folder that downloads are kept in, by default the user's own (`$XDG_CACHE_HOME/hedgerow`). It is filled
+        once from the set's public home, and every file is checked against the published one.
+    mirror
+        An address under which the same files lie, instead of the public home.
+
+    Returns
+    -------
+    dict of Domain
+        Raw values, rows in the order of the files.
+
+    Raises
+    ------
+    InputError
+        There is no data set of this name.
+    DataMissing
+        The files are nowhere on this machine and cannot be had; the message says which, and what to do.
+
+    Examples
+    --------
     >>> list(load("digits"))
     ['tilted', 'blurred', 'faded', 'thin', 'shifted']
     """
@@ -69,24 +93,29 @@ def available(
 ) -> list[Available]:
     """The data sets that `load` knows, and where each would come from. Nothing is read or downloaded.
 
+    Parameters
+    ----------
+    data_dir, cache
+        As of `load`.
+
+    Returns
+    -------
+    list of Available
+        Name, domains, rows, features and classes of each, and where its files are.
+
+    Examples
+    --------
     >>> [row.name for row in available()]
     ['digits', 'office-caltech', 'pie', 'amazon-reviews']
     """
     from hedgerow.data.digits import SCANNERS
 
     # As in load: a folder named by argument is the only one looked at.
-    roots = [folder_from(data_dir)] + ([_cache_if_any(cache)] if data_dir is None else [])
+    roots = [folder_from(data_dir)] + ([cache_folder() if cache is None else Path(cache)] if data_dir is None else [])
     table = [Available(DIGITS, tuple(SCANNERS), 1797, 64, 10, "embedded")]
     for data_set in DATA_SETS.values():
-        found = next((paths for paths in (locate(data_set, root) for root in roots if root) if paths), None)
-        where = "needs download" if found is None else f"found at {found[0].parent}"
+        paths = next((paths for root in roots if root and (paths := locate(data_set, root))), None)
+        where = "needs download" if paths is None else f"found at {paths[0].parent}"
         shape = (data_set.rows, data_set.features, data_set.classes)
         table.append(Available(data_set.name, data_set.domains, *shape, where))
     return table
-
-
-def _cache_if_any(cache: str | os.PathLike[str] | None) -> Path | None:
-    try:
-        return cache_folder() if cache is None else Path(cache)
-    except MissingExtra:  # without pooch nothing was ever downloaded
-        return None

@@ -20,9 +20,11 @@ from __future__ import annotations
 import hashlib
 import os
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
+from urllib.request import urlopen
 
-from hedgerow.core.errors import DataMissing, require
+from hedgerow.core.errors import DataMissing
 
 ENVIRONMENT = "HEDGEROW_DATA"
 TIMEOUT = 30  # seconds without a byte before a download is given up
@@ -171,7 +173,7 @@ def folder_from(data_dir: str | os.PathLike[str] | None) -> Path | None:
 
 def cache_folder() -> Path:
     """Where downloads are kept, laid out like a user's own data folder."""
-    return Path(require("pooch", extra="data").os_cache("hedgerow"))
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hedgerow"
 
 
 def obtain(
@@ -195,64 +197,48 @@ def obtain(
 
 def _download_all(data_set: DataSet, root: Path | None, cache: Path, mirror: str | None) -> list[Path]:
     layout = data_set.layouts[0]
-    folder = cache / layout.folder
-    paths = []
-    for file in layout.files:
+    paths = [cache / layout.folder / file.name for file in layout.files]
+    for file, path in zip(layout.files, paths, strict=True):
         url = file.url if mirror is None else f"{mirror.rstrip('/')}/{file.name}"
-        path = folder / file.name
         try:
             if not path.is_file():
-                download(file, url, path)
-        except OSError as error:  # no network, no such page, no space: all of them are OSErrors here
+                _download(file, url, path)
+        except (OSError, HTTPException) as error:  # no network, no such page, cut off, no space
             reason = str(error) if isinstance(error, DataMissing) else f"downloading {url} failed ({_brief(error)})"
             raise DataMissing(_advice(data_set, root or cache, reason)) from error
-        paths.append(path)
     return paths
 
 
-def download(file: File, url: str, path: Path) -> None:
-    """Bring one file here, and let it stand under its name only if its check holds."""
-    pooch = require("pooch", extra="data")
-    log = pooch.get_logger()
-    level = log.level
-    log.setLevel("WARNING")  # pooch would advise to paste the hash it found: the opposite of a check
-    unchecked = path.with_name(path.name + ".unchecked")
-    unchecked.unlink(missing_ok=True)
+def _download(file: File, url: str, path: Path) -> None:
+    """Bring one file here, if its check holds."""
+    with urlopen(url, timeout=TIMEOUT) as answer:
+        content: bytes = answer.read()
+    own = fingerprint(content, file.check.partition(":")[0])
+    if own != file.check:
+        raise DataMissing(f"{url} is not the published file (expected {file.check}, got {own}); nothing was kept")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.{os.getpid()}")
     try:
-        pooch.retrieve(
-            url,
-            known_hash=None,  # git blob ids are no hash that pooch knows, so all checks are made in one place: below
-            fname=unchecked.name,
-            path=path.parent,
-            downloader=pooch.HTTPDownloader(timeout=TIMEOUT),
-        )
-        found = fingerprint(unchecked, file.check.partition(":")[0])
-        if found != file.check:
-            raise DataMissing(f"{url} is not the published file (expected {file.check}, got {found}) and was deleted")
-        os.replace(unchecked, path)
+        part.write_bytes(content)
+        os.replace(part, path)
     finally:
-        unchecked.unlink(missing_ok=True)
-        log.setLevel(level)
+        part.unlink(missing_ok=True)
 
 
-def fingerprint(path: Path, kind: str) -> str:
-    r"""`sha256:` of the content, or `git-blob:`, the sha1 of b"blob <size>\0" + content, by which git names a file.
+def fingerprint(content: bytes, kind: str) -> str:
+    r"""`sha256:` of a file's content, or `git-blob:`, the sha1 of b"blob <size>\0" + content, as git names it.
 
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = (Path(folder) / "empty").write_bytes(b"")
-    ...     print(fingerprint(Path(folder) / "empty", "git-blob"))
-    git-blob:e69de29bb2d1d6434b8b29ae775ad8c2e48c5391
+    >>> fingerprint(b"", "git-blob")
+    'git-blob:e69de29bb2d1d6434b8b29ae775ad8c2e48c5391'
     """
-    content = path.read_bytes()
     if kind == "git-blob":
         digest = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False)
         return f"git-blob:{digest.hexdigest()}"
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
 
 
-def _brief(error: OSError) -> str:
-    """The innermost cause in one line: what requests wraps around it is of no use to a reader."""
+def _brief(error: Exception) -> str:
+    """The innermost cause in one line."""
     cause: BaseException = error
     while isinstance(inner := (cause.__cause__ or cause.__context__), Exception):
         cause = inner

@@ -2,11 +2,11 @@
 
 | part of a record | numbers            | what it is                                                              |
 |------------------|--------------------|-------------------------------------------------------------------------|
-| counters         | 3                  | labels, mistakes, rows kept below                                       |
+| counters         | 3                  | rows kept, the place of the next, labels learned: whole numbers         |
 | running          |                    | statistics of the preprocessing (`fleet/following.py`)                  |
 | mixture          |                    | losses, members, pair, stacks, their curvatures, class counts           |
-| labels, weights  | room each          | of the rows below                                                       |
-| G, E             | room x D, room x Q | the low-rank part of all regressions (`kernels/fleet.py`)               |
+| labels, weights  | room each          | of the rows below; labels are whole numbers                             |
+| G, E             | room x D, room x Q | pending rows of all regressions, space after space (`kernels/ridge.py`) |
 | kept             | room x W / 4       | the rows as local heads compare them, whole numbers of 16 bits          |
 
 Where a record is full, it moves to an arena of larger ones. Memory of a record that is given back goes back to the
@@ -20,28 +20,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hedgerow.core.arrays import Array
-
 COUNTERS = 3  # numbers in front
 FIRST_ROOM = 8  # rows of the smallest record
 
 
 @dataclass(frozen=True)
 class Shape:
-    """The sizes of a record's parts: `fixed` numbers, then D + Q + 2 numbers a row, and rows kept for local heads.
-
-    `kept` has where the numbers of each kind of local heads end.
-    """
+    """The sizes of a record's parts: `fixed` numbers, then parts of so many numbers a row, and short ones of `kept`."""
 
     fixed: int
-    D: int
-    Q: int
+    rows: tuple[int, ...]
     kept: tuple[int, ...] = ()
 
     def bytes_for(self, room: int) -> int:
         """Bytes of a record for so many rows, in whole pages."""
-        numbers = self.fixed + room * (2 + self.D + self.Q) + -(-room * (self.kept[-1] if self.kept else 0) // 4)
-        return -(-8 * numbers // mmap.PAGESIZE) * mmap.PAGESIZE
+        size = 8 * self.fixed + room * (8 * sum(self.rows) + 2 * sum(self.kept))
+        return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
 
 
 class Arena:
@@ -53,7 +47,6 @@ class Arena:
         if hasattr(mmap, "MADV_HUGEPAGE"):
             self._memory.madvise(mmap.MADV_HUGEPAGE)
         self.R = np.frombuffer(self._memory, np.float64).reshape(slots, -1)
-        self.S = np.frombuffer(self._memory, np.int16).reshape(slots, -1)
         self._free: list[int] = []
         self._used, self._slots = 0, slots
 
@@ -93,19 +86,11 @@ class Arenas:
     def move(self, arena: Arena, slot: int, to: Arena) -> int:
         """The record in a larger one; the old one is given back."""
         new, shape = to.take(), self.shape
-        old_row, row = arena.R[slot], to.R[new]
-        n, at, begin = arena.room, shape.fixed, shape.fixed
-        row[:begin] = old_row[:begin]
-        for width in (1, 1, shape.D, shape.Q):
-            row[begin : begin + n * width] = old_row[at : at + n * width]
-            at, begin = at + n * width, begin + to.room * width
-        self._move_kept(arena.S[slot][4 * at :], to.S[new][4 * begin :], n, to.room)
+        old_record, record = arena.R[slot].view(np.int16), to.R[new].view(np.int16)
+        at = begin = 4 * shape.fixed
+        record[:begin] = old_record[:begin]
+        for width in (*(4 * width for width in shape.rows), *shape.kept):
+            record[begin : begin + arena.room * width] = old_record[at : at + arena.room * width]
+            at, begin = at + arena.room * width, begin + to.room * width
         arena.give_back(slot)
         return new
-
-    def _move_kept(self, old: Array, new: Array, n: int, room: int) -> None:
-        begin = 0
-        for end in self.shape.kept:
-            width = end - begin
-            new[begin * room : begin * room + n * width] = old[begin * n : end * n]
-            begin = end

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -24,13 +24,16 @@ from hedgerow.fleet.following import Where
 from hedgerow.fleet.holder import PART, Holder
 from hedgerow.fleet.key_state import KeyState
 from hedgerow.fleet.keys import Key
-from hedgerow.fleet.light import Products
 from hedgerow.fleet.records import Arena
+
+if TYPE_CHECKING:
+    from hedgerow.kernels.ridge import Products
 
 Part = list[tuple[Key, list[int]]]
 T = TypeVar("T")
 R = TypeVar("R")
 S = TypeVar("S", bound=Sized)
+REMEMBERED_ROOM = 64  # rows of a record up to which products with them are kept for labels: they take memory
 REMEMBERED = 16  # parts of the last prediction whose products are kept: their labels may come next
 
 
@@ -64,7 +67,7 @@ class Work:
         self.holder, self.light, self.base = holder, holder.light, holder.base
         self.threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         self._pool: ThreadPoolExecutor | None = None
-        self._last: list[tuple[list[Key], Products]] = []  # of the newest prediction
+        self._last: list[tuple[list[Key], Products | None]] = []  # of the newest prediction
 
     def close(self) -> None:
         """End the threads."""
@@ -87,7 +90,7 @@ class Work:
         found = self._in_threads(lambda pair: self._predict_light(pair[0], batch.X[pair[1]]), light)
         for (keys, places), (P, products) in zip(light, found, strict=True):
             if len(self._last) < REMEMBERED:
-                self._last.append((keys, products))
+                self._last.append((keys, products if products.along.shape[2] <= REMEMBERED_ROOM else None))
             yield Said(places, P, self.base.classes)
         for key, places in (pair for part in parts for pair in part):
             clf = held[key].clf
@@ -97,8 +100,9 @@ class Work:
     def _predict_light(self, keys: list[Key], X: Array) -> tuple[Array, Products]:
         assert self.light is not None
         where = self._where(keys)
-        products = self.light.products(self.light.following.scaled(X, where, np.zeros(len(keys), bool)))
-        return self.light.run(where, products, None, None, None), products
+        rows = self.light.following.scaled(X, where, np.zeros(len(keys), bool))
+        products = self.light.products(where, rows)
+        return self.light.run(where, products), products
 
     def learn(self, batch: Batch, parts: Sequence[Part], number: int) -> Iterator[Said]:
         """The same before each label, which is learned; `number` is that of the batch in the journal."""
@@ -109,34 +113,21 @@ class Work:
         light = [part for part in light if part]
         rows = [_Rows(*_rows(part), batch, codes) for part in light]
         before = [self._last.pop(0)[1] if self._last and self._last[0][0] == some.keys else None for some in rows]
-        found = self._in_threads(
+        learned = self._in_threads(
             lambda pair: self._run(pair[0].keys, pair[0].X, pair[0].codes, pair[0].weights, pair[1]),
             list(zip(rows, before, strict=True)),
         )
-        done: set[Key] = set()
-        for part, some, (P, refused) in zip(light, rows, found, strict=True):
-            yield self._learned(part, some, P, refused, number)
-            done.update(key for key, _ in part if key not in refused)
+        for part, some, P in zip(light, rows, learned, strict=True):
+            at = 0
+            for key, own in part:
+                end = at + len(own)
+                self.holder.remember(key, some.X[at:end], some.codes[at:end], some.weights[at:end], number)
+                at = end
+            yield Said(some.places, P, self.base.classes)
+        done = {key for part in light for key, _ in part}
         for key, places in (pair for part in parts for pair in part):
             if key not in done:
                 yield self._learn_own(batch, key, places, number)
-
-    def _learned(self, part: Part, some: _Rows, P: Array, refused: set[Key], number: int) -> Said:
-        """Light rows that were learned are remembered; a key that was refused gets a model of its own."""
-        good: list[int] = []
-        at = 0
-        for key, own in part:
-            end = at + len(own)
-            if key in refused:
-                self.holder.own(key)  # of the rows before; those of this batch are learned with care
-            else:
-                good.extend(range(at, end))
-                self.holder.remember(key, some.X[at:end], some.codes[at:end], some.weights[at:end], number)
-            at = end
-        whole = len(good) == len(P)
-        return Said(
-            some.places if whole else [some.places[i] for i in good], P if whole else P[good], self.base.classes
-        )
 
     def _in_threads(self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
         """One item after the other, on several threads if there are several items."""
@@ -161,35 +152,26 @@ class Work:
         found = clf.explain_then_learn(X, labels, None if (weights == 1).all() else weights)
         codes = clf.codes_of(labels)
         codes[is_missing(labels)] = MISSING
+        self.holder.meet(clf)
         self.holder.remember(key, X, codes, weights, number)
         return Said(places, found.probabilities, found.classes)
 
     def _replay(self, states: list[tuple[Key, KeyState]]) -> None:
         """Light keys that were read go through their rows again, many keys together."""
 
-        def again(some: list[tuple[Key, KeyState]]) -> set[Key]:
+        def again(some: list[tuple[Key, KeyState]]) -> Array:
             keys = [key for key, state in some for _ in range(len(state))]
             X, codes, weights = (np.concatenate([getattr(s, name) for _, s in some]) for name in KeyState.ROWS)
-            return self._run(keys, X, codes, weights, None)[1]
+            return self._run(keys, X, codes, weights, None)
 
-        for refused in self._in_threads(again, list(in_parts(states))):
-            for key in refused:
-                self.holder.own(key)
+        self._in_threads(again, list(in_parts(states)))
 
-    def _run(
-        self, keys: list[Key], X: Array, codes: Array, weights: Array, before: Products | None
-    ) -> tuple[Array, set[Key]]:
-        """Light rows, predicted and learned; and the keys that need care: their records are no longer good."""
-        light = self.light
-        assert light is not None
+    def _run(self, keys: list[Key], X: Array, codes: Array, weights: Array, before: Products | None) -> Array:
+        """Light rows, predicted and learned."""
+        assert self.light is not None
         where = self._where(keys)
-        rows = light.following.scaled(X, where, np.ones(len(keys), bool))
-        products = light.products_again(before, rows)
-        doubtful = light.doubtful(products.Z, weights)
-        refused = {keys[i] for i in np.flatnonzero(doubtful)}
-        if refused:
-            codes = np.where([key in refused for key in keys], MISSING, codes)
-        return light.run(where, products, light.shared_covariance(products.Z), codes, weights), refused
+        rows = self.light.following.scaled(X, where, np.ones(len(keys), bool))
+        return self.light.run(where, self.light.products(where, rows, before), codes, weights)
 
     def _where(self, keys: Sequence[Key]) -> Where:
         """The rows of a part by the arena of their keys: arena, places, slots."""

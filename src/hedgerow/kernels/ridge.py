@@ -1,20 +1,451 @@
-"""The compiled loops: the mixture, and one row of a regression; tests/unit/test_ridge_kernels.py has their NumPy twins.
+"""The compiled loops of our own learner: rows of a record are predicted and learned, one after the other.
 
-Imported only when a stream of our own learner begins; compiled once, cached on disk.
+A *record* is what one target has learned. Its regressions stand in all spaces side by side, each as a base (P, M) and
+pending rows g_i, e_i: what is known is P - sum_i g_i g_i' and M + sum_i g_i e_i'. A row z with targets y and r =
+1/weight becomes one more of them,
+
+    g = (P - G' G) z / root,   e = (y - M' z - E' G z) / root,   root^2 = r + z' (P - G' G) z.
+
+A row comes with its products with the base (`Products`), made for many rows together, and the loop does the rest: fits,
+scores, local heads, mixture, label. It is the same for a single model, for a block, and for a batch of many targets
+(`kernels/fleet.py`). `bench/naive.py` has the plain NumPy forms, and tests hold the two together.
+
+P is known to some 16 digits. Where z' P z is 1e10 times r (a row far longer than usual, or of a very large weight), the
+update would leave little but rounding in P, and z' P z < 0 later. So r is at least 1e-10 times what z' P z could be by
+P's diagonal: such a row counts for less than it asks (`_learn_carefully`). Rows of unit length with a weight of 1 are
+never among them.
+
+Local heads compare rows of whole numbers: unit vectors times SCALE, rounded. By Cauchy-Schwarz no sum of products is
+larger than about SCALE^2 = 2^22, so all are exact in single precision too, and a sum of whole numbers is the same in
+every order: a block by the BLAS gives what its rows give one by one, to the last bit.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from hedgerow.core.arrays import Array
-from hedgerow.kernels import SUMS
+from hedgerow.kernels import SCALE, SUMS
 from hedgerow.kernels.compiled import compiled
-from hedgerow.kernels.rows import symmetric_row
+from hedgerow.kernels.rows import row_product, symmetric_row
 
 LEAST = 1e-12  # a probability is never smaller where its logarithm is taken
 MOST = 1e4  # scores beyond are brought down to it, all of a head alike: the stacks square them
 ROUNDING = 1e-10  # of what z' P z could be by P's diagonal: one row takes no more digits from P than that
+LOST = 1e-13  # of what z' P z could be: lost to rounding when pending rows are taken from P
+MANY = 24  # rows of a block for which the BLAS is faster, the copies that it needs included
+FAINT = 20.0  # a row votes if its vote is at least exp(-FAINT) times the largest of its domain
+TRUST = 0.3  # votes of a source's row, against those of a row of the target
+TEMPERATURES = 5  # of the first mixture's experts: 2, 4, 8, 16, 32
+KEEP = (1.0, 0.98)  # how much of its curvature a stack keeps from label to label: the second forgets
+FLOOR = 0.3  # what the curvature of a stack that forgets does not fall below
+SHARE = 1.0  # SHARE/(t + 1) of the tracker's weight goes back to its start after label t
+START = 0.25  # the tracker's start: as much for each of qbar, pi, the stacks
+
+
+class Mixture(NamedTuple):
+    """The state of a mixture (`ridge/mixture.py`): experts' prior and losses, tracker, pair, stacks, class counts."""
+
+    log_w: Array
+    loss: Array
+    members: Array
+    pair: Array
+    a: Array
+    H: Array
+    counts: Array
+
+
+class Heads(NamedTuple):
+    """What all targets of a fit share.
+
+    d_ends, q_ends: where the dimensions and the weights of each space end. keep: how much of its labels a space keeps
+    when they fade. columns: of each head the first of its weights, how many, and where its class targets begin in
+    `tables` (-1: one-hot). halves: |C_k|^2/2. class_rows: the targets of a row of each class (K x Q). near_*: local
+    heads: where the columns of each kind end, its sharpness, the kept rows of the sources; kept: rows of a target.
+    """
+
+    d_ends: Array
+    q_ends: Array
+    keep: Array
+    columns: Array
+    tables: Array
+    halves: Array
+    class_rows: Array
+    near_ends: Array
+    sharpness: Array
+    near_y: Array
+    near_domain: Array
+    near_weight: Array
+    kept: int
+
+
+class Record(NamedTuple):
+    """What a target has learned.
+
+    pending: rows of G and E in each space; G, E: these rows, space after space, as many places in each. diagonal, top:
+    the diagonal of each P and its largest number, infinity if rounding has left one negative. labels, weights, rows:
+    the kept rows of the local heads, kind after kind. at: how many are kept, the place of the next, labels learned.
+    """
+
+    mix: Mixture
+    pending: Array
+    G: Array
+    E: Array
+    diagonal: Array
+    top: Array
+    labels: Array
+    weights: Array
+    rows: Array
+    at: Array
+
+
+class Products(NamedTuple):
+    """Rows in all spaces (Z, B x D) and as local heads compare them (W), with what was computed for them.
+
+    shorter: by how much a row was shortened in each space (`Regressions.shorten`), 1 if not at all. MZ, PZ: times M and
+    P, the first `folded` pending rows of each space included. by_source: products of W with the kept rows of the
+    sources (kinds x B x n); by_kept: with those of the target, or with none; `fresh` of these were learned since.
+    known: after how many labels fits, products with pending rows (along) and scores F were computed.
+    """
+
+    rows: Array
+    Z: Array
+    shorter: Array
+    MZ: Array
+    PZ: Array
+    folded: Array
+    W: Array
+    by_source: Array
+    by_kept: Array
+    fresh: Array
+    known: Array
+    fits: Array
+    along: Array
+    F: Array
+
+
+class Outcome(NamedTuple):
+    """Of each row: probabilities of the classes known, the first mixture's weights, and the class each head names."""
+
+    probabilities: Array
+    weights: Array
+    votes: Array
+
+
+# -- regressions --------------------------------------------------------------------------------------------------
+
+
+@compiled(fastmath=SUMS)
+def _along(G: Array, first: int, n: int, z: Array, out: Array) -> None:
+    """The products g_i . z of rows first..n-1 of G, four rows at a time: see `kernels/rows.py`.
+
+    Where they are no multiple of four, some are computed twice, so that all are summed in the same order.
+    """
+    d = len(z)
+    for i0 in range(first, n, 4):
+        i1, i2, i3 = min(i0 + 1, n - 1), min(i0 + 2, n - 1), min(i0 + 3, n - 1)
+        r, t = G[i0 * d : (i0 + 1) * d], G[i1 * d : (i1 + 1) * d]
+        u, v = G[i2 * d : (i2 + 1) * d], G[i3 * d : (i3 + 1) * d]
+        a = b = c = e = 0.0
+        for j in range(d):
+            a += r[j] * z[j]
+            b += t[j] * z[j]
+            c += u[j] * z[j]
+            e += v[j] * z[j]
+        out[i0 - first], out[i1 - first], out[i2 - first], out[i3 - first] = a, b, c, e
+
+
+@compiled
+def _add_rows(rows: Array, first: int, n: int, factors: Array, sign: float, out: Array) -> None:
+    """out += sign sum_i factors[i - first] rows[i], four rows at a time."""
+    w = len(out)
+    for i0 in range(first, n, 4):
+        i1, i2, i3 = min(i0 + 1, n - 1), min(i0 + 2, n - 1), min(i0 + 3, n - 1)
+        a, b = sign * factors[i0 - first], sign * factors[i1 - first]
+        c, e = sign * factors[i2 - first], sign * factors[i3 - first]
+        if i0 + 3 >= n:
+            e = 0.0
+            if i0 + 2 >= n:
+                c = 0.0
+                if i0 + 1 >= n:
+                    b = 0.0
+        r, t = rows[i0 * w : (i0 + 1) * w], rows[i1 * w : (i1 + 1) * w]
+        u, v = rows[i2 * w : (i2 + 1) * w], rows[i3 * w : (i3 + 1) * w]
+        for j in range(w):
+            out[j] += a * r[j] + b * t[j] + c * u[j] + e * v[j]
+
+
+@compiled(fastmath=SUMS)
+def _product(x: Array, z: Array) -> float:
+    total = 0.0
+    for j in range(len(x)):
+        total += x[j] * z[j]
+    return total
+
+
+@compiled
+def _fit(heads: Heads, record: Record, products: Products, r: int) -> None:
+    """The fits of row r by all that was learned, and its products with pending rows."""
+    z, fits = products.Z[r], products.fits[r]
+    room = len(record.G) // len(z)
+    for j in range(len(fits)):
+        fits[j] = products.MZ[r, j]
+    d, q = 0, 0
+    for s in range(len(heads.d_ends)):
+        first, n, d_end, q_end = products.folded[s], record.pending[s], heads.d_ends[s], heads.q_ends[s]
+        along = products.along[r, s]
+        _along(record.G[room * d : room * d_end], first, n, z[d:d_end], along)
+        _add_rows(record.E[room * q : room * q_end], first, n, along, 1.0, fits[q:q_end])
+        if products.shorter[r, s] < 1.0:
+            for j in range(q, q_end):
+                fits[j] /= products.shorter[r, s]
+        d, q = d_end, q_end
+
+
+@compiled
+def base_fits(d_ends: Array, q_ends: Array, M: Array, z: Array, out: Array) -> None:
+    """One row times the M of each space, which stand in one flat array."""
+    d, q, at = 0, 0, 0
+    for s in range(len(d_ends)):
+        rows, columns = d_ends[s] - d, q_ends[s] - q
+        end = at + rows * columns
+        row_product(z[d : d + rows], M[at:end].reshape((rows, columns)), out[q : q + columns])
+        d, q, at = d_ends[s], q_ends[s], end
+
+
+@compiled
+def base_covariances(d_ends: Array, P: Array, z: Array, out: Array) -> None:
+    """One row times the P of each space, of their upper triangles, in one flat array."""
+    d, at = 0, 0
+    for s in range(len(d_ends)):
+        rows = d_ends[s] - d
+        end = at + rows * rows
+        symmetric_row(P[at:end].reshape((rows, rows)), z[d : d + rows], out[d : d + rows])
+        d, at = d_ends[s], end
+
+
+@compiled
+def learn_row(
+    G: Array, E: Array, n: int, first: int, z: Array, pz: Array, missed: Array, noise: float, along: Array,
+    diagonal: Array, top: float,
+) -> None:  # fmt: skip
+    """Row n of G and E of one space (both flat), from P z with `first` pending rows folded in and y - fit."""
+    d, q = len(z), len(missed)
+    g, e = G[n * d : (n + 1) * d], E[n * q : (n + 1) * q]
+    for j in range(d):
+        g[j] = pz[j]
+    _add_rows(G, first, n, along, -1.0, g)
+    if not ROUNDING * top * _product(z, z) <= noise:
+        _learn_carefully(G, n, z, g, missed, noise, diagonal, e)
+        return
+    square = noise + _product(g, z)
+    if square < noise:  # by rounding: P has nothing left along z
+        for j in range(d):
+            g[j] = 0.0
+        square = noise
+    root = np.sqrt(square)
+    for j in range(d):
+        g[j] /= root
+    for j in range(q):
+        e[j] = missed[j] / root
+
+
+@compiled
+def _learn_carefully(
+    G: Array, n: int, z: Array, g: Array, missed: Array, noise: float, diagonal: Array, e: Array
+) -> None:
+    """g, which is (P - G' G) z, and e of one row, so that P keeps its sign whatever rounding does.
+
+    No g_j^2 may be larger than P_jj, which holds by itself, but for rounding: then the diagonal, and with it all of
+    P, never grows. A row for which P has nothing left is not learned.
+    """
+    d = len(z)
+    left, least = np.empty(d), np.inf
+    for j in range(d):
+        left[j] = diagonal[j]
+        least = min(least, diagonal[j])
+    for i in range(n):
+        for j in range(d):
+            left[j] -= G[i * d + j] * G[i * d + j]
+    stored, rest, inner, ratio, spent = 0.0, 0.0, 0.0, 0.0, False
+    for j in range(d):
+        stored += z[j] * z[j] * diagonal[j]
+        rest += z[j] * z[j] * left[j]
+        inner += g[j] * z[j]
+        if g[j] != 0.0:
+            if left[j] > 0.0:
+                ratio = max(ratio, g[j] / left[j] * g[j])
+            else:
+                spent = True
+    square = noise + inner
+    if ROUNDING * stored > noise or least <= 0.0:
+        square = max(max(noise, ROUNDING * rest, LOST * stored) + max(inner, 0.0), (1.0 + ROUNDING) * ratio)
+    else:
+        spent = False
+    root = np.sqrt(square) if square >= noise and square > 0.0 and not spent else np.inf
+    for j in range(d):
+        g[j] /= root
+    for j in range(len(e)):
+        e[j] = missed[j] / root
+
+
+@compiled
+def _learn(heads: Heads, record: Record, products: Products, r: int, label: int, weight: float) -> None:
+    """Row r with its label becomes a pending row of every space, and one of the kept rows of the local heads."""
+    z, pz, fits = products.Z[r], products.PZ[r], products.fits[r]
+    room = len(record.G) // len(z)
+    missed = np.empty(len(fits))
+    for j in range(len(fits)):
+        missed[j] = heads.class_rows[label, j] - fits[j]
+    d, q = 0, 0
+    for s in range(len(heads.d_ends)):
+        d_end, q_end, scale = heads.d_ends[s], heads.q_ends[s], products.shorter[r, s]
+        if scale < 1.0:  # the target and the noise as the row
+            for j in range(q, q_end):
+                missed[j] *= scale
+        learn_row(
+            record.G[room * d : room * d_end], record.E[room * q : room * q_end], record.pending[s],
+            products.folded[s], z[d:d_end], pz[d:d_end], missed[q:q_end], scale * scale / weight, products.along[r, s],
+            record.diagonal[d:d_end], record.top[s],
+        )  # fmt: skip
+        record.pending[s] += 1
+        d, q = d_end, q_end
+    if len(heads.near_ends):
+        place, room, a = record.at[1], len(record.labels), 0
+        record.labels[place], record.weights[place] = label, weight
+        for kind in range(len(heads.near_ends)):
+            b = heads.near_ends[kind]
+            for j in range(a, b):
+                record.rows[a * room + place * (b - a) + j - a] = products.W[r, j]
+            a = b
+        record.at[0], record.at[1] = max(record.at[0], place + 1), (place + 1) % heads.kept
+        products.fresh[0] += 1
+    record.at[2] += 1
+
+
+@compiled(fastmath=SUMS)
+def _scores(heads: Heads, fits: Array, F: Array) -> None:
+    """Scores of the regressions' heads: one number a class, or C_k . f - |C_k|^2/2 with C from `tables`."""
+    K = F.shape[1]
+    for h in range(len(heads.columns)):
+        first, width, place = heads.columns[h, 0], heads.columns[h, 1], heads.columns[h, 2]
+        if place < 0:
+            for k in range(K):
+                F[h, k] = fits[first + k]
+            continue
+        for k in range(K):
+            total = -heads.halves[h, k]
+            for j in range(width):
+                total += fits[first + j] * heads.tables[place + k * width + j]
+            F[h, k] = total
+
+
+@compiled
+def _centre(F: Array) -> None:
+    """Minus the mean over the classes."""
+    heads, K = F.shape
+    for h in range(heads):
+        total = 0.0
+        for k in range(K):
+            total += F[h, k]
+        for k in range(K):
+            F[h, k] -= total / K
+
+
+# -- local heads --------------------------------------------------------------------------------------------------
+
+
+@compiled
+def row_products(S: Array, q: Array, out: Array) -> None:
+    """out = S q, of whole numbers of 16 bits."""
+    for i in range(S.shape[0]):
+        total, row = np.int32(0), S[i]
+        for j in range(len(q)):
+            total += np.int32(row[j]) * np.int32(q[j])
+        out[i] = np.int32(total)  # the compiler then needs no wider sums
+
+
+def inner_products(S: Array, Q: Array) -> Array:
+    """Q S' (B x n, float32), of whole numbers of 16 bits.
+
+    >>> inner_products(np.array([[2, 1]], np.int16), np.array([[3, 4]], np.int16)).tolist()
+    [[10.0]]
+    """
+    if len(Q) >= MANY:
+        return np.asarray(Q.astype(np.float32) @ S.astype(np.float32).T)
+    out = np.empty((len(Q), len(S)), np.float32)
+    for q, row in zip(Q, out, strict=True):
+        row_products(S, q, row)
+    return out
+
+
+@compiled
+def votes(D: Array, y: Array, domain: Array, weight: Array, g: float, V: Array, loudest: Array) -> None:
+    """V[domain, y] += weight exp(g (c - 1)) over one row of inner products D, c = D/SCALE^2."""
+    unit = 1.0 / (SCALE * SCALE)
+    for s in range(len(loudest)):
+        loudest[s] = -2.0
+    for i in range(len(D)):
+        c = D[i] * unit
+        if c > loudest[domain[i]]:
+            loudest[domain[i]] = c
+    for i in range(len(D)):
+        c = D[i] * unit
+        if g * (loudest[domain[i]] - c) <= FAINT:
+            V[domain[i], y[i]] += weight[i] * np.exp(g * (c - 1.0))
+
+
+@compiled
+def _near(heads: Heads, record: Record, products: Products, r: int, F: Array) -> None:
+    """The scores of the local heads: shares of one in the votes, minus their mean.
+
+    One head hears all sources, and one each source alone; the target's rows are heard by all.
+    """
+    kinds, first, K = len(heads.near_ends), len(heads.columns), F.shape[1]
+    each = (F.shape[0] - first) // kinds
+    sources = max(1, each - 1)
+    used, at, room, stored = record.at[0], record.at[1], len(record.labels), products.by_kept.shape[2]
+    D, domain = np.empty(used, np.float32), np.zeros(used, np.int64)
+    own, past, loudest = np.empty((sources, K)), np.empty((1, K)), np.empty(sources)
+    a = 0
+    for kind in range(kinds):
+        b = heads.near_ends[kind]
+        rows, q = record.rows[a * room : b * room].reshape((room, b - a)), products.W[r, a:b]
+        if stored:
+            for j in range(min(used, stored)):
+                D[j] = products.by_kept[kind, r, j]
+            for i in range(min(products.fresh[0], used)):
+                j = (at - 1 - i) % heads.kept
+                row_products(rows[j : j + 1], q, D[j : j + 1])
+        else:
+            row_products(rows[:used], q, D)
+        for k in range(K):
+            past[0, k] = 0.0
+            for s in range(sources):
+                own[s, k] = 0.0
+        votes(
+            products.by_source[kind, r], heads.near_y, heads.near_domain, heads.near_weight, heads.sharpness[kind],
+            own, loudest,
+        )  # fmt: skip
+        votes(D, record.labels, domain, record.weights, heads.sharpness[kind], past, loudest[:1])
+        for h in range(each):
+            V, total = F[first + kind * each + h], 0.0
+            for k in range(K):
+                heard = 0.0
+                for s in range(sources):
+                    if h == 0 or h == s + 1:
+                        heard += own[s, k]
+                V[k] = past[0, k] + TRUST * heard
+                total += V[k]
+            total = max(total, 1e-300)
+            for k in range(K):
+                V[k] = V[k] / total - 1.0 / K
+        a = b
+
+
+# -- the mixture --------------------------------------------------------------------------------------------------
 
 
 @compiled(fastmath=SUMS)
@@ -132,119 +563,120 @@ def _weights(log_prior: Array, loss: Array, w: Array) -> None:
 
 
 @compiled
-def mix_rows(
-    F: Array, y: Array, known: int, temperatures: int, log_w: Array, loss: Array, counts: Array, a: Array, H: Array,
-    keep: Array, ridge: float, prior: Array, members: Array, pair: Array, share: float, shipped: Array, by_head: Array,
-) -> float:  # fmt: skip
-    """Rows in order: the predictions' probabilities into `shipped` (B x known), the first mixture's weights into
-    `by_head`; the sum of log-losses.
+def mix_row(mix: Mixture, F: Array, label: int, shipped: Array, by_head: Array) -> float:
+    """The probabilities of one row with the heads' scores F into `shipped`, the first mixture's weights into `by_head`.
+
+    A label >= 0 is learned; its log-loss. One beyond `shipped` is a class that no head could name: the prediction
+    leaves it out, and every expert pays for it.
     """
-    B, heads, _ = F.shape
-    stacks, n = len(a), len(members)
-    w, losses = np.empty(len(loss)), np.empty(len(loss))
+    heads, known, n, stacks = len(F), len(shipped), len(mix.members), len(mix.a)
+    w, losses = np.empty(len(mix.loss)), np.empty(len(mix.loss))
     q, pi = np.empty(known), np.empty(known)
-    X = np.empty((heads + 2, known))
-    logs, last = np.empty((n, known)), np.empty(n)
+    X, logs, last = np.empty((heads + 2, known)), np.empty((n, known)), np.empty(n)
+    named = 0 <= label < known
+    at = label if named else -1
+    _weights(mix.log_w, mix.loss, w)
+    whole = _total(mix.counts)
+    for k in range(known):
+        pi[k] = mix.counts[k] / whole
+    for i in range(heads):
+        size = 0.0
+        for k in range(known):
+            size = max(size, abs(F[i, k]))
+        scale = MOST / size if size > MOST else 1.0
+        for k in range(known):
+            X[i, k] = scale * F[i, k]
+    _experts(X[:heads], pi, at, TEMPERATURES, w, losses, q)
+    for k in range(known):
+        X[heads, k] = np.log(q[k] + LEAST)
+        logs[1, k] = X[heads + 1, k] = np.log(pi[k])
+    _log_softmax(X[heads], logs[0])
+    for i in range(heads, heads + 2):
+        mean = _total(X[i]) / known
+        for k in range(known):
+            X[i, k] -= mean
+    for s in range(stacks):
+        for k in range(known):
+            q[k] = 0.0
+        for i in range(heads + 2):
+            for k in range(known):
+                q[k] += mix.a[s, i] * X[i, k]
+        _log_softmax(q, logs[2 + s])
+    for k in range(known):
+        tracked = 0.0
+        for e in range(n):
+            tracked += mix.members[e] * np.exp(logs[e, k])
+        q[k] = tracked
+    lead = 1.0 / (1.0 + np.exp(mix.pair[0] - mix.pair[1]))  # weight of qbar against that of the tracker
+    for k in range(known):
+        shipped[k] = lead * np.exp(logs[0, k]) + (1.0 - lead) * q[k]
+    for i in range(heads):
+        by_head[i] = 0.0
+        for j in range(i * TEMPERATURES, (i + 1) * TEMPERATURES):
+            by_head[i] += w[j] + w[heads * TEMPERATURES + j]
+    by_head[heads] = w[-1]
+    if label < 0:
+        return 0.0
+    mix.counts[label] += 1.0
+    if not named:
+        for e in range(len(losses)):
+            mix.loss[e] -= np.log(LEAST)
+        mix.pair[0] -= np.log(LEAST)
+        mix.pair[1] -= np.log(LEAST)
+        return float(-np.log(LEAST))
+    for e in range(len(losses)):
+        mix.loss[e] += losses[e]
+    mix.pair[0] -= logs[0, at]
+    mix.pair[1] -= np.log(max(q[at], LEAST))
+    for e in range(n):
+        last[e] = mix.members[e] * np.exp(logs[e, at])
+    seen = whole - len(mix.counts) + 1.0
+    alpha, believed = SHARE / (seen + 1.0), _total(last)
+    for e in range(n):
+        mix.members[e] = (1.0 - alpha) * (last[e] / believed) + alpha * START
+    for s in range(stacks):
+        _newton(mix.a[s], mix.H[s], X, logs[2 + s], at, KEEP[s], FLOOR)
+    return float(-np.log(max(shipped[at], LEAST)))
+
+
+# -- rows ---------------------------------------------------------------------------------------------------------
+
+
+@compiled
+def _best(scores: Array, known: int) -> int:
+    best = 0
+    for k in range(1, known):
+        if scores[k] > scores[best]:
+            best = k
+    return best
+
+
+@compiled
+def run_row(heads: Heads, record: Record, products: Products, r: int, label: int, weight: float, out: Outcome) -> float:
+    """Row r is predicted and, with a label >= 0, learned; the log-loss of the prediction."""
+    F, known, votes = products.F[r], out.probabilities.shape[1], out.votes[r]
+    if products.known[r] != record.at[2]:
+        _fit(heads, record, products, r)
+        _scores(heads, products.fits[r], F)
+        if len(heads.near_ends):
+            _near(heads, record, products, r, F)
+        _centre(F)
+        products.known[r] = record.at[2]
+    for h in range(len(F)):
+        votes[h] = _best(F[h], known)
+    votes[len(F)] = _best(record.mix.counts, known)
+    loss = mix_row(record.mix, F, label, out.probabilities[r], out.weights[r])
+    if label >= 0:
+        _learn(heads, record, products, r, label, weight)
+    return loss
+
+
+@compiled
+def run_rows(
+    heads: Heads, record: Record, products: Products, begin: int, end: int, y: Array, weight: Array, out: Outcome
+) -> float:
+    """Rows begin..end-1 of one target in order; the sum of their log-losses."""
     total = 0.0
-    for t in range(B):
-        label = y[t]
-        named = 0 <= label < known
-        at = label if named else -1
-        _weights(log_w, loss, w)
-        whole = _total(counts)
-        for k in range(known):
-            pi[k] = counts[k] / whole
-        for i in range(heads):
-            size = 0.0
-            for k in range(known):
-                size = max(size, abs(F[t, i, k]))
-            scale = MOST / size if size > MOST else 1.0
-            for k in range(known):
-                X[i, k] = scale * F[t, i, k]
-        _experts(X[:heads], pi, at, temperatures, w, losses, q)
-        for k in range(known):
-            X[heads, k] = np.log(q[k] + LEAST)
-            logs[1, k] = X[heads + 1, k] = np.log(pi[k])
-        _log_softmax(X[heads], logs[0])
-        for i in range(heads, heads + 2):
-            mean = _total(X[i]) / known
-            for k in range(known):
-                X[i, k] -= mean
-        for s in range(stacks):
-            for k in range(known):
-                q[k] = 0.0
-            for i in range(heads + 2):
-                for k in range(known):
-                    q[k] += a[s, i] * X[i, k]
-            _log_softmax(q, logs[2 + s])
-        for k in range(known):
-            tracked = 0.0
-            for e in range(n):
-                tracked += members[e] * np.exp(logs[e, k])
-            q[k] = tracked
-        lead = 1.0 / (1.0 + np.exp(pair[0] - pair[1]))  # weight of qbar against that of the tracker
-        for k in range(known):
-            shipped[t, k] = lead * np.exp(logs[0, k]) + (1.0 - lead) * q[k]
-        for i in range(heads):
-            by_head[t, i] = 0.0
-            for j in range(i * temperatures, (i + 1) * temperatures):
-                by_head[t, i] += w[j] + w[heads * temperatures + j]
-        by_head[t, heads] = w[-1]
-        if label < 0:
-            continue
-        if named:
-            for e in range(len(loss)):
-                loss[e] += losses[e]
-            total -= np.log(max(shipped[t, at], LEAST))
-            pair[0] -= logs[0, at]
-            pair[1] -= np.log(max(q[at], LEAST))
-            for e in range(n):
-                last[e] = members[e] * np.exp(logs[e, at])
-            seen = whole - len(counts) + 1.0
-            alpha, believed = share / (seen + 1.0), _total(last)
-            for e in range(n):
-                members[e] = (1.0 - alpha) * (last[e] / believed) + alpha * prior[e]
-            for s in range(stacks):
-                _newton(a[s], H[s], X, logs[2 + s], at, keep[s], ridge)
-        else:
-            for e in range(len(loss)):
-                loss[e] -= np.log(LEAST)
-            pair[0] -= np.log(LEAST)
-            pair[1] -= np.log(LEAST)
-            total -= np.log(LEAST)
-        counts[label] += 1.0
+    for r in range(begin, end):
+        total += run_row(heads, record, products, r, y[r], weight[r], out)
     return total
-
-
-@compiled(fastmath=SUMS)
-def learn_row(P: Array, z: Array, missed: Array, noise: float, G: Array, E: Array, n: int, top: float) -> bool:
-    """Row n of G and E: g = (P - G' G) z / root and missed/root, root^2 = noise + z' (P - G' G) z; n are pending.
-
-    False, and nothing done, if rounding could matter: if ROUNDING top |z|^2 is above the noise.
-    """
-    square = 0.0
-    for j in range(len(z)):
-        square += z[j] * z[j]
-    if not ROUNDING * top * square <= noise:
-        return False
-    g = G[n]
-    symmetric_row(P, z, g)
-    for i in range(n):
-        row, along = G[i], 0.0
-        for j in range(len(z)):
-            along += row[j] * z[j]
-        for j in range(len(z)):
-            g[j] -= along * row[j]
-    square = noise
-    for j in range(len(z)):
-        square += g[j] * z[j]
-    if square < noise:  # by rounding: P has nothing left along z
-        for j in range(len(z)):
-            g[j] = 0.0
-        square = noise
-    root = np.sqrt(square)
-    for j in range(len(z)):
-        g[j] /= root
-    for k in range(len(missed)):
-        E[n, k] = missed[k] / root
-    return True

@@ -102,18 +102,6 @@ def unit_product(z: Array, A: Array, out: Array) -> None:
             out[j] *= scale
 
 
-@compiled(fastmath=SUMS)
-def low_rank_product(z: Array, M: Array, G: Array, E: Array, n: int, out: Array) -> None:
-    """out = z M + (z G') E, of the first n rows of G and E."""
-    row_product(z, M, out)
-    for i in range(n):
-        along, g, e = 0.0, G[i], E[i]
-        for j in range(len(z)):
-            along += g[j] * z[j]
-        for j in range(len(out)):
-            out[j] += along * e[j]
-
-
 def times(Z: Array, M: Array) -> Array:
     """Z M, for an M that is contiguous in memory by rows or by columns; a single row is faster so than by the BLAS.
 

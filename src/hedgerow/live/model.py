@@ -13,9 +13,10 @@ import shutil
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
@@ -32,7 +33,7 @@ from hedgerow.live.settings import Settings
 from hedgerow.live.snapshots import Snapshots
 from hedgerow.live.steps import SNAPSHOT, Steps
 from hedgerow.live.tallies import Tallies
-from hedgerow.live.writer import History, Writer
+from hedgerow.live.writer import Clock, History, Writer
 from hedgerow.store import Closed, JournalError, Owner
 
 # The asyncio face: what many tasks ask for at the same time is taken in order and committed together.
@@ -257,7 +258,8 @@ def apply(writer: Writer, snapshots: Snapshots) -> None:
 
 def _delete(writer: Writer, floor: int, most: int, before: float | None) -> int:
     journal = writer.journal
-    age = "" if before is None else "AND time < ?"
+    # age by the order of events: one whose time has not come yet is not younger than those after it
+    age = "" if before is None else "AND number <= (SELECT max(number) FROM answer WHERE time < ?)"
     values = (floor, *(() if before is None else (before,)), most)
     found = journal.rows(f"SELECT number FROM answer WHERE +step <= ? {age} ORDER BY number LIMIT ?", values)
     if not found:
@@ -316,6 +318,7 @@ class LiveModel:
         self._owner, self._journal = owner, journal
         self._snapshots, self._background = Snapshots(folder), Background()
         self._timing, self._failed, self._closed = Timing(), False, False
+        self._clock = Clock()
         self._queue = Queue(self._take)
         self._start = journal.meta("start")
         self._read(journal.verify(accept_loss=accept_loss))
@@ -376,9 +379,15 @@ class LiveModel:
 
     @classmethod
     def open(
-        cls, folder: str | os.PathLike[str], settings: Settings | None = None, *, accept_loss: bool = False
+        cls,
+        folder: str | os.PathLike[str],
+        settings: Settings | Mapping[str, Any] | None = None,
+        *,
+        accept_loss: bool = False,
     ) -> Self:
-        """Go on where a live model was, however it ended. Settings that are given replace those it had.
+        """Go on where a live model was, however it ended.
+
+        `settings` replace those it had; a mapping of some changes these alone.
 
         `accept_loss`: go on though the newest events, which were acknowledged, are missing from the journal.
         """
@@ -393,12 +402,16 @@ class LiveModel:
             raise
 
     @classmethod
-    def _opened(cls, path: Path, owner: Owner, settings: Settings | None, accept_loss: bool) -> Self:
+    def _opened(
+        cls, path: Path, owner: Owner, settings: Settings | Mapping[str, Any] | None, accept_loss: bool
+    ) -> Self:
         journal = Journal(path, accept_loss=accept_loss)
         try:
             with journal.errors():
                 kept = Settings.from_json(journal.meta("settings"))
-                live = cls(path, owner, journal, settings or kept, accept_loss)
+                if not isinstance(settings, Settings):
+                    settings = replace(kept, **(settings or {}))
+                live = cls(path, owner, journal, settings, accept_loss)
                 journal.set_sync(live.settings.sync)
                 if live.settings != kept:
                     live._do("settings", lambda: live._writer.note_settings(live.settings))
@@ -419,7 +432,7 @@ class LiveModel:
             )
         tallies = Tallies.from_json(about["tallies"])
         history = History(self._journal, self._start)
-        self._writer = Writer(self._journal, steps, tallies, history, self.settings)
+        self._writer = Writer(self._journal, steps, tallies, history, self.settings, self._clock)
 
     # -- the verbs ----------------------------------------------------------------------------------------------
 
@@ -594,7 +607,8 @@ class LiveModel:
             else:
                 steps = self._writer.steps
                 history = History(self._journal, self._start)
-                self._writer = Writer(self._journal, steps, Tallies.from_json(about["tallies"]), history, self.settings)
+                tallies = Tallies.from_json(about["tallies"])
+                self._writer = Writer(self._journal, steps, tallies, history, self.settings, self._clock)
         except BaseException:
             self._let_go()
             raise

@@ -91,6 +91,26 @@ class History:
             self.points = self.points[::2]
 
 
+class Clock:
+    """Wall time when it is made, then by the seconds that pass: a clock that is set meanwhile ages no event.
+
+    Seconds include those that the machine slept, where the system counts them.
+    """
+
+    def __init__(self) -> None:
+        self._start = time.time() - self.elapsed()
+
+    @staticmethod
+    def elapsed() -> float:
+        """Seconds since some moment, which only pass."""
+        boot = getattr(time, "CLOCK_BOOTTIME", None)
+        return time.monotonic() if boot is None else time.clock_gettime(boot)
+
+    def now(self) -> float:
+        """The time."""
+        return self._start + self.elapsed()
+
+
 MADE = "#"  # ids that the journal makes: this and the number
 LONGEST_ID = 200  # characters
 T = TypeVar("T")
@@ -129,19 +149,23 @@ class _Known(NamedTuple):
 class Writer:
     """Journal, model and counters, changed together. `changed`: whether the model is ahead of the journal."""
 
-    def __init__(self, journal: Journal, steps: Steps, tallies: Tallies, history: History, settings: Settings) -> None:
+    def __init__(
+        self, journal: Journal, steps: Steps, tallies: Tallies, history: History, settings: Settings, clock: Clock
+    ) -> None:
         self.journal, self.steps, self.tallies, self.history, self.settings = journal, steps, tallies, history, settings
+        self._clock = clock
         self.changed = False
         self._classes = 0  # as many as the journal is known to know of
         self._snapshot: tuple[int, bytes] | None = None
         unanswered = "SELECT event.number, event.time FROM event LEFT JOIN answer USING (number) WHERE step IS NULL"
-        self.waiting: dict[int, float] = dict(journal.rows(unanswered + " ORDER BY event.number"))
-        newest = [journal.row(f"SELECT max(time) FROM {table}") for table in ("event", "step")]
-        self._latest = max(float(found[0] or 0) for found in newest if found is not None)
+        self._latest = clock.now()
+        # events of a time that has not come (the clock was wrong) age from now on
+        rows = journal.rows(unanswered + " ORDER BY event.number")
+        self.waiting: dict[int, float] = {number: min(asked, self._latest) for number, asked in rows}
 
     def now(self) -> float:
-        """The time, which never goes back though the clock may."""
-        self._latest = max(self._latest, time.time())
+        """The time of what is done now."""
+        self._latest = self._clock.now()
         return self._latest
 
     # -- predicting ---------------------------------------------------------------------------------------------
@@ -205,12 +229,16 @@ class Writer:
         return Taken(names, numbers, P, [found is not None for found in known])
 
     def _check_labels(self, ids: list[str | None], known: list[_Known | None], texts: list[str] | None) -> None:
-        """Refuse another label for what was learned before, before anything is done."""
-        for id, found, text in zip(ids, known, texts or (), strict=False):
-            if found is None or text == "null":
+        """Refuse a label that an event of before cannot learn, before anything is done."""
+        for id, event, text in zip(ids, known, texts or (), strict=False):
+            if event is None or text == "null":
                 continue
-            before = self.journal.row("SELECT label FROM answer WHERE number = ?", (found.number,))
-            if before is not None and before[0] not in ("null", text):
+            before = self.journal.row("SELECT label FROM answer WHERE number = ?", (event.number,))
+            if before is None:
+                self.steps.clf.check_labels(labels_together([label_of_json(text)]))
+            elif before[0] == "null":
+                raise InputError(f"id {id!r} no longer waits for a label: {text} comes too late; nothing was changed")
+            elif before[0] != text:
                 raise InputError(f"id {id!r} was learned with the label {before[0]}, not {text}; nothing was changed")
 
     def _with_known(self, P: Array, new: list[int], known: list[_Known | None], numbers: list[int]) -> Array:

@@ -51,36 +51,28 @@ The arrays of our own learner. Letters: d_i dimensions of space i, q_i weights o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cached_property
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hedgerow.core.arrays import Array, Matrix, blocks, dense
 from hedgerow.core.constants import Constants
+from hedgerow.core.errors import HedgerowError
 from hedgerow.core.interrupts import uninterrupted
-from hedgerow.core.linalg import one_blas_thread
+from hedgerow.core.linalg import from_upper, one_blas_thread
 from hedgerow.learner import BLOCK, OnlineLearner, Prediction, State, Trace, register_learner
 from hedgerow.ridge import mixture
 from hedgerow.ridge.near import Near, whole
 from hedgerow.ridge.plan import FREQUENCIES, INPUT, RidgePlan, layout
 from hedgerow.ridge.pool import TURN
-from hedgerow.ridge.regression import NEVER
-from hedgerow.ridge.space import FADE, Space
+from hedgerow.ridge.regression import Regressions, symmetric_product
+from hedgerow.ridge.space import FADE, PENDING, Space
 
 if TYPE_CHECKING:
+    from hedgerow.kernels.ridge import Heads, Outcome, Products, Record
     from hedgerow.learner import Layout
-
-
-class Predicted(NamedTuple):
-    """The row that was predicted last, after how many rows, and what was computed for it: its label may be next."""
-
-    rows: Array
-    after: int
-    Z: list[Array]
-    Q: list[Array]
-    fits: list[Array]
-    said: Array | None
-    F: Array
 
 
 @register_learner
@@ -96,15 +88,15 @@ class RidgeLearner(OnlineLearner):
         """The spaces and the local heads take their arrays over; `stored` gives them back."""
         own = {name: array for name, array in state.items() if not name.startswith(("space.", "near."))}
         super().__init__(plan, constants, own)
+        priors, own_constants = _priors(len(plan.spaces), constants)
         self.spaces = [
-            Space(settings, _constants(f"space.{i}.", constants), _under(f"space.{i}.", state), self.n_classes, room)
+            Space(settings, own_constants[i], _under(f"space.{i}.", state), self.n_classes, room)
             for i, (settings, room) in enumerate(zip(plan.spaces, plan.rooms, strict=True))
         ]
-        self.near = None
-        if plan.near:
-            heads = (len(plan.heads) - sum(plan.heads_of)) // len(plan.near)
-            self.near = Near(plan.near, _constants("near.", constants), _under("near.", state), plan.kept, heads)
-        self._last: Predicted | None = None
+        self.near = Near(plan.near, _under("near.", constants, constants.single), _under("near.", state), plan.kept)
+        self.regressions = Regressions([space.regression for space in self.spaces], PENDING, priors)
+        self.__dict__.pop("heads", None)  # of fewer classes, where they have grown
+        self._last: tuple[int, Products] | None = None  # of the row that was predicted last, after how many rows
 
     def plan_to_json(self) -> dict[str, Any]:
         """As `RidgePlan` writes itself."""
@@ -128,7 +120,7 @@ class RidgeLearner(OnlineLearner):
     @property
     def weights(self) -> Array:
         """The first mixture's weights, temperatures and priors of a head together."""
-        return mixture.head_weights(self.state, len(self.plan.heads))
+        return mixture.head_weights(self.state)
 
     @property
     def bound(self) -> float:
@@ -150,11 +142,97 @@ class RidgeLearner(OnlineLearner):
         """Recursive least squares needs double precision."""
         return np.dtype(np.float64)
 
+    # -- what compiled loops take -------------------------------------------------------------------------------
+
+    @cached_property
+    def heads(self) -> Heads:
+        """What all models of this fit share, laid out for the loops."""
+        from hedgerow.kernels.ridge import Heads
+
+        tables: list[Array] = []
+        columns, halves, q, near = [], [], 0, self.near
+        for targets in (space.targets for space in self.spaces):
+            for h, width in enumerate(targets.widths):
+                columns.append((q, width, -1 if targets.table is None else sum(map(len, tables))))
+                halves.append(np.zeros(self.n_classes) if targets.table is None else targets.half_squares[h])
+                if targets.table is not None:
+                    tables.append(np.ascontiguousarray(targets.parts[h].T).ravel())
+                q += width
+        return Heads(
+            self.regressions.d_ends,
+            self.regressions.q_ends,
+            np.array([space.settings.keep for space in self.spaces]),
+            np.array(columns),
+            np.concatenate([*tables, np.empty(0)]),
+            np.array(halves),
+            np.hstack([space.targets.rows(np.arange(self.n_classes)) for space in self.spaces]),
+            near.ends,
+            near.sharpness,
+            near.y,
+            near.domain,
+            near.weight,
+            near.limit,
+        )
+
+    @property
+    def record(self) -> Record:
+        """What was learned: the arrays themselves."""
+        from hedgerow.kernels.ridge import Mixture, Record
+
+        rows, near = self.regressions, self.near
+        return Record(
+            Mixture(*mixture.parts(self.state)), rows.pending, rows.G, rows.E, rows.diagonal, rows.top,
+            near.labels, near.weights, near.rows, near.at,
+        )  # fmt: skip
+
+    def products(self, rows: Array, room: int, *, kept: bool = True) -> Products:
+        """All that needs no record but the base of the regressions; `room`: pending rows that it may have.
+
+        `kept`: products with the kept rows of the target too, where they pay.
+        """
+        from hedgerow.kernels.ridge import Products
+
+        B, (Z, W) = len(rows), self._maps(rows)
+        compared, shorter = [W[:, w] for w in self.near.columns], self.regressions.shorten(Z)
+        MZ, spaces, shape = self.regressions.fits(Z), len(self.spaces), (B, len(self.plan.heads), self.n_classes)
+        return Products(
+            rows, Z, shorter, MZ, Z[:0], np.zeros(spaces, np.int64), W,
+            *self.near.products(compared, B, kept=kept), np.zeros(1, np.int64), np.full(B, -1),
+            np.empty_like(MZ), np.empty((B, spaces, room)), np.empty(shape),
+        )  # fmt: skip
+
+    def _maps(self, rows: Array) -> tuple[Array, Array]:
+        """The rows in all spaces side by side, and as the local heads compare them."""
+        from hedgerow.kernels.rows import times
+
+        own, Z = self.target_only, np.empty((len(rows), self.regressions.d_ends[-1]))
+        if own:
+            rows, target_only = np.ascontiguousarray(rows[:, :-own]), rows[:, -own:]
+        axes = self.constants.get("axes")
+        if axes is not None:
+            rows = times(rows, axes)
+        mapped = [space.map(rows) for space in self.spaces]
+        for z, d, room in zip(mapped, self.regressions.d, self.plan.rooms, strict=True):
+            if own and not room:  # a pool has no rows with these columns
+                z = np.hstack([z, target_only])
+            Z[:, d] = z
+        W = np.empty((len(rows), self.near.width), np.int16)
+        for settings, w in zip(self.plan.near, self.near.columns, strict=True):
+            W[:, w] = whole(rows if settings.of == INPUT else mapped[settings.of])
+        return Z, W
+
+    def outcome(self, rows: int, known: int) -> Outcome:
+        """Places for what a loop says of so many rows."""
+        from hedgerow.kernels.ridge import Outcome
+
+        experts = len(self.plan.heads) + 1
+        return Outcome(np.empty((rows, known)), np.empty((rows, experts)), np.empty((rows, experts), np.int64))
+
     # -- predicting ---------------------------------------------------------------------------------------------
 
     def scores(self, X: Matrix) -> Array:
         """Probabilities by what was learned so far."""
-        parts = [mixture.predict(self.state, self._heads(rows).F).probabilities for rows in blocks(X, BLOCK)]
+        parts = [self._predicted(rows)[1].probabilities for rows in blocks(X, BLOCK)]
         return np.concatenate(parts) if parts else np.empty((0, self.n_classes))
 
     def probabilities(self, scores: Array) -> Array:
@@ -163,53 +241,38 @@ class RidgeLearner(OnlineLearner):
 
     def expert_scores(self, X: Matrix) -> Array:
         """Each head's scores, and the log of the class frequencies."""
-        return self._with_frequencies(self._heads(X).F)
+        return self._with_frequencies(self._predicted(X)[0].F)
 
     def predict_row(self, x: Array) -> Prediction:
         """One dense row; what is computed for it is kept for its label."""
         with uninterrupted(), one_blas_thread:
-            self._last = known = self._heads(x[None])
-        mixed = mixture.predict(self.state, known.F)
-        scores = mixed.probabilities[0]
-        return Prediction(int(scores.argmax()), scores, mixed.weights[0], self._with_frequencies(known.F)[0])
+            products, out = self._predicted(x[None])
+        self._last, scores = (self._rows, products), out.probabilities[0]
+        return Prediction(int(scores.argmax()), scores, out.weights[0], self._with_frequencies(products.F)[0])
 
-    def _heads(self, X: Matrix) -> Predicted:
+    def _predicted(self, X: Matrix) -> tuple[Products, Outcome]:
         rows = dense(self.pre.apply(X))
-        return self._said(rows if self.pre.steps else rows.copy())  # the caller may write into the array it gave
+        rows = rows if self.pre.steps else rows.copy()  # the caller may write into the array it gave
+        products, out, B = self.products(rows, PENDING), self.outcome(len(rows), self.n_classes), len(rows)
+        self._run_rows(self.record, products, (0, B), np.full(B, -1), np.ones(B), out)
+        return products, out
 
-    def _said(self, rows: Array) -> Predicted:
-        Z, Q = self._maps(rows)
-        fits = [space.regression.fit(z) for space, z in zip(self.spaces, Z, strict=True)]
-        said = None if self.near is None else self.near.say(Q, self.n_classes)
-        return Predicted(rows, self._rows, Z, Q, fits, said, self._scored(fits, said))
+    def _run_rows(
+        self, record: Record, products: Products, rows: tuple[int, int], y: Array, weight: Array, out: Outcome
+    ) -> float:
+        from hedgerow.kernels.ridge import run_rows
 
-    def _maps(self, rows: Array) -> tuple[list[Array], list[Array]]:
-        """The rows in every space, and as the local heads compare them."""
-        from hedgerow.kernels.rows import times
-
-        own = self.own
-        if own:
-            rows, beside = np.ascontiguousarray(rows[:, :-own]), rows[:, -own:]
-        axes = self.constants.get("axes")
-        if axes is not None:
-            rows = times(rows, axes)
-        Z = [space.map(rows) for space in self.spaces]
-        Q = [whole(rows if settings.of == INPUT else Z[settings.of]) for settings in self.plan.near]
-        if own:  # a pool has no rows with these columns
-            Z = [z if room else np.hstack([z, beside]) for z, room in zip(Z, self.plan.rooms, strict=True)]
-        return Z, Q
+        try:
+            return run_rows(self.heads, record, products, *rows, y, weight, out)
+        except ZeroDivisionError as error:
+            raise HedgerowError(
+                "scores so large that no expert has any weight left; scale the rows, or fit again"
+            ) from error
 
     @property
     def _rows(self) -> int:
         """Rows that were learned so far, with a label or without."""
         return int(self.state["rows"][0])
-
-    def _scored(self, fits: list[Array], said: Array | None) -> Array:
-        """The scores of all heads, minus their mean over the classes (B x heads x K)."""
-        scores = [space.targets.scores(f) for space, f in zip(self.spaces, fits, strict=True)]
-        F = np.concatenate(scores if said is None else [*scores, said], axis=1)
-        F -= F.sum(axis=2, keepdims=True) / F.shape[2]
-        return F
 
     def _with_frequencies(self, F: Array) -> Array:
         counts = self.state["mix.counts"]
@@ -219,36 +282,77 @@ class RidgeLearner(OnlineLearner):
     # -- learning -----------------------------------------------------------------------------------------------
 
     def _run_block(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> tuple[Trace, float]:
-        rows = dense(X)
-        weight = np.ones(len(y)) if weight is None else weight
-        noise = np.full(len(y), NEVER)
-        np.divide(1.0, weight, out=noise, where=y >= 0)
-        F = self._run_heads(rows, y, noise, weight)
-        frequent = mixture.counts_before(self.state, y)[:, :known].argmax(axis=1)
-        mixed = mixture.run(self.state, F, y, known)
-        self.target.add(rows, y, weight)
-        self.state["rows"] += len(y)
-        votes = np.concatenate([F[:, :, :known].argmax(axis=2), frequent[:, None]], axis=1)
-        return Trace(mixed.probabilities, mixed.weights, votes), mixed.loss
-
-    def _run_heads(self, rows: Array, y: Array, noise: Array, weight: Array) -> Array:
-        """The scores of all heads before each label, which they learn."""
+        rows, B = dense(X), len(y)
+        weight = np.ones(B) if weight is None else weight
+        if self.regressions.pending.max() + B > PENDING:
+            self.regressions.flush()
+            self.regressions.make_room(max(B, PENDING))
         last, self._last = self._last, None
-        if last is None or last.after != self._rows or not np.array_equal(last.rows, rows):
-            # one row is always computed as a prediction is: whether it was asked for must not change the last digit
-            last = self._said(rows) if len(rows) == 1 else None
-        if last is not None:
-            for i, space in enumerate(self.spaces):
-                space.run(last.Z[i], y, noise, self._turns(i, y), last.fits[i])
-            if self.near is not None:
-                self.near.run(last.Q, y, weight, self.n_classes, last.said)
-            return last.F
-        Z, Q = self._maps(rows)
-        fits = [
-            space.run(z, y, noise, self._turns(i, y)) for i, (space, z) in enumerate(zip(self.spaces, Z, strict=True))
-        ]
-        said = None if self.near is None else self.near.run(Q, y, weight, self.n_classes)
-        return self._scored(fits, said)
+        if last is not None and last[0] == self._rows and np.array_equal(last[1].rows, rows):
+            products = last[1]
+        else:
+            products = self.products(rows, PENDING)
+        out = self.outcome(B, self.n_classes if known is None else known)
+        loss = self._learn(products, y, weight, out)
+        self.target.add(rows, y, weight)
+        self.state["rows"] += B
+        return Trace(out.probabilities, out.weights, out.votes), loss
+
+    def _learn(self, products: Products, y: Array, weight: Array, out: Outcome) -> float:
+        """Rows are predicted and learned in parts of at most PENDING rows, between which pools have their turns.
+
+        What a part has learned is added to the products of the rows after it, so that P is read and written once a
+        block, and products with pending rows stay few. Where rounding could matter, rows go one by one.
+        """
+        B, regressions = len(y), self.regressions
+        self.near.make_room(B)
+        alone = B > 1 and regressions.doubtful(products.Z, weight)
+        turns = [self._turns(i, y) for i in range(len(self.spaces))]
+        until = [min([*turn, B]) for turn in turns]  # the products of each space are those of rows up to here
+        grid = range(1, B) if alone else () if any(self.plan.rooms) else range(PENDING, B, PENDING)
+        if (y >= 0).any():
+            products = products._replace(PZ=regressions.covariances(products.Z, until))
+        record, total = self.record, 0.0
+        for begin, end in pairwise(sorted({0, B, *grid, *chain(*turns)})):
+            if alone:
+                products.MZ[begin] = regressions.fits(products.Z[begin:end])
+                products.PZ[begin:end] = regressions.covariances(products.Z[begin:end])
+                products.folded[:] = 0
+            total += self._run_rows(record, products, (begin, end), y, weight, out)
+            for s, space in enumerate(self.spaces):
+                if space.pool is not None:
+                    space.pool.watch(products.Z[begin:end, regressions.d[s]], y[begin:end])
+                if end in turns[s]:
+                    space.turn()
+                    until[s] = min([turn for turn in turns[s] if turn > end] + [B])
+                    self._start_products(s, products, slice(end, until[s]))
+                elif end < until[s] and not alone:
+                    self._add_learned(s, products, slice(end, until[s]))
+            if alone:
+                regressions.flush(PENDING)
+        regressions.flush(PENDING)
+        regressions.make_room(PENDING)
+        return total
+
+    def _start_products(self, s: int, products: Products, rows: slice) -> None:
+        """The products of later rows with the base of space s, which has changed."""
+        regression, d = self.spaces[s].regression, self.regressions.d[s]
+        if rows.start < rows.stop:
+            products.MZ[rows, self.regressions.q[s]] = products.Z[rows, d] @ regression.M
+            products.folded[s] = 0
+            if len(products.PZ):
+                products.PZ[rows, d] = symmetric_product(products.Z[rows, d], regression.P)
+
+    def _add_learned(self, s: int, products: Products, rows: slice) -> None:
+        """The newest pending rows of space s go into the products of rows that come later."""
+        regression, d = self.spaces[s].regression, self.regressions.d[s]
+        first, n = int(products.folded[s]), int(self.regressions.pending[s])
+        if n > first:
+            G, E = regression.G[first:n], regression.E[first:n]
+            along = products.Z[rows, d] @ G.T
+            products.MZ[rows, self.regressions.q[s]] += along @ E
+            products.PZ[rows, d] -= along @ G
+            products.folded[s] = n
 
     def _turns(self, i: int, y: Array) -> list[int]:
         """After which of these rows space i labels some of its pool, or lets old labels fade."""
@@ -277,25 +381,36 @@ class RidgeLearner(OnlineLearner):
         """
         return self.state | self._named([space.arrays() for space in self.spaces])
 
-    def _named(self, found: list[dict[str, Array]]) -> State:
-        named = {f"space.{i}.{name}": array for i, arrays in enumerate(found) for name, array in arrays.items()}
-        return named if self.near is None else named | {f"near.{k}": v for k, v in self.near.arrays().items()}
+    def _named(self, spaces: list[dict[str, Array]]) -> State:
+        named = {f"space.{i}.{name}": array for i, arrays in enumerate(spaces) for name, array in arrays.items()}
+        return named | {f"near.{name}": array for name, array in self.near.arrays().items()}
 
     def arrays(self) -> State:
         """A copy of the state in which no row of a regression is pending."""
         twin = self.copy()
-        for space in twin.spaces:
-            space.regression.own()
-            space.regression.flush()
+        for regression in twin.regressions.each:
+            regression.own()
+            regression.flush()
         return twin.stored()
 
 
-def _constants(prefix: str, constants: Constants) -> dict[str, Array]:
-    """Constants by their short names, as compiled loops and the BLAS read them."""
-    found = _under(prefix, constants, constants.single)
-    if "prior.P" in found:
-        found["prior.P"] = constants.square(f"{prefix}prior.P")
-    return found
+def _priors(spaces: int, constants: Constants) -> tuple[tuple[Array, Array] | None, list[dict[str, Array]]]:
+    """The priors of all spaces one after the other, and the constants of each, with views of them.
+
+    A model file may leave out priors that its state has replaced.
+    """
+    each = [_under(f"space.{i}.", constants, constants.single) for i in range(spaces)]
+    there = [own for own in each if "prior.P" in own]
+    if not there:
+        return None, each
+    P = constants.derived("P", lambda: np.concatenate([from_upper(own["prior.P"]).ravel() for own in there]))
+    M = constants.derived("M", lambda: np.concatenate([own["prior.M"].ravel() for own in there]))
+    p = m = 0
+    for own in there:
+        d, q = own["prior.M"].shape
+        own["prior.P"], own["prior.M"] = P[p : p + d * d].reshape(d, d), M[m : m + d * q].reshape(d, q)
+        p, m = p + d * d, m + d * q
+    return ((P, M) if len(there) == spaces else None), each
 
 
 def _under(prefix: str, arrays: Mapping[str, Array], get: Any = None) -> dict[str, Array]:

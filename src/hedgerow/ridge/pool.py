@@ -45,12 +45,12 @@ class Pool:
 
     def arrays(self) -> dict[str, Array]:
         """The state by short names."""
-        found = {"labels": self.labels, "leverage": self.h, "at": self.at, "waiting": self.waiting}
+        arrays = {"labels": self.labels, "leverage": self.h, "at": self.at, "waiting": self.waiting}
         if not self.shared:
-            found["U"] = self.U
+            arrays["U"] = self.U
         if self.sources is not None:
-            found |= {"counts": self.counts, "bias": self.bias}
-        return found
+            arrays |= {"counts": self.counts, "bias": self.bias}
+        return arrays
 
     @staticmethod
     def empty(U: Array, heads: int, K: int | None) -> dict[str, Array]:
@@ -64,10 +64,6 @@ class Pool:
 
     def watch(self, Z: Array, y: Array) -> None:
         """Rows of the stream: labels are counted, and rows without one wait."""
-        if len(y) == 1 and y[0] >= 0:  # the usual step of a stream
-            if self.sources is not None:
-                self.counts[y[0]] += 1.0
-            return
         labelled = y >= 0
         if self.sources is not None:
             self.counts += np.bincount(y[labelled], minlength=self.targets.classes)
@@ -113,13 +109,13 @@ class Pool:
         noise = 1.0 / self.weight
         Z = self.waiting.astype(np.float64)
         self.waiting = self.waiting[:0]
-        Z = Z[~regression.doubtful(Z, np.full(len(Z), noise))]
+        Z = Z[~regression.doubtful(Z, noise)]
         leave = max(0, len(self.labels) + len(Z) - self.room)
         oldest = (int(self.at[1]) + np.arange(leave)) % max(len(self.labels), 1)
-        if leave and not self._leave(regression, oldest):
+        if not len(Z) or (leave and not self._leave(regression, oldest)):
             return
         labels = self._labels(self.targets.scores(Z @ regression.M), 0)
-        regression.run(Z, self.targets.of_labels(labels), np.full(len(Z), noise))
+        regression.update(Z, self.targets.of_labels(labels), noise)
         h = np.asarray(self.weight * regression.leverage(Z), np.float32)
         self._take(oldest, Z.astype(self.U.dtype), labels, h)
 
@@ -137,15 +133,15 @@ class Pool:
 
     def _leave(self, regression: Regression, rows: Array) -> bool:
         targets = self.targets.of_labels(self.labels[rows])
-        return regression.unlearn(self.U[rows].astype(np.float64), targets, 1.0 / self.weight)
+        return regression.update(self.U[rows].astype(np.float64), targets, 1.0 / self.weight, -1.0)
 
     def grow(self, extra: int) -> dict[str, Array]:
         """The state with room for new classes."""
-        found = self.arrays()
+        arrays = self.arrays()
         for name in ("counts", "bias"):
-            if name in found:
-                found[name] = np.pad(found[name], [(0, 0)] * (found[name].ndim - 1) + [(0, extra)])
-        return found
+            if name in arrays:
+                arrays[name] = np.pad(arrays[name], [(0, 0)] * (arrays[name].ndim - 1) + [(0, extra)])
+        return arrays
 
 
 # Labels for the pool that use each class about as often as it is expected to occur.
@@ -187,7 +183,7 @@ def biases(F: Array, start: Array, pi: Array, steps: int) -> Array:
     for _ in range(steps):
         shares = E * scale
         shares /= shares.sum(axis=2, keepdims=True)
-        found = (shares.sum(axis=0) + ROWS * K * pi) / (rows + ROWS * K)
-        scale *= (pi / found) ** STEP
+        frequencies = (shares.sum(axis=0) + ROWS * K * pi) / (rows + ROWS * K)
+        scale *= (pi / frequencies) ** STEP
     b = -np.log(scale) / SHARPNESS
     return np.asarray(b - b.mean(axis=1, keepdims=True))

@@ -1,157 +1,81 @@
-"""Recursive least squares with a prior, one row or one block at a time, with the same numbers.
+"""Ridge regressions with a prior, and what they learn: class targets.
 
 Several heads share one P (d x d); their weights stand side by side in M (d x q). A row z with targets y:
 
     k = P z / (r + z' P z),   M += k (y - z' M),   P -= k z' P           r = 1/weight of the row
 
-Block form (exact): S = diag(r) + Z P Z' = L L',  E = L^-1 (Y - Z M),  G = L^-1 Z P;  the fits before each label are
-Z M + (L - diag L) E, all at once, and afterwards M += G' E, P -= G' G. A row without a label is one of infinite r.
-(Y - diag(L) E is the same number, but its rounding depends on the label: a tie would go to the right class.)
-
-The rows of G and E are pending until `flush` adds them up in one product. Until then P stands for P - G' G and M for
-M + G' E, and a row is multiplied with them as z' P - (z' G') G and z' M + (z' G') E. So one instance reads P once and
-never writes it, and a long block reads and writes it once. P and M start as priors that many models share; the first
-flush makes copies of them.
+With g = P z/root and e = (y - z' M)/root, root^2 = r + z' P z, that is M += g e', P -= g g'. The rows g and e are
+pending until `flush` adds them up in one product. Until then P stands for P - G' G and M for M + G' E
+(`kernels/ridge.py`). So one instance reads P once and never writes it, and a long block reads and writes it once. P and
+M start as priors that many models share; the first flush makes copies of them.
 
 P is symmetric, and only its upper triangle is kept up to date: an update is half the work, and a live step reads half.
-
-P is known to some 16 digits. Where z' P z is 1e10 times r (a row far longer than usual, or of a very large weight), the
-update would leave little but rounding in P, and z' P z < 0 later. So r is at least 1e-10 times what z' P z could be by
-P's diagonal: such a row counts for less than it asks. A block that has one goes row by row, as the bound depends on the
-rows before. Rows of unit length with a weight of 1 are never among them.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.preprocess import unit
 
-NEVER = 1e30  # r of a row that is predicted and not learned
-LOST = 1e-13  # of what z' P z could be: lost to rounding when the rows that wait are taken from P
 FAR = 1e100  # a row is shortened where the root of z' P z could be larger
 RIDGE = 1e-12  # of the largest diagonal of a Gram matrix: a smaller ridge would be lost in its rounding
 
 
 class Regression:
-    """P, M and at most `room` pending rows between calls; a `shared` P and M are a prior's until the first flush."""
+    """P, M and pending rows G, E; a `shared` P and M are a prior's until the first flush."""
 
-    def __init__(self, P: Array, M: Array, room: int, *, shared: bool = False) -> None:
+    def __init__(
+        self, P: Array, M: Array, G: Array | None = None, E: Array | None = None, *, shared: bool = False
+    ) -> None:
         self.P, self.M, self.shared = P, M, shared
-        d, q = M.shape
-        self._room = np.empty((room, d)), np.empty((room, q))
-        self.G, self.E = self._room
-        self.pending = 0
+        self.beside: Regressions | None = None  # that it is one of
+        self.G = np.empty((0, len(P))) if G is None else G
+        self.E = np.empty((0, M.shape[1])) if E is None else E
+        self.pending = np.array([len(self.G)])
+        self.diagonal, self.top = np.empty(len(P)), np.empty(1)
         self.measure()
 
-    def take(self, G: Array, E: Array) -> None:
-        """Pending rows as they were stored."""
-        n = len(G)
-        self.make_room(n)
-        self.G[:n], self.E[:n], self.pending = G, E, n
-
     def measure(self) -> None:
-        """After P has changed: the largest number on its diagonal, or infinity if rounding has left one negative."""
-        diagonal = self.P.diagonal()
-        self.top = float(diagonal.max(initial=0.0)) if diagonal.min(initial=np.inf) > 0 else np.inf
+        """After P has changed: its diagonal, and the largest number on it, infinity if one is negative by rounding."""
+        self.diagonal[:] = self.P.diagonal()
+        self.top[0] = self.diagonal.max(initial=0.0) if self.diagonal.min(initial=np.inf) > 0 else np.inf
 
-    def fit(self, Z: Array) -> Array:
-        """Z M, by all labels so far."""
-        n = self.pending
-        if len(Z) == 1:
-            from hedgerow.kernels.rows import low_rank_product
-
-            out = np.empty((1, self.M.shape[1]))
-            low_rank_product(Z[0], self.M, self.G, self.E, n, out[0])
-            return out
-        fits = np.asarray(Z @ self.M)
-        if n:
-            fits += (Z @ self.G[:n].T) @ self.E[:n]
-        return fits
-
-    def run(self, Z: Array, Y: Array, noise: Array, before: Array | None = None) -> Array:
-        """Fits of each row before its label (B x q). `noise` is r, a number a row; `before` is `fit(Z)` of one row.
-
-        >>> r = Regression(np.eye(2), np.zeros((2, 1)), 2)
-        >>> r.run(np.array([[1.0, 0.0], [1.0, 0.0]]), np.ones((2, 1)), np.ones(2)).ravel().round(6).tolist()
-        [0.0, 0.5]
-        """
-        if len(Z) == 1:
-            return self._run_row(Z, Y, noise[0], self.fit(Z) if before is None else before)
-        if self.doubtful(Z, noise).any():
-            return self._run_rows(Z, Y, noise)
-        n, fits = self.pending, Z @ self.M
-        PZ = symmetric_product(Z, self.P)
-        if n:
-            along = self.G[:n] @ Z.T
-            fits += along.T @ self.E[:n]
-            along *= -1
-            add_product(PZ, along, self.G[:n])
-        S = PZ @ Z.T
-        S.flat[:: len(S) + 1] += noise
-        try:
-            L = np.linalg.cholesky(S)
-        except np.linalg.LinAlgError:  # P has lost its sign by rounding
-            return self._run_rows(Z, Y, noise)
-        learned, missed = noise < NEVER, Y - fits
-        missed[~learned] = 0.0  # the target of a row without a label is any; it must not show, however faintly
-        E, G = solve_lower(L, missed), solve_lower(L, PZ)
-        end = n + int(learned.sum())
-        np.compress(learned, G, axis=0, out=self.G[n:end])
-        np.compress(learned, E, axis=0, out=self.E[n:end])
-        self.pending = end
-        L.flat[:: len(L) + 1] = 0.0
-        return np.asarray(fits + L @ E)
-
-    def doubtful(self, Z: Array, noise: Array) -> Array:
-        """The rows whose r may have to be raised."""
+    def doubtful(self, Z: Array, noise: float) -> Array:
+        """The rows that rounding does not allow to be learned with this noise."""
         from hedgerow.kernels.ridge import ROUNDING
 
         with np.errstate(over="ignore"):  # infinity is large enough
-            spread = (Z * Z) @ self.P.diagonal()
-        return np.asarray((ROUNDING * spread > noise) | (self.top == np.inf))
+            spread = (Z * Z) @ self.diagonal
+        return np.asarray((ROUNDING * spread > noise) | (self.top[0] == np.inf))
 
-    def _run_rows(self, Z: Array, Y: Array, noise: Array) -> Array:
-        rows = [slice(t, t + 1) for t in range(len(Z))]
-        return np.concatenate([self._run_row(Z[t], Y[t], noise[t][0], self.fit(Z[t])) for t in rows])
+    def update(self, U: Array, Y: Array, noise: float, sign: float = 1.0) -> bool:
+        """Learn rows at once, with these targets and this noise; sign -1: take them out again, if they were so learned.
 
-    def _run_row(self, Z: Array, Y: Array, noise: float, fits: Array) -> Array:
-        if noise < NEVER:
-            from hedgerow.kernels.ridge import learn_row
+        With S = r I + sign U P U' = L L', E = L^-1 (Y - U M), G = L^-1 U P it is P -= sign G' G, M += sign G' E.
+        False, and nothing done, if that leaves no covariance.
 
-            n, missed = self.pending, Y[0] - fits[0]
-            if not learn_row(self.P, Z[0], missed, noise, self.G, self.E, n, self.top):
-                self.G[n], self.E[n] = self._careful(Z[0], missed, noise)
-            self.pending += 1
-        return fits
-
-    def _careful(self, z: Array, missed: Array, noise: float) -> tuple[Array, Array]:
-        """g and e of one row, by the rule above, and so that P keeps its sign whatever rounding does.
-
-        No g_j^2 may be larger than P_jj, which holds by itself, but for rounding: then the diagonal, and with it all of
-        P, never grows. A row for which P has nothing left is not learned.
+        >>> regression = Regression(np.eye(1), np.zeros((1, 1)))
+        >>> regression.update(np.ones((1, 1)), np.ones((1, 1)), 1.0), regression.M.round(6).item()
+        (True, 0.5)
         """
-        from hedgerow.kernels.ridge import ROUNDING
-
-        G, diagonal = self.G[: self.pending], self.P.diagonal()
-        size = np.sqrt(max(diagonal.max(), 0.0)) * np.abs(z).max()
-        if size > FAR:  # the row, its target and its noise alike, so that squares are numbers
-            z, missed, noise = z * (FAR / size), missed * (FAR / size), noise * (FAR / size) ** 2
-        left = diagonal - (G * G).sum(axis=0)
-        g = symmetric_product(z[None], self.P)[0] - (G @ z) @ G
-        stored = float(z * z @ diagonal)
-        square = noise + float(g @ z)
-        if ROUNDING * stored > noise or diagonal.min() <= 0:
-            least = max(noise, ROUNDING * float(z * z @ left), LOST * stored)
-            told = g != 0
-            if not (left[told] > 0).all():
-                return np.zeros_like(g), np.zeros_like(missed)
-            bound = (1 + ROUNDING) * (g[told] / left[told] * g[told]).max(initial=0.0)
-            square = max(least + max(float(g @ z), 0.0), bound)
-        if square < noise or square <= 0:
-            return np.zeros_like(g), np.zeros_like(missed)
-        return g / np.sqrt(square), missed / np.sqrt(square)
+        self.flush()
+        PU = symmetric_product(U, self.P)
+        S = sign * (PU @ U.T)
+        S.flat[:: len(S) + 1] += noise
+        try:
+            L = np.linalg.cholesky(S)
+        except np.linalg.LinAlgError:
+            return False
+        self.own()
+        E, G = solve_lower(L, Y - U @ self.M), solve_lower(L, PU)
+        add_product(self.M, G, sign * E)
+        add_gram(self.P, G, -sign)
+        self.measure()
+        return True
 
     def move(self, U: Array, change: Array) -> Array:
         """M += P U' change: as if the targets of rows learned before had changed by this, times their weight; U P."""
@@ -161,58 +85,143 @@ class Regression:
         add_product(self.M, PU, change)
         return PU
 
-    def unlearn(self, U: Array, Y: Array, noise: float) -> bool:
-        """Take out rows that were learned with these targets and this noise; False, and nothing done, if it cannot be.
-
-        With T = r I - U P U' = L L', E = L^-1 (Y - U M), G = L^-1 U P it is P += G' G, M -= G' E.
-        """
-        self.flush()
-        PU = symmetric_product(U, self.P)
-        T = -(PU @ U.T)
-        T.flat[:: len(T) + 1] += noise
-        try:
-            L = np.linalg.cholesky(T)
-        except np.linalg.LinAlgError:  # nothing else was ever known along one of them
-            return False
-        self.own()
-        E, G = solve_lower(L, Y - U @ self.M), solve_lower(L, PU)
-        add_product(self.M, G, -E)
-        add_gram(self.P, G, 1.0)
-        self.measure()
-        return True
-
     def leverage(self, U: Array) -> Array:
         """u' P u of each row."""
         self.flush()
         return np.asarray(np.einsum("ij,ij->i", symmetric_product(U, self.P), U))
 
-    def make_room(self, rows: int) -> None:
-        """Make sure that `rows` more rows fit; if not, flush."""
-        if self.pending + rows > len(self.G):
-            self.flush()
-        if rows > len(self.G):
-            self.G, self.E = np.empty((rows, self.G.shape[1])), np.empty((rows, self.E.shape[1]))
-
-    def give_back_room(self) -> None:
-        """Back to the room of the start; rows pending in a larger one are flushed."""
-        if self.G is not self._room[0]:
-            self.flush()
-            self.G, self.E = self._room
-
     def flush(self) -> None:
         """Pending rows go into M and P: one product each."""
-        n = self.pending
+        n = int(self.pending[0])
         if n:
             self.own()
             add_product(self.M, self.G[:n], self.E[:n])
             add_gram(self.P, self.G[:n], -1.0)
-            self.pending = 0
+            self.pending[0] = 0
             self.measure()
+
+    def fade(self, keep: float, P: Array, M: Array) -> None:
+        """Move M and P some way back to where they started: old labels fade."""
+        self.flush()
+        self.own()
+        self.M *= keep
+        self.M += (1 - keep) * M
+        self.P *= keep**2
+        self.P += (1 - keep**2) * P
+        self.measure()
+
+    def own(self) -> None:
+        """Copy P and M, if they are still the shared prior's."""
+        if self.shared and self.beside is None:
+            self.P, self.M = self.P.copy(), self.M.copy()
+        elif self.shared and self.beside is not None:
+            self.beside.own()
+        self.shared = False
+
+
+class Regressions:
+    """Regressions side by side: flat arrays of all, as compiled loops take them; each has views of them."""
+
+    def __init__(self, each: Sequence[Regression], room: int, prior: tuple[Array, Array] | None = None) -> None:
+        """`room`: pending rows that there are places for. `prior`: the shared P and M of all, one after the other."""
+        self.each, self.room = each, 0
+        self.d_ends = np.cumsum([len(regression.P) for regression in each])
+        self.q_ends = np.cumsum([regression.M.shape[1] for regression in each])
+        self.d, self.q = _columns(self.d_ends), _columns(self.q_ends)
+        self.pending = np.array([regression.pending[0] for regression in each])
+        self.diagonal, self.top = np.empty(self.d_ends[-1]), np.empty(len(each))
+        self.shared = prior is not None and all(regression.shared for regression in each)
+        if prior is not None and self.shared:
+            self.P, self.M = prior
+        else:
+            self.P = np.concatenate([regression.P.ravel() for regression in each])
+            self.M = np.concatenate([regression.M.ravel() for regression in each])
+        self._share_out()
+        for s, regression in enumerate(each):
+            regression.beside, regression.pending = self, self.pending[s : s + 1]
+            regression.diagonal, regression.top = self.diagonal[self.d[s]], self.top[s : s + 1]
+            regression.measure()
+        self.make_room(room)
 
     def own(self) -> None:
         """Copy P and M, if they are still the shared prior's."""
         if self.shared:
             self.P, self.M, self.shared = self.P.copy(), self.M.copy(), False
+            self._share_out()
+
+    def _share_out(self) -> None:
+        p = m = 0
+        for regression in self.each:
+            d, q = regression.M.shape
+            regression.P, regression.M = self.P[p : p + d * d].reshape(d, d), self.M[m : m + d * q].reshape(d, q)
+            p, m = p + d * d, m + d * q
+
+    def shorten(self, Z: Array) -> Array:
+        """Shorten rows so long that z' P z is no number to compute with, in place; by how much (rows x spaces)."""
+        factors = np.ones((len(Z), len(self.each)))
+        if _largest(Z) * float(self.diagonal.max(initial=0.0)) ** 0.5 > FAR:
+            for s, d in enumerate(self.d):
+                root = np.sqrt(self.diagonal[d].max(initial=0.0))
+                factors[:, s] = 1 / np.maximum(np.abs(Z[:, d]).max(axis=1, initial=0.0) / FAR * root, 1.0)
+                Z[:, d] *= factors[:, s : s + 1]
+        return factors
+
+    def doubtful(self, Z: Array, weight: Array) -> bool:
+        """Whether rounding could matter for some of these rows."""
+        from hedgerow.kernels.ridge import ROUNDING
+
+        return not ROUNDING * float(self.top.max()) * Z.shape[1] * _largest(Z) ** 2 * float(weight.max()) <= 1
+
+    def fits(self, Z: Array) -> Array:
+        """Z M, space by space."""
+        MZ = np.empty((len(Z), self.q_ends[-1]))
+        if len(Z) == 1:
+            from hedgerow.kernels.ridge import base_fits
+
+            base_fits(self.d_ends, self.q_ends, self.M, Z[0], MZ[0])
+            return MZ
+        for regression, d, q in zip(self.each, self.d, self.q, strict=True):
+            np.matmul(Z[:, d], regression.M, out=MZ[:, q])
+        return MZ
+
+    def covariances(self, Z: Array, until: Sequence[int] | None = None) -> Array:
+        """Z P, space by space; of each only the first rows, if it is said how many."""
+        PZ = np.empty_like(Z)
+        if len(Z) == 1:
+            from hedgerow.kernels.ridge import base_covariances
+
+            base_covariances(self.d_ends, self.P, Z[0], PZ[0])
+            return PZ
+        for regression, d, n in zip(self.each, self.d, until or [len(Z)] * len(self.d), strict=True):
+            PZ[:n, d] = symmetric_product(Z[:n, d], regression.P)
+        return PZ
+
+    def make_room(self, room: int) -> None:
+        """Places for exactly so many pending rows, of which there are no more."""
+        if room == self.room:
+            return
+        self.room, old = room, [(regression.G, regression.E) for regression in self.each]
+        self.G, self.E = np.empty(room * self.d_ends[-1]), np.empty(room * self.q_ends[-1])
+        columns = zip(self.d, self.q, strict=True)
+        for regression, (G, E), n, (d, q) in zip(self.each, old, self.pending.tolist(), columns, strict=True):
+            regression.G = self.G[room * d.start : room * d.stop].reshape(room, -1)
+            regression.E = self.E[room * q.start : room * q.stop].reshape(room, -1)
+            regression.G[:n], regression.E[:n] = G[:n], E[:n]
+
+    def flush(self, least: int = 1) -> None:
+        """Fold the pending rows of each that has at least so many."""
+        for regression, n in zip(self.each, self.pending.tolist(), strict=True):
+            if n >= least:
+                regression.flush()
+
+
+def _largest(Z: Array) -> float:
+    return max(float(Z.max(initial=0.0)), -float(Z.min(initial=0.0)))
+
+
+def _columns(ends: Array) -> list[slice]:
+    """The columns of each, by where they end."""
+    return [slice(a, b) for a, b in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)]
 
 
 def symmetric_product(Z: Array, P: Array) -> Array:
@@ -267,13 +276,6 @@ def add_gram(P: Array, G: Array, sign: float) -> None:
     out = dsyrk(sign, np.ascontiguousarray(G).T, beta=1.0, c=P.T, lower=1, overwrite_c=True)
     if not np.shares_memory(out, P):
         raise ValueError("P must be a C-contiguous matrix of doubles")
-
-
-def with_rows(P: Array, M: Array, U: Array, targets: Array, weight: float) -> tuple[Array, Array]:
-    """P and M after the rows of U were learned too, with these targets and this weight each (copies)."""
-    PU = P @ U.T
-    A = np.linalg.solve(U @ PU + np.eye(len(U)) / weight, PU.T).T
-    return P - A @ PU.T, M + A @ (targets - U @ M)
 
 
 def source_prior(G: list[Array], sums: list[Array], weights: Array, codes: Array, lam: float, trust: float) -> Array:
@@ -389,17 +391,13 @@ class Targets:
         self.width = self.table.shape[1]
         ends = np.cumsum(self.widths).tolist()
         parts = [self.table[:, e - w : e] for w, e in zip(self.widths, ends, strict=True)]
-        self._parts = [np.ascontiguousarray(C.T) for C in parts]
-        self._half_squares = np.array([0.5 * (C * C).sum(axis=1) for C in parts])
+        self.parts = [np.ascontiguousarray(C.T) for C in parts]
+        self.half_squares = np.array([0.5 * (C * C).sum(axis=1) for C in parts])
 
     def rows(self, y: Array) -> Array:
         """The targets of rows by their labels (B x q); that of a row without one is any."""
         if self.table is not None:
             return np.asarray(self.table[y])
-        if len(y) == 1:  # the usual step of a stream
-            out = np.zeros((1, self.width))
-            out[0, y[0] % self.classes :: self.classes] = 1.0
-            return out
         return self.of_labels(np.broadcast_to(y[:, None], (len(y), self.heads)))
 
     def of_labels(self, labels: Array) -> Array:
@@ -409,15 +407,15 @@ class Targets:
             out = np.zeros((n, self.heads, self.classes))
             out[np.arange(n)[:, None], np.arange(self.heads), labels] = 1.0
             return out.reshape(n, -1)
-        return np.hstack([C.T[labels[:, h]] for h, C in enumerate(self._parts)])
+        return np.hstack([C.T[labels[:, h]] for h, C in enumerate(self.parts)])
 
     def scores(self, fits: Array) -> Array:
         """score_k = C_k . f - |C_k|^2/2 (B x heads x K)."""
         if self.table is None:
             return fits.reshape(len(fits), self.heads, self.classes)
         out, begin = np.empty((len(fits), self.heads, self.classes)), 0
-        for h, C in enumerate(self._parts):
+        for h, C in enumerate(self.parts):
             out[:, h] = fits[:, begin : begin + len(C)] @ C
             begin += len(C)
-        out -= self._half_squares
+        out -= self.half_squares
         return out

@@ -6,9 +6,8 @@ where asked one that knows no source. The target's weights are those of the sour
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from hedgerow.core.linalg import from_upper, upper_of
 from hedgerow.core.moments import class_sums
 from hedgerow.core.source_rows import Part, Statistic
 from hedgerow.ridge.maps import Map, octaves, single, usual_length
-from hedgerow.ridge.pool import FIRST, TURN, Pool
+from hedgerow.ridge.pool import FIRST, Pool
 from hedgerow.ridge.regression import (
     Regression,
     Targets,
@@ -26,7 +25,6 @@ from hedgerow.ridge.regression import (
     grown_columns,
     source_prior,
     weightings,
-    with_rows,
 )
 
 
@@ -45,8 +43,8 @@ class Sums:
 class InSpace(Statistic[Sums]):
     """The sums of a source's rows behind a map.
 
-    >>> found = InSpace(Map(), 2).of(Part(np.array([[3.0, 4.0]]), np.array([1])))
-    >>> found.gram.tolist(), found.counts.tolist()
+    >>> sums = InSpace(Map(), 2).of(Part(np.array([[3.0, 4.0]]), np.array([1])))
+    >>> sums.gram.tolist(), sums.counts.tolist()
     ([[9.0, 12.0], [12.0, 16.0]], [0.0, 1.0])
     """
 
@@ -67,7 +65,7 @@ class InSpace(Statistic[Sums]):
 
 FADE = 50  # labels between two steps of forgetting
 OWN_VARIANCE = 10.0  # of the weight of a column that no source has: nothing is known of it
-PENDING = 16  # rows that wait to be folded into P: few, so that no fold is long
+PENDING = 16  # pending rows that are folded into P: few, so that no fold is long
 
 
 @dataclass(frozen=True)
@@ -107,18 +105,10 @@ class Space:
         self.map = Map(constants.get("A"), constants.get("landmarks"), constants.get("axes"))
         self._base = constants.get("targets"), constants["widths"].tolist()
         self.targets = Targets(*self._base, classes)
-        self.regression = self._regression(state, TURN if room else PENDING)
+        shared = "M" not in state  # with all models of the fit
+        P, M = (constants["prior.P"], constants["prior.M"]) if shared else (from_upper(state["P"]), state["M"])
+        self.regression = Regression(P, M, state.get("G"), state.get("E"), shared=shared)
         self.pool = self._pool(state, room) if room else None
-
-    def _regression(self, state: Mapping[str, Array], room: int) -> Regression:
-        """From the state, or from the prior, which is then shared."""
-        if "M" in state:
-            regression = Regression(from_upper(state["P"]), state["M"], room)
-        else:
-            regression = Regression(self.constants["prior.P"], self.constants["prior.M"], room, shared=True)
-        if "G" in state:
-            regression.take(state["G"], state["E"])
-        return regression
 
     def _pool(self, state: Mapping[str, Array], room: int) -> Pool:
         counts = self.constants.get("counts")
@@ -130,13 +120,14 @@ class Space:
 
     def arrays(self) -> dict[str, Array]:
         """The state by short names; arrays that the space goes on with are not copied."""
-        found: dict[str, Array] = {}
-        if not self.regression.shared:
-            found |= {"P": upper_of(self.regression.P), "M": self.regression.M}
-        n = self.regression.pending
+        regression = self.regression
+        arrays: dict[str, Array] = {}
+        if not regression.shared:
+            arrays |= {"P": upper_of(regression.P), "M": regression.M}
+        n = int(regression.pending[0])
         if n:
-            found |= {"G": self.regression.G[:n].copy(), "E": self.regression.E[:n].copy()}
-        return found if self.pool is None else found | self.pool.arrays()
+            arrays |= {"G": regression.G[:n].copy(), "E": regression.E[:n].copy()}
+        return arrays if self.pool is None else arrays | self.pool.arrays()
 
     @property
     def dim(self) -> int:
@@ -176,51 +167,12 @@ class Space:
 
     # -- rows ---------------------------------------------------------------------------------------------------
 
-    def run(self, Z: Array, y: Array, noise: Array, turns: Sequence[int], before: Array | None = None) -> Array:
-        """What all heads say of each row before its label (B x q), which is learned (noise: 1/weight, or never).
-
-        `turns` are the numbers of rows after which the pool has its turn, or old labels fade. `before` is what the
-        heads say of one row, if known.
-        """
-        if len(Z) == 1:  # the usual step of a stream
-            return self._run_row(Z, y, noise, bool(turns), before)
-        fits = np.empty((len(Z), self.targets.width))
-        for begin, end in _parts(turns, len(Z)):
-            rows = slice(begin, end)
-            self.regression.make_room(end - begin)
-            fits[rows] = self.regression.run(Z[rows], self.targets.rows(y[rows]), noise[rows])
-            if self.pool is not None:
-                self.pool.watch(Z[rows], y[rows])
-            if end in turns:
-                self._turn()
-        self.regression.give_back_room()
-        return fits
-
-    def _run_row(self, Z: Array, y: Array, noise: Array, turn: bool, before: Array | None) -> Array:
-        self.regression.make_room(1)
-        fits = self.regression.run(Z, self.targets.rows(y), noise, before)
-        if self.pool is not None:
-            self.pool.watch(Z, y)
-        if turn:
-            self._turn()
-        return fits
-
-    def _turn(self) -> None:
+    def turn(self) -> None:
+        """Some rows of the pool are labelled; without one, old labels fade and what the sources know stays."""
         if self.pool is not None:
             self.pool.turn(self.regression)
         else:
-            self._fade()
-
-    def _fade(self) -> None:
-        """Move M and P some way back to where they started: old labels fade, what the sources know stays."""
-        keep, regression = self.settings.keep, self.regression
-        regression.flush()
-        regression.own()
-        regression.M *= keep
-        regression.M += (1 - keep) * self._start()
-        regression.P *= keep**2
-        regression.P += (1 - keep**2) * self.constants["prior.P"]
-        regression.measure()
+            self.regression.fade(self.settings.keep, self.constants["prior.P"], self._start())
 
     def _start(self) -> Array:
         """The prior's weights, with zeros for new classes."""
@@ -231,11 +183,11 @@ class Space:
     def grow(self, extra: int) -> dict[str, Array]:
         """The state with room for new classes: zero weights."""
         self.regression.own()
-        found = self.arrays() | (self.pool.grow(extra) if self.pool is not None else {})
+        arrays = self.arrays() | (self.pool.grow(extra) if self.pool is not None else {})
         for name in ("M", "E"):
-            if name in found:
-                found[name] = grown_columns(found[name], self.targets.widths, extra)
-        return found
+            if name in arrays:
+                arrays[name] = grown_columns(arrays[name], self.targets.widths, extra)
+        return arrays
 
 
 def with_own(P: Array, M: Array, own: int) -> dict[str, Array]:
@@ -249,24 +201,20 @@ def with_own(P: Array, M: Array, own: int) -> dict[str, Array]:
 
 def _with_pool(settings: Settings, constants: dict[str, Array], U: Array, K: int, room: int) -> dict[str, Array]:
     """The state of a pool labelled for the first time; the prior learns it."""
-    P, M, heads = constants["prior.P"], constants["prior.M"], len(constants["widths"])
+    regression = Regression(constants["prior.P"], constants["prior.M"])
     if len(U) > room:
         U = U[np.linspace(0, len(U) - 1, room).astype(int)]
-    U = single(U[~Regression(P, M, 0).doubtful(U, np.full(len(U), 1 / settings.pool))])  # no outlier gets a label
+    U = single(U[~regression.doubtful(U, 1 / settings.pool)])  # no outlier gets a label
     constants["prior.U"] = U
-    state = Pool.empty(U, heads, K if settings.balanced else None)
+    state = Pool.empty(U, len(constants["widths"]), K if settings.balanced else None)
     pool = Space(settings, constants, state, K, room).pool
     if not len(U) or pool is None:
         return state
     rows = U.astype(np.float64)
-    state["labels"] = pool.label_first(rows @ M, FIRST)
+    state["labels"] = pool.label_first(rows @ regression.M, FIRST)
     if settings.balanced:
         state["bias"] = pool.bias
-    P, M = with_rows(P, M, rows, pool.targets.of_labels(state["labels"]), settings.pool)
-    constants |= {"prior.P": P, "prior.M": M}
-    state["leverage"] = np.asarray(settings.pool * Regression(P, M, 0).leverage(rows), np.float32)
+    regression.update(rows, pool.targets.of_labels(state["labels"]), 1 / settings.pool)
+    constants |= {"prior.P": regression.P, "prior.M": regression.M}
+    state["leverage"] = np.asarray(settings.pool * regression.leverage(rows), np.float32)
     return state
-
-
-def _parts(turns: Sequence[int], rows: int) -> Iterator[tuple[int, int]]:
-    return pairwise(sorted({0, *turns, rows}))

@@ -42,7 +42,7 @@ def nulls_of(column: Any) -> Array:
 
 def rows_of_columns(
     batch: Any, names: list[str], wanted: Wanted, label_of: Callable[[Any], Any], single: bool = False
-) -> tuple[Array, list[Any] | None, list[str] | None] | None:
+) -> tuple[Array, list[Any], list[str]] | None:
     """Features, labels and ids of a batch of these columns, and those of label and id; None if a row has no such.
 
     `single`: features that all are float32 stay so.
@@ -56,9 +56,9 @@ def rows_of_columns(
             X = _of_numbers(columns[: len(names)], batch.num_rows, single)
         if X is None:
             return None
-        labels = None if wanted.label is None else _mapped(columns[len(names)], label_of)
+        labels = [] if wanted.label is None else _mapped(columns[len(names)], label_of)
         name = wanted.id
-        return X, labels, None if name is None else [id_text(value, name) for value in columns[-1].to_pylist()]
+        return X, labels, [] if name is None else [id_text(value, name) for value in columns[-1].to_pylist()]
     except (InputError, UnicodeDecodeError):
         return None
 

@@ -207,7 +207,7 @@ def _rows(files: Files, label: str | None, raw: bool) -> tuple[list[str], Array,
                 problems += [f"{files.names[number]}: {_words(files, item)}" for item in bad]
                 if not problems:
                     parts.append(records.X)
-                    labels += records.labels or ()
+                    labels += records.labels
                     lines.append(records.places[:, 0])
     if problems:
         raise InputError(_together(problems))
@@ -407,22 +407,21 @@ def order_in_time(times: Sequence[Any] | Array, column: str, where: str) -> Arra
     [1, 0]
     """
     values = np.asarray(times)
-    given = values.tolist()
-    missing = values != values if values.dtype.kind in "Mmiuf" else np.array([is_gap(value) for value in given])
+    as_written = values.tolist()
+    missing = values != values if values.dtype.kind in "Mmiuf" else np.array([is_gap(value) for value in as_written])
     if missing.any():
         row = int(np.flatnonzero(missing)[0]) + 1
         raise InputError(f"{where}, column {column!r}: no time in row {row}; drop the row or fill it")
     if values.dtype.kind in "Mmiuf":
         return np.argsort(values, kind="stable")
-    readings = [_times(given, form) for form in ("number", *DATE_FORMS)]
+    readings = [_times(as_written, form) for form in ("number", *DATE_FORMS)]
     seconds = next((reading for reading in readings if None not in reading), None)
     if seconds is None:
-        row = max(
-            reading.index(None) for reading in readings
-        )  # the first that the form of those before it does not fit
+        # the first that does not fit the form of those before it
+        row = max(reading.index(None) for reading in readings)
         raise InputError(
-            f"{where}, column {column!r}: {str(given[row])!r} in row {row + 1} is no time; write numbers, or dates as "
-            "2024-03-01 or 2024-03-01T12:30:00"
+            f"{where}, column {column!r}: {str(as_written[row])!r} in row {row + 1} is no time; write numbers, or "
+            "dates as 2024-03-01 or 2024-03-01T12:30:00"
         )
     return np.argsort(np.array(seconds, dtype=float), kind="stable")
 

@@ -33,17 +33,9 @@ from hedgerow.core.errors import InputError, require, unknown
 from hedgerow.rows.wanted import listed
 
 SUFFIXES = {
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".arrows": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
+    **{".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"},
+    **{".parquet": "parquet", ".pq": "parquet"},
+    **{".arrow": "arrow", ".arrows": "arrow", ".feather": "arrow", ".ipc": "arrow"},
 }
 COMPRESSED = (".gz", ".zst")
 TEXT = ("csv", "tsv", "jsonl")
@@ -330,16 +322,11 @@ class TextLines:
                 self.at, self.data = at + match.end(), self.data[match.end() :]
 
     def moved(self, at: int, line: int) -> TextLines:
-        """The lines from a place on: found by its byte in a file, by reading up to it in a pipe."""
-        if not self.feed.live:
-            self.feed.reopen()
-            return TextLines(self.feed, at, line)
-        while self.at < at and (len(self.ends) or self.fill()):
-            self.drop(int(np.searchsorted(self.ends, at - self.at, side="right")) or len(self.ends[:1]))
-        if self.at < at:
-            raise shorter(f"byte {at}")
-        self.line = line
-        return self
+        """The lines of a file from a place on."""
+        if self.feed.live:
+            raise InputError("a pipe cannot go on where it was; give a file")
+        self.feed.reopen()
+        return TextLines(self.feed, at, line)
 
     def first_letter(self) -> str:
         """The first character that is no white space; empty at the end of the input."""

@@ -56,13 +56,13 @@ class Records:
     """Consecutive records, with an entry for each; `places` has the numbers of their `Place`.
 
     `others` says which are bad or late, and is empty where all are rows; what `X`, `labels` and `ids` have for those
-    means nothing.
+    means nothing. Without a label or an id column, labels and ids are empty or None.
     """
 
     places: Array
     X: Array
-    labels: list[Any] | None
-    ids: list[Any] | None
+    labels: list[Any]
+    ids: list[Any]
     others: Sequence[Bad | Late | None] = ()
 
     def __len__(self) -> int:
@@ -70,8 +70,8 @@ class Records:
 
     def part(self, first: int, last: int) -> Records:
         """The records from `first` up to `last`."""
-        labels, ids = (None if items is None else items[first:last] for items in (self.labels, self.ids))
-        return Records(self.places[first:last], self.X[first:last], labels, ids, self.others[first:last])
+        s = slice(first, last)
+        return Records(self.places[s], self.X[s], self.labels[s], self.ids[s], self.others[s])
 
     @classmethod
     def joined(cls, parts: Sequence[Records]) -> Records:
@@ -82,8 +82,7 @@ class Records:
         for part in parts if any(part.others for part in parts) else ():
             others += part.others or [None] * len(part)
         places, X = np.concatenate([part.places for part in parts]), np.concatenate([part.X for part in parts])
-        labels = None if parts[0].labels is None else [label for part in parts for label in part.labels or ()]
-        ids = None if parts[0].ids is None else [id for part in parts for id in part.ids or ()]
+        labels, ids = ([item for part in parts for item in getattr(part, name)] for name in ("labels", "ids"))
         return cls(places, X, labels, ids, others)
 
     @classmethod
@@ -102,8 +101,7 @@ class Records:
         elif rows:
             X[[i for i, _ in rows]] = np.array([x for _, x in rows], np.float64).reshape(len(rows), -1)
         places = np.array([place for place, _ in items], np.int64).reshape(-1, 3)
-        labels = None if wanted.label is None else [getattr(item, "label", None) for _, item in items]
-        ids = None if wanted.id is None else [getattr(item, "id", None) for _, item in items]
+        labels, ids = ([getattr(item, name, None) for _, item in items] for name in ("label", "id"))
         others = [None if isinstance(item, Row) else item for _, item in items] if len(rows) < len(items) else ()
         return cls(places, X, labels, ids, others)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -13,6 +13,7 @@ from hedgerow.core.labels import plain
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.live import answers
 from hedgerow.live.answers import Labelled
+from hedgerow.live.journal import Journal
 from hedgerow.live.model import LiveModel
 from hedgerow.live.rows import labels_together
 from hedgerow.live.settings import Settings
@@ -184,8 +185,11 @@ class Journalled:
         return Said(self.clf.classes_, taken.P.argmax(axis=1), taken.P, new)
 
 
-def live_model(folder: Path, model: Path, settings: Settings, accept_loss: bool) -> LiveModel:
-    """The live model of a folder: gone on with if there is one, else begun with the model of a file."""
-    if (folder / "journal.sqlite").exists():
+def live_model(folder: Path, model: Path, settings: Mapping[str, Any], accept_loss: bool) -> LiveModel:
+    """The live model of a folder, opened if there is one, else created with the model of a file.
+
+    Settings that are not named stay as they are stored.
+    """
+    if (folder / Journal.FILE).exists():
         return LiveModel.open(folder, settings, accept_loss=accept_loss)
-    return LiveModel.create(folder, OnlineTransferClassifier.load(model), settings)
+    return LiveModel.create(folder, OnlineTransferClassifier.load(model), Settings(**settings))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.files import check_writable, same_file
-from hedgerow.live.settings import Settings
+from hedgerow.live.journal import Journal
 from hedgerow.rows.inputs import FORMATS
 
 ON_ERROR = ("skip", "stop")
@@ -40,7 +42,7 @@ class Job:
     labels: Path | None = None
     journal: Path | None = None
     dead_letter: Path | None = None
-    settings: Settings = field(default_factory=Settings)
+    settings: Mapping[str, Any] = field(default_factory=dict)  # those of the live model that were asked for
     accept_loss: bool = False
     group: str = "hedgerow"
 
@@ -128,17 +130,29 @@ def _check_choices(job: Job) -> None:
 
 
 def _check_distinct(job: Job) -> None:
-    """The output is no other file of this run, and the model is not saved over the input or the output."""
-    output, save = _file_of(job.output, 1), None if job.save is None else str(job.save)
-    input, model = _file_of(job.input, 0), str(job.model)
-    for option, written, what, other in (
-        (f"--output {job.output}", output, f"the input, {called(job.input)}", input),
-        (f"--output {job.output}", output, f"the model, {model}", model),
-        (f"--save {save}", save, f"the input, {called(job.input)}", input),
-        (f"--save {save}", save, f"the predictions of --output {job.output}", output),
-    ):
-        if written and other and same_file(written, other):
-            raise InputError(f"{option} would overwrite {what}; choose another name")
+    """Every file that is written is another one than all that are read, and than the others that are written.
+
+    Only the model may be saved over the model that was read.
+    """
+    read = {
+        f"the input, {called(job.input)}": _file_of(job.input, 0),
+        f"the model, {job.model}": str(job.model),
+        f"the labels, {job.labels}": job.labels,
+        f"the journal in {job.journal}": None if job.journal is None else job.journal / Journal.FILE,
+    }
+    output, dead = _file_of(job.output, 1), job.dead_letter_file
+    written = {f"--output {job.output}": output, f"--dead-letter {dead}": dead, f"--save {job.save}": job.save}
+    for option, path in written.items():
+        if path is None or (os.path.exists(path) and not os.path.isfile(path)):
+            continue  # nothing is kept in a pipe, a terminal, /dev/null
+        for what, other in read.items():
+            if other and same_file(path, other) and not (path == job.save and what.startswith("the model")):
+                raise InputError(f"{option} would overwrite {what}; choose another name")
+        for earlier, other in written.items():
+            if earlier == option:
+                break
+            if other and same_file(path, other):
+                raise InputError(f"{option} would overwrite what {earlier} writes; choose another name")
 
 
 def _file_of(name: str, descriptor: int) -> str | None:
@@ -155,7 +169,7 @@ def _check_output(job: Job) -> None:
     path = Path(job.output)
     if job.output == "-" or (path.exists() and not path.is_file() and not path.is_dir()):
         return  # a stream: a pipe, a terminal, /dev/null
-    begun = job.journal is not None and (job.journal / "journal.sqlite").exists()  # then the journal knows the output
+    begun = job.journal is not None and (job.journal / Journal.FILE).exists()  # then the journal knows the output
     if path.is_file() and path.stat().st_size and not (job.append or job.overwrite or begun):
         more = "" if job.journal is None else "; a new journal begins a new output"
         raise InputError(f"{job.output} has content already: --append adds to it, --overwrite replaces it{more}")

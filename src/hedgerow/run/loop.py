@@ -24,6 +24,7 @@ from hedgerow.files import same_file, write_whole
 from hedgerow.live import answers
 from hedgerow.live.answers import Labelled
 from hedgerow.live.rows import labels_together
+from hedgerow.live.settings import Settings
 from hedgerow.rows import Bad, RowBlock
 from hedgerow.rows.json_lines import prediction_lines
 from hedgerow.rows.wanted import listed, shown
@@ -88,7 +89,7 @@ def run(job: Job, say: Say, tell: Tell) -> int:
 
 def _engine(job: Job, say: Say) -> Engine:
     if job.journal is None:
-        return InMemory(OnlineTransferClassifier.load(job.model), job.settings.max_pending)
+        return InMemory(OnlineTransferClassifier.load(job.model), Settings(**job.settings).max_pending)
     engine = Journalled(live_model(job.journal, job.model, job.settings, job.accept_loss))
     try:
         check_model(job, engine)

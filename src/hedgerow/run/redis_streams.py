@@ -173,12 +173,12 @@ class RedisSink:
         self._server = Server(url, interrupts)
         self._server.first()
         self._data, before = b"", engine.mark("output")
-        if before is None:
-            self._next = self._server.do(self._end) + 1
-            return
-        about, self._data = begun(before, "next", url.rpartition("@")[2])
-        self._next = int(about["next"])
-        self.write()
+        about: dict[str, Any] = {}
+        if before is not None:
+            about, self._data = begun(before, "redis", url.rpartition("@")[2])
+        same = about.get("redis") == self._server.stream
+        self._next = int(about["next"]) if same else self._server.do(self._end) + 1
+        self._write(again=same)
 
     def _end(self) -> int:
         db, name = self._server.db, self._server.stream
@@ -187,20 +187,37 @@ class RedisSink:
     def put(self, data: bytes) -> Marks:
         """The journal keeps the lines, and the number of the first."""
         self._data = data
-        return {"output": json.dumps({"next": self._next}).encode() + b"\n" + data}
+        return {"output": json.dumps({"redis": self._server.stream, "next": self._next}).encode() + b"\n" + data}
 
     def write(self) -> None:
-        """Those that are not there yet."""
+        """What was put."""
+        self._write(again=False)
+
+    def _write(self, again: bool) -> None:
+        """All lines; `again`: after a restart, when some of them may be there already."""
         from redis import ResponseError
 
+        name, db = self._server.stream, self._server.db
         for line in self._data.splitlines():
-            entry = f"{self._next}-1"
+            entry, lost = f"{self._next}-1", [again]  # an answer that was lost means that it may be there too
+
+            def add(line: bytes = line, entry: str = entry, lost: list[bool] = lost) -> None:
+                try:
+                    db.xadd(name, {"json": line}, id=entry)
+                except ResponseError:
+                    raise
+                except BaseException:
+                    lost[0] = True
+                    raise
+
             try:
-                self._server.do(partial(self._server.db.xadd, self._server.stream, {"json": line}, id=entry))
+                self._server.do(add)
             except ResponseError as error:
-                if "equal or smaller" not in str(error):
+                there = self._server.do(partial(db.xrange, name, entry, entry))
+                if not (lost[0] and there and there[0][1] == {b"json": line}):
                     raise InputError(
-                        f"{self._server.stream}: {error}; the journal has the lines, start again"
+                        f"{name}: {error}; somebody else writes to this stream, and a run needs one of its own. Start "
+                        "again with another --output: lines that are missing here are written there first"
                     ) from error
             self._next += 1
         self._data = b""

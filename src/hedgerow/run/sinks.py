@@ -36,20 +36,20 @@ def dead_letters(job: Job, engine: Engine, interrupts: Interrupts) -> Sink | Non
         return None
     if job.journal is not None:
         return Kept("dead", name, engine, lazy=True)
-    return _Lazy(name, job, interrupts)
+    return _Lazy(name, interrupts)
 
 
 class _Lazy:
-    """A file that is made when there is something to write."""
+    """A file that is made, or added to, when there is something to write."""
 
-    def __init__(self, path: Path, job: Job, interrupts: Interrupts) -> None:
-        self._path, self._job, self._interrupts = path, job, interrupts
+    def __init__(self, path: Path, interrupts: Interrupts) -> None:
+        self._path, self._interrupts = path, interrupts
         self._file: Plain | None = None
 
     def put(self, data: bytes) -> dict[str, bytes]:
         """Open it if need be."""
         if data and self._file is None:
-            self._file = Plain(str(self._path), not self._job.append, self._job.append, self._interrupts)
+            self._file = Plain(str(self._path), overwrite=False, append=True, interrupts=self._interrupts)
         return {} if self._file is None else self._file.put(data)
 
     def write(self) -> None:

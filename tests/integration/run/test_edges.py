@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hedgerow.core.errors import InputError
-from hedgerow.live import Settings
+from hedgerow.live import LiveModel, Settings
 from hedgerow.run.job import Job
 from hedgerow.run.loop import run
 
@@ -21,7 +21,7 @@ def job(folder, tmp_path):
     stream.write_text("".join(stream.read_text().splitlines(keepends=True)[:41]))
     return Job(
         model, str(stream), str(tmp_path / "out.jsonl"), "y", id="id", journal=tmp_path / "journal",
-        settings=Settings(sync="normal"),
+        settings={"sync": "normal"},
     )  # fmt: skip
 
 
@@ -106,3 +106,50 @@ def test_a_row_that_comes_again_is_counted(job):
     assert "40 rows" in (said := go(job))
     assert "1 row that came before" in said
     assert "1 row that came before" in go(job)
+
+
+def test_settings_of_the_journal_stay_unless_they_are_asked_for(job):
+    kept = Settings(keep_events=9, keep_seconds=1e6, label_timeout=1e5, sync="normal")
+    go(job)
+    LiveModel.open(job.journal, kept).close()
+    go(replace(job, settings={}))
+    with LiveModel.open(job.journal) as live:
+        assert live.settings == kept
+    go(replace(job, settings={"snapshot_every": 7}))
+    with LiveModel.open(job.journal) as live:
+        assert live.settings == replace(kept, snapshot_every=7)
+
+
+@pytest.mark.parametrize("written", ["output", "dead_letter", "save"])
+@pytest.mark.parametrize("read", ["input", "model", "labels", "journal"])
+def test_nothing_that_is_read_is_written_over(job, tmp_path, written, read):
+    if (written, read) == ("save", "model"):
+        return  # that is what --save MODEL is for
+    labels = tmp_path / "labels.jsonl"
+    labels.write_text('{"id": "r0", "y": "c1"}\n')
+    job = replace(job, label=None, labels=labels)
+    job.journal.mkdir()
+    path = {"journal": job.journal / "journal.sqlite"}.get(read) or Path(getattr(job, read))
+    other = tmp_path / "link"
+    before = path.read_bytes() if path.exists() else b""
+    if before:
+        other.symlink_to(path)
+    for name in (path, other) if before else (path,):
+        with pytest.raises(InputError, match="would overwrite"):
+            go(replace(job, **{written: str(name) if written == "output" else name}))
+        assert not before or path.read_bytes() == before
+
+
+def test_the_files_that_are_written_are_different_ones(job, tmp_path):
+    for names in ({"dead_letter": Path(job.output)}, {"save": tmp_path / "a", "dead_letter": tmp_path / "a"}):
+        with pytest.raises(InputError, match="would overwrite what --"):
+            go(replace(job, **names))
+
+
+def test_older_dead_letters_stay(job, tmp_path):
+    text = Path(job.input).read_text().splitlines(keepends=True)
+    Path(job.input).write_text("".join([*text[:4], "r99,no,number\n", *text[4:]]))
+    job = replace(job, journal=None, id=None, settings={}, dead_letter=tmp_path / "dead.jsonl")
+    go(replace(job, overwrite=True))
+    go(replace(job, overwrite=True))
+    assert [json.loads(line)["line"] for line in job.dead_letter.read_text().splitlines()] == [5, 5]

@@ -81,3 +81,33 @@ def test_a_journal_of_a_stream_can_be_looked_at_and_is_what_it_was(redis, folder
     with LiveModel.open(folder / "one") as live:
         assert live.latest(1)[0]["id"] == "n4"
     assert_same(state(folder / "one"), before)
+
+
+@pytest.mark.parametrize("when", ["before a line", "after a crash"])
+def test_a_stream_that_others_write_to_loses_no_line_silently(redis, folder, tmp_path, when):
+    """The run stops with an error, and goes on with a stream of its own, where all lines are."""
+    lines = (folder / "stream.csv").read_text().splitlines(keepends=True)
+    stream, name = tmp_path / "stream.csv", f"shared {when}"
+    stream.write_text("".join(lines[:21]))
+    command = ["run", "-m", folder / "model.safetensors", "-i", stream, "--id", "id", "--label", "y"]
+    command += ["--journal", tmp_path / "journal", "-o"]
+    assert hedgerow(*command, redis.url(name)).returncode == 0
+    if when == "after a crash":  # the newest line was not written when the process ended
+        redis.db.xdel(name, redis.db.xrevrange(name, count=1)[0][0])
+    redis.db.xadd(name, {"json": '{"id": "foreign"}'})
+    stream.write_text("".join(lines[:41]))
+    done = hedgerow(*command, redis.url(name))
+    assert (done.returncode, "somebody else writes to this stream" in done.stderr) == (2, True), done.stderr
+    assert hedgerow(*command, redis.url(name + " own")).returncode == 0
+    written = [json.loads(f[b"json"])["id"] for s in (name, name + " own") for _, f in redis.db.xrange(s)]
+    assert set(written) == {"foreign", *(f"r{i}" for i in range(40))}
+
+
+def test_a_line_that_was_written_before_the_crash_is_there_once(redis, folder, tmp_path):
+    lines = (folder / "stream.csv").read_text().splitlines(keepends=True)
+    (tmp_path / "stream.csv").write_text("".join(lines[:21]))
+    command = ["run", "-m", folder / "model.safetensors", "-i", tmp_path / "stream.csv", "--id", "id", "--label", "y"]
+    command += ["--journal", tmp_path / "journal", "-o", redis.url("once")]
+    for _ in range(2):  # the second one writes the newest lines again, and finds them there
+        assert hedgerow(*command).returncode == 0
+    assert [json.loads(f[b"json"])["id"] for _, f in redis.db.xrange("once")] == [f"r{i}" for i in range(20)]

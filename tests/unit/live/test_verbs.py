@@ -106,16 +106,18 @@ def test_bad_input_changes_nothing(live):
 
 
 def test_labels_that_do_not_come_are_given_up(tmp_path, oddm, monkeypatch):
-    now = [1000.0]
-    monkeypatch.setattr(writing.time, "time", lambda: now[0])
+    passed, wall = [0.0], [1000.0]
+    monkeypatch.setattr(writing.time, "time", lambda: wall[0])
+    monkeypatch.setattr(writing.Clock, "elapsed", staticmethod(lambda: passed[0]))
     with LiveModel.create(tmp_path / "live", oddm, Settings(label_timeout=60, max_pending=5)) as live:
         ids = [live.predict(x).id for x in X[:7]]
         assert live.stats()["pending"] == 5
         assert live.stats()["given_up"] == 2
-        now[0] = 500.0  # the clock goes back: nothing is given up, and time does not run backwards
-        live.predict(X[7], id="later")
-        assert live.latest(1)[0]["time"] == 1000.0
-        now[0] = 1061.0
+        for wall[0] in (500.0, 4e8):  # the clock is set back, and ten years ahead: nothing is given up
+            live.predict(X[7], id="later")
+            assert live.latest(1)[0]["time"] == 1000.0
+            assert live.stats()["pending"] == 5
+        passed[0] = 61.0
         assert live.label(ids[-1], 1).status == "learned"  # asked in time's last moment: what is there is used
         assert live.stats()["pending"] == 0
         answer = live.label("later", 1)
@@ -228,3 +230,45 @@ def test_settings_are_checked_and_kept(tmp_path, oddm):
     LiveModel.open(tmp_path / "a", Settings(keep_events=9)).close()
     with LiveModel.open(tmp_path / "a") as live:
         assert live.settings.keep_events == 9
+
+
+def test_some_settings_change_and_the_others_stay(tmp_path, oddm):
+    LiveModel.create(tmp_path / "a", oddm, Settings(keep_events=7, label_timeout=5.0, sync="normal")).close()
+    with LiveModel.open(tmp_path / "a", {"snapshot_every": 3}) as live:
+        assert live.settings == Settings(keep_events=7, label_timeout=5.0, sync="normal", snapshot_every=3)
+    with LiveModel.open(tmp_path / "a") as live:
+        assert live.settings.snapshot_every == 3
+
+
+def test_a_clock_that_was_ahead_keeps_nothing_for_ever(tmp_path, oddm, monkeypatch):
+    """Events of a year that has not come age from the next opening on, and go with those after them."""
+    passed, wall = [0.0], [4e9]
+    monkeypatch.setattr(writing.time, "time", lambda: wall[0])
+    monkeypatch.setattr(writing.Clock, "elapsed", staticmethod(lambda: passed[0]))
+    settings = Settings(label_timeout=60, keep_seconds=60, snapshot_every=1, keep_events=100)
+    with LiveModel.create(tmp_path / "a", oddm, settings) as live:
+        live.predict(X[0], id="waits")
+        live.predict_then_learn(X[1:3], [1, 1], ids=["b", "c"])
+    wall[0] = 1000.0  # corrected
+    with LiveModel.open(tmp_path / "a") as live:
+        passed[0] += 10
+        live.predict_then_learn(X[3:5], [1, 1], ids=["d", "e"])
+        assert live.label("waits", 1).status == "learned"
+        passed[0] += 120
+        for i in range(40):  # age is looked at now and then
+            live.predict_then_learn(X[5 + i : 6 + i], [1], ids=[f"n{i}"])
+        left = {event["id"] for event in live.latest(100)}
+    assert not left & {"waits", "b", "c", "d", "e"}
+
+
+def test_a_label_that_an_event_of_before_cannot_learn_is_refused_in_a_block(tmp_path, oddm):
+    with LiveModel.create(tmp_path / "a", oddm, Settings(max_pending=1)) as live:
+        live.predict_many(X[:2], ids=["expired", "waits"])
+        before = live.stats()["labels"]
+        with pytest.raises(InputError, match="'expired' no longer waits for a label: 1 comes too late"):
+            live.predict_then_learn(X[:2], [1, 1], ids=["expired", "waits"])
+        with pytest.raises(InputError, match="label 'a word' is of type str"):
+            live.predict_then_learn(X[1:3], ["a word", 1], ids=["waits", "new"])
+        assert live.stats()["labels"] == before
+        live.predict_then_learn(X[1:3], [1, 1], ids=["waits", "new"])
+        assert live.stats()["labels"] == before + 2
