@@ -40,7 +40,7 @@ from hedgerow.lab.tasks import SEED, Arrivals, Task
 from hedgerow.rows.domains import order_in_time, read_timed, unique_names
 from hedgerow.rows.inputs import stem
 
-METHODS = "pa,paio,homotlms,oddm,hedgerow,hedgerow-linear"  # what is compared where nothing is said
+METHODS = "pa,paio,homotlms,oddm,hedgerow,hedgerow-linear"  # what is compared where no method is named
 ALONE = ("pa",)  # it learns from the stream alone: no source is worth anything to it
 Rows = Any  # a Domain, a file name, a table with names, or (X, y)
 FILES = (str, os.PathLike)
@@ -63,11 +63,54 @@ def compare(
 ) -> Comparison:
     """Methods side by side on your own data, each row of the stream predicted before its label is learned.
 
-    A domain is a `Domain`, a file name, a table with names (pandas, polars, pyarrow; `label` names its label column)
-    or `(X, y)`; `sources` is a list of them, or a mapping from names. With `warmup` the first rows of the stream are
-    taken as the unlabelled ones. One order is the stream as it is, or sorted by the column `time`; several orders are
-    shuffled.
+    The error that is reported is the prequential one: test, then train. Every method is also run without each source,
+    so that you see what a source is worth. Use it to choose a method; use `OnlineTransferClassifier` itself once you
+    have. A p-value here is about this stream: it says nothing about another one.
 
+    Parameters
+    ----------
+    sources : list or mapping
+        Labelled domains: each a `Domain`, a file name, a table with names (pandas, polars, pyarrow) or `(X, y)`. A
+        mapping gives them names.
+    stream : Domain, file name, table or (X, y)
+        The labelled target, in its order in time. Rows without a label are predicted, and not counted.
+    label : str, optional
+        The label column of files and tables.
+    unlabelled : Domain, file name, table or X, optional
+        Rows of the target that are known in advance.
+    warmup : float, optional
+        Instead of `unlabelled`: the share of the stream's first rows to take as such.
+    methods : str or list of str
+        Names joined by commas, or "all"; `hedgerow methods` lists them.
+    time : str, optional
+        A column that the stream is sorted by; it is no feature.
+    orders : int
+        One is the stream in its order; several are shuffled, the same for every method.
+    peers : bool
+        Also learners of scikit-learn and, where it is installed, river.
+    jobs : int
+        Processes; -1 is one a core.
+    engine : str
+        "local", or a Dask cluster such as "dask://host:8786".
+    plugins : list of str
+        Python files that register methods.
+
+    Returns
+    -------
+    Comparison
+        `verdict`, `table`, `plots`; `save` writes the report.
+
+    Raises
+    ------
+    InputError
+        Sources or stream without labels, columns that do not match, an unknown method; nothing was run.
+
+    References
+    ----------
+    A. P. Dawid, "Present position and potential developments: the prequential approach", 1984.
+
+    Examples
+    --------
     >>> import hedgerow
     >>> domains = hedgerow.load("digits")
     >>> comparison = compare([domains["thin"], domains["faded"]], domains["shifted"], warmup=0.3, methods="pa,paio")

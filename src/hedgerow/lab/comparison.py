@@ -115,11 +115,24 @@ def unpacked(row: Mapping[Any, Any]) -> Array:
 
 
 class Comparison:
-    """A finished comparison: `verdict`, `rows`, `table`, `plots`, `save(folder)`; a notebook shows it.
+    """A finished comparison, as `hedgerow.compare` returns it; a notebook shows its verdict, curves and table.
 
-    `rows` has every run (a method, perhaps without a source, in one order), `records` the same as they are in a folder;
-    `table` has the numbers of each method, shares in per cent, the fewest mistakes first, equal ones by their log-loss.
-    `notes` are what the command line would have said: that it shuffles, which peers are not installed.
+    Attributes
+    ----------
+    verdict : str
+        What somebody should know who reads nothing else.
+    table : pandas.DataFrame
+        The numbers of each method, shares in per cent, the fewest mistakes first, equal ones by their log-loss.
+    rows : pandas.DataFrame
+        Every run: a method, perhaps without a source, in one order. `records` are the same as a folder has them.
+    worth : pandas.DataFrame
+        By how many points mistakes rise without a source, by method and source.
+    pairs : list of Pair
+        The leader against each other method, tested over the orders or over the instances of the first.
+    plots : dict
+        The figures by name, as matplotlib's.
+    notes : list of str
+        What the command line would print: that it shuffles, which peers are not installed.
     """
 
     def __init__(self, rows: list[Row], notes: Sequence[str] = ()) -> None:

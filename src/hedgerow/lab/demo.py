@@ -31,7 +31,7 @@ STREAM = "instances of the stream"
 
 @dataclass(frozen=True)
 class Demo:
-    """What the demonstration found: the table of methods, all runs, and the path of the report."""
+    """What the demonstration gives: the table of methods, all runs, and the path of the report."""
 
     table: Table
     runs: Runs

@@ -16,7 +16,7 @@ from hedgerow.core.errors import DataMissing, unknown
 from hedgerow.core.moments import Moments, discrepancy, gap
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.lab import PARTS
-from hedgerow.lab.report import count
+from hedgerow.lab.report import Table, count, table
 from hedgerow.lab.rows import ENOUGH_ORDERS, Cell, Row, Runs, Say
 from hedgerow.lab.runner import Folder, Unit, expert_losses, find_methods, finished, named
 from hedgerow.lab.stream import cut, evenly
@@ -161,8 +161,8 @@ def units(
     for group in dict.fromkeys(group for part in parts for group in PARTS[part]):
         for task in tasks:
             for split in range(splits if group == "table" else 1):
-                for method, variant, given in _variants(group, task, methods, reading):
-                    options = dict(given)
+                for method, variant, switched in _variants(group, task, methods, reading):
+                    options = dict(switched)
                     orders, at = options.pop("orders", SIDE_ORDERS), options.pop("split", split)
                     out.append(
                         Unit(
@@ -374,3 +374,13 @@ def options_used(method: str, reading: str, options: dict[str, Any]) -> dict[str
     used |= {name: value for name, value in options.items() if name not in answers and value is not None}
     words = {name: "+".join(map(str, v)) if isinstance(v, tuple) else f"{v}" for name, v in used.items()}
     return {name: "the method's own" if used[name] is None else word for name, word in words.items()}
+
+
+def options_table(runs: PaperRuns, family: str) -> Table | None:
+    """Every option of every method, as used for a family's table."""
+    parts = {m: runs.part("table", task, m) for task in runs.tasks(family=family)[:1] for m in runs.methods()}
+    columns = {m: options_used(m, p["reading"].iloc[0], p["options"].iloc[0]) for m, p in parts.items() if len(p)}
+    names = dict.fromkeys(name for options in columns.values() for name in options if name != "horizon")
+    rows = [[name, *(options.get(name, "–") for options in columns.values())] for name in names]
+    name, header = f"options-{family}", runs.header(list(columns), "option")
+    return table("options", header, rows, name=name, folded=True, family=FAMILIES[family]) if rows else None

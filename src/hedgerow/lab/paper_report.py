@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -23,8 +24,6 @@ from hedgerow.lab.rows import ENOUGH_ORDERS, Cell, Say, curves
 from hedgerow.lab.runner import commands_given
 from hedgerow.lab.stats import ALPHA, Ranking, against, friedman
 from hedgerow.methods import BASELINES
-
-TITLE = "HomOTL-ODDM, reproduced"
 
 
 def marked(cells: Sequence[Cell | None]) -> list[Value]:
@@ -498,8 +497,7 @@ def _theory(runs: PaperRuns) -> Iterator[Part]:
 
 
 def _sensitivity(runs: PaperRuns) -> Iterator[Part]:
-    yield from sensitivity(runs, "C")
-    yield from sensitivity(runs, "Tw")
+    return chain(sensitivity(runs, "C"), sensitivity(runs, "Tw"))
 
 
 # title, anchor, what stands there, whether it is about the table's runs
@@ -571,8 +569,9 @@ def report(out: str | Path, say: Say = lambda text: None) -> Path:
         for title, anchor, make, of_table in SECTIONS
         if runs.has("table") or not of_table
     ]
-    options = [made for family in FAMILIES if (made := _options(runs, family))]
-    return pages.Report(TITLE, verdict(runs), sections, _facts(runs, folder), text("about-paper"), options).save(folder)
+    options = [made for family in FAMILIES if (made := paper.options_table(runs, family))]
+    facts, about = _facts(runs, folder), text("about-paper")
+    return pages.Report("HomOTL-ODDM, reproduced", verdict(runs), sections, facts, about, options).save(folder)
 
 
 def _facts(runs: PaperRuns, folder: Path) -> dict[str, str]:
@@ -596,13 +595,3 @@ def _facts(runs: PaperRuns, folder: Path) -> dict[str, str]:
         "run with": "; ".join(sorted(versions)),
         "results": f"{len(frame)} runs in results.jsonl" + "".join(f"; {p}" for p in runs.problems),
     }
-
-
-def _options(runs: PaperRuns, family: str) -> Table | None:
-    """Every option of every method, as used for a family's table."""
-    parts = {m: runs.part("table", task, m) for task in runs.tasks(family=family)[:1] for m in runs.methods()}
-    columns = {m: paper.options_used(m, p["reading"].iloc[0], p["options"].iloc[0]) for m, p in parts.items() if len(p)}
-    names = dict.fromkeys(name for options in columns.values() for name in options if name != "horizon")
-    rows = [[name, *(options.get(name, "–") for options in columns.values())] for name in names]
-    name, header = f"options-{family}", runs.header(list(columns), "option")
-    return table("options", header, rows, name=name, folded=True, family=FAMILIES[family]) if rows else None

@@ -151,7 +151,7 @@ def test_the_majority_rule_errs_on_all_but_the_most_frequent(digits):
 
 def test_the_command_line_knows_every_study_without_importing_one():
     assert list(TITLES) == list(STUDIES)
-    program = "import sys; from hedgerow.cli.complete import studies; print(*studies('d'), 'numpy' in sys.modules)"
+    program = "import sys; from hedgerow.cli.options import studies; print(*studies('d'), 'numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.split() == ["delay", "drift", "False"]
 
