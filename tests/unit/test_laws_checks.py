@@ -81,7 +81,7 @@ class Eager(StepwiseHead):
     C: float = 5.0
 
     def step(self, W, z, y, f):
-        pa.step(W, z, y, "pa", self.C)
+        margin.step(W, z, y, "pa", self.C)
 
     def block(self, W, Z, y):
         F = super().block(W, Z, y)
@@ -96,7 +96,7 @@ class Unweighted(StepwiseHead):
     C: float = 5.0
 
     def step(self, W, z, y, f):
-        pa.step(W, z, y, "pa", self.C)
+        margin.step(W, z, y, "pa", self.C)
 
     def block(self, W, Z, y):
         return super().block(W, Z, y)
