@@ -84,6 +84,8 @@ if TYPE_CHECKING:
 else:
     from sklearn.base import BaseEstimator, ClassifierMixin
 
+__all__ = ["Explanation", "Explanations", "NamedValues", "OnlineTransferClassifier", "OnlineTransferEstimator"]
+
 PREDICTED = 1024  # rows that are predicted before a signal is looked at
 ASKING = ("fit", "partial_fit", "predict", "predict_proba", "decision_function", "score")  # that metadata are routed to
 
@@ -842,18 +844,20 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
                 "add it there, or leave classes=None to let new classes be learned"
             )
 
-    def _codes_with(self, labels: Array) -> Codes:
-        """The table of classes with those that are new among these labels; refused if they cannot be."""
+    def _codes_with(self, labels: Array) -> tuple[Codes, Array]:
+        """The table of classes with those that are new among these labels, refused if they cannot be; and the codes."""
         table = self._codes
-        if not (table.of(labels) == Codes.NEW).any():
-            return table
+        codes = table.of(labels)
+        if not (codes == Codes.NEW).any():
+            return table, codes
         if self.classes is not None:
             self._check_known(table, labels, "the stream")
         new = table.unseen(labels)
         counts = [self._learner.source(i).class_counts > 0 for i in range(len(self.source_names_))]
         of_sources = int(np.any(counts, axis=0).sum()) if counts else 0
         check_new_classes(self.max_classes, of_sources, len(table.classes), new)
-        return table.grow(new)
+        table = table.grow(new)
+        return table, table.of(labels)
 
     def _need_a_class(self) -> None:
         if not len(self._codes.classes):
@@ -1060,8 +1064,7 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
 
     def _learn(self, X: Matrix, labels: Array, weight: Array | None) -> list[Trace]:
         """Rows in order, in blocks; a class met for the first time gets a block of its own, predicted without it."""
-        table = self._codes_with(labels)
-        codes = table.of(labels)
+        table, codes = self._codes_with(labels)
         if not len(table.classes):  # no label yet, and none here
             return []
         first = sorted(int(np.flatnonzero(codes == k)[0]) for k in range(len(self._codes.classes), len(table.classes)))

@@ -9,7 +9,7 @@ import pytest
 
 from hedgerow import Recipe, checks, register_method
 from hedgerow.align import BDA, CORAL, JDA, TCA, Alignment, Identity, Info, Projection
-from hedgerow.heads import HEADS, StepwiseHead, make_head, pa
+from hedgerow.heads import HEADS, StepwiseHead, make_head, margin
 from hedgerow.methods import METHODS, Reading
 from hedgerow.mix import AdaHedge, FixedShare, FixedShareLogLoss, Hedge, LogLoss, LossBased, Single, Squint
 

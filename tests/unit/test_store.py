@@ -13,6 +13,7 @@ from hedgerow import OnlineTransferClassifier, register_aligner
 from hedgerow.align import CORAL, JDA, Identity
 from hedgerow.core.errors import InputError
 from hedgerow.files import labels_from_json, labels_to_json
+from hedgerow.heads import AROW, PassiveAggressive
 
 
 def saved(clf, tmp_path):
@@ -174,3 +175,14 @@ def test_what_is_no_model(tmp_path):
     (tmp_path / "half").write_bytes(whole.read_bytes()[:-50])
     with pytest.raises(InputError, match="damaged"):
         OnlineTransferClassifier.load(tmp_path / "half")
+
+
+@pytest.mark.parametrize(
+    "head", [PassiveAggressive("pa", C=2.0), PassiveAggressive("perceptron", C=0.5), AROW()], ids=str
+)
+def test_a_head_with_an_option_that_its_rule_does_not_read_comes_back(head, tmp_path):
+    task = make_task(0)
+    clf = fitted(task, "oddm", head=head).partial_fit(task.X, task.y)
+    loaded = saved(clf, tmp_path)
+    assert loaded.head == clf.head == head
+    assert_same_state(loaded.learner_.arrays(), clf.learner_.arrays())

@@ -31,6 +31,24 @@ def console(stream: TextIO) -> Console:
     return Console(file=stream, highlight=False)
 
 
+def printable(text: object) -> str:
+    """A text without control characters, which could change what a terminal shows: they are written as escapes.
+
+    >>> printable("a\x1b[2Jb")
+    'a\\x1b[2Jb'
+    """
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in str(text))
+
+
+def _safe(text: object) -> str:
+    return escape(printable(text))
+
+
+def print_line(text: str) -> None:
+    """A line on stdout."""
+    console(sys.stdout).print(printable(text), soft_wrap=True, markup=False)
+
+
 def print_table(
     header: Sequence[str],
     rows: Sequence[Sequence[object]],
@@ -41,9 +59,9 @@ def print_table(
     mark = "{} *" if plain(sys.stdout) else "[bold green]{}[/]"
     made = Table(box=None, header_style="bold", pad_edge=False)
     for j, title in enumerate(header):
-        made.add_column(title, justify="right" if numbers and j else "left", overflow="fold")
+        made.add_column(_safe(title), justify="right" if numbers and j else "left", overflow="fold")
     for i, row in enumerate(rows):
-        cells = (escape(str(cell)) for cell in row)
+        cells = (_safe(cell) for cell in row)
         made.add_row(*(mark.format(cell) if (i, j) in best else cell for j, cell in enumerate(cells)))
     console(sys.stdout).print(made)
 
@@ -56,12 +74,12 @@ def _stderr() -> Console:
 
 def note(text: str) -> None:
     """A line on stderr."""
-    _stderr().print(escape(text), soft_wrap=True)
+    _stderr().print(_safe(text), soft_wrap=True)
 
 
 def error(text: str) -> None:
     """An error on stderr."""
-    _stderr().print(f"[bold red]error:[/] {escape(text)}", soft_wrap=True)
+    _stderr().print(f"[bold red]error:[/] {_safe(text)}", soft_wrap=True)
 
 
 @contextmanager
@@ -73,7 +91,9 @@ def progress() -> Iterator[Callable[[int, int, str], None]]:
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
     with Progress(*columns, TextColumn("{task.description}"), console=_stderr(), transient=True) as bar:
         task = bar.add_task("starting", total=None)
-        yield lambda done, total, what: bar.update(task, completed=done, total=total, description=escape(what))
+        yield lambda done, total, what: bar.update(
+            task, completed=done, total=total, description=escape(printable(what))
+        )
 
 
 def _plain_progress() -> Callable[[int, int, str], None]:
@@ -111,4 +131,4 @@ def status(live: bool) -> Iterator[Callable[[Callable[[], str]], None]]:
         return
     with _stderr().status("waiting for rows") as line:
         # At every row, not now and then: while a live stream pauses, the line must show its last row.
-        yield lambda text: line.update(escape(text()))
+        yield lambda text: line.update(_safe(text()))

@@ -147,10 +147,14 @@ class Parts(Registry[Any]):
 
     def to_json(self, part: Any) -> dict[str, Any]:
         """The name of a part's class and all its options."""
-        for name, entry in self._parts.items():
-            fixed = entry.keywords if isinstance(entry, partial) else {}
-            if type(part) is _class(entry) and all(getattr(part, k) == v for k, v in fixed.items()):
-                return {"name": name, "options": self._options(part)}
+
+        def likeness(name: str) -> int:  # all options are written, so an entry that fixes others will do
+            entry = self._parts[name]
+            return sum(getattr(part, k) == v for k, v in entry.keywords.items()) if isinstance(entry, partial) else 0
+
+        names = [name for name, entry in self._parts.items() if type(part) is _class(entry)]
+        if names:
+            return {"name": max(names, key=likeness), "options": self._options(part)}
         raise InputError(
             f"{part!r} cannot be saved: register its class first, register_{self.kind}(name, {type(part).__name__})"
         )

@@ -420,8 +420,8 @@ def order_in_time(times: Sequence[Any] | Array, column: str, where: str) -> Arra
         # the first that does not fit the form of those before it
         row = max(reading.index(None) for reading in readings)
         raise InputError(
-            f"{where}, column {column!r}: {str(as_written[row])!r} in row {row + 1} is no time; write numbers, or dates "
-            "as 2024-03-01 or 2024-03-01T12:30:00"
+            f"{where}, column {column!r}: {str(as_written[row])!r} in row {row + 1} is no time; write numbers, or "
+            "dates as 2024-03-01 or 2024-03-01T12:30:00"
         )
     return np.argsort(np.array(seconds, dtype=float), kind="stable")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from hedgerow.core.errors import InputError
-from hedgerow.live import Settings
+from hedgerow.live.settings import Settings
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 

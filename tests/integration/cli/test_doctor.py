@@ -12,7 +12,7 @@ import pytest
 from support.command import Run, environment
 
 from hedgerow.cli import doctor
-from hedgerow.cli.doctor import NOTE, PROBLEM, Finding, machine, software
+from hedgerow.cli.doctor import NOTE, PROBLEM, Finding
 
 
 def found(done: subprocess.CompletedProcess[str]) -> dict[str, dict[str, str]]:
@@ -96,19 +96,19 @@ main()
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
-    assert machine._folder("here", tmp_path, "go elsewhere").state == PROBLEM
+    assert doctor._folder("here", tmp_path, "go elsewhere").state == PROBLEM
 
 
 def test_a_folder_that_is_not_there_or_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = machine._folder("here", tmp_path / "absent", "go elsewhere")
+    gone = doctor._folder("here", tmp_path / "absent", "go elsewhere")
     assert (gone.state, gone.remedy) == (PROBLEM, "go elsewhere")
-    monkeypatch.setattr(machine, "NO_DISK", 2**62)
-    assert machine._folder("here", tmp_path, "go elsewhere").state == PROBLEM
+    monkeypatch.setattr(doctor, "NO_DISK", 2**62)
+    assert doctor._folder("here", tmp_path, "go elsewhere").state == PROBLEM
 
 
 def test_a_clock_before_the_installation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine.time, "time", lambda: 1e9)
-    (one,) = machine.clock()
+    monkeypatch.setattr(doctor.time, "time", lambda: 1e9)
+    (one,) = doctor.clock()
     assert one.state == PROBLEM
     assert "set the clock" in one.remedy
 
@@ -118,7 +118,7 @@ def test_the_extras_that_are_looked_at_are_those_of_the_package() -> None:
 
     text = (Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8")
     named = tomllib.loads(text)["project"]["optional-dependencies"]
-    assert set(software.EXTRAS) == set(named) - {"all", "bench", "peers", "peers-moa", "dev", "docs"}
+    assert set(doctor.EXTRAS) == set(named) - {"all", "bench", "peers", "peers-moa", "dev", "docs"}
 
 
 def test_every_problem_has_a_remedy() -> None:

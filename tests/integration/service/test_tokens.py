@@ -9,7 +9,7 @@ import httpx
 import pytest
 from support.serving import Service
 
-from hedgerow.cli.serve import Asked, serve
+from hedgerow.cli.app import serve
 from hedgerow.core.errors import InputError
 from hedgerow.live import LiveModel
 from hedgerow.service import ServiceSettings
@@ -151,7 +151,7 @@ def test_another_host_or_origin_is_refused_on_loopback(shared):
 def test_other_machines_need_tokens(tmp_path):
     for host in ("0.0.0.0", "::", "10.0.0.1", "example.org"):
         with pytest.raises(InputError, match="--token-file"):
-            serve(Asked(tmp_path, False, {"host": host}, {}))
+            serve(tmp_path, host)
         with pytest.raises(InputError, match="token file"):
             ServiceSettings(host=host)
 

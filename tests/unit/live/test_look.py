@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from support.live_models import make_model, make_rows
 
-from hedgerow.cli.replay_journal import what_if
+from hedgerow.cli.journals import what_if
 from hedgerow.core.errors import InputError
 from hedgerow.live import JournalError, LiveModel, Settings
 from hedgerow.live.export import export

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hedgerow.cli import complete
-from hedgerow.cli.commands.shared_options import DataDir, Engine, Jobs, Orders, Out, Plugins, Resume, Sources
+from hedgerow.cli import options
+from hedgerow.cli.options import DataDir, Engine, Jobs, Orders, Out, Plugins, Resume, Sources
 from hedgerow.lab import PARTS, TARGETS
 
 if TYPE_CHECKING:
@@ -69,16 +69,14 @@ def paper_report(directory: Annotated[Path, typer.Argument(help="A folder that `
 def study(
     name: Annotated[
         str,
-        typer.Argument(
-            help="Which study, or all; `hedgerow study --list` names them.", autocompletion=complete.studies
-        ),
+        typer.Argument(help="Which study, or all; `hedgerow study --list` names them.", autocompletion=options.studies),
     ] = "",
     data: Annotated[str, typer.Option(help=f"One of {', '.join(TARGETS)}.")] = "digits",
     target: Annotated[
         str | None, typer.Option(help="Domain that streams, or several joined by commas; the others are sources.")
     ] = None,
     methods: Annotated[
-        str, typer.Option(help="Names joined by commas, see `hedgerow methods`.", autocompletion=complete.methods)
+        str, typer.Option(help="Names joined by commas, see `hedgerow methods`.", autocompletion=options.methods)
     ] = SHOWN,
     orders: Orders = 5,
     jobs: Jobs = -1,

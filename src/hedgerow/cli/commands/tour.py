@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hedgerow.cli.commands.shared_options import DataDir, Jobs, Orders
+from hedgerow.cli.options import DataDir, Jobs, Orders
 
 
 def demo(

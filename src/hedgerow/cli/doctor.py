@@ -1,0 +1,350 @@
+"""`hedgerow doctor`: what this installation and this machine are like, what is wrong with them, and what helps."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.util import find_spec
+from pathlib import Path
+
+import hedgerow
+from hedgerow.cli.memory import GIB, free_memory
+
+OK, NOTE, PROBLEM = "ok", "note", "problem"
+REINSTALL = "pip install --force-reinstall hedgerow"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at. A note is something that only some need; a problem is in everybody's way.
+
+    >>> Finding("machine", "clock", "2020-01-01", PROBLEM, "set the clock").ok
+    False
+    """
+
+    group: str
+    what: str
+    found: str
+    state: str = OK
+    remedy: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether nobody has to do anything."""
+        return self.state != PROBLEM
+
+
+# -- what is installed ------------------------------------------------------------------------------------------
+
+LEAST_PYTHON = (3, 11)
+# what an extra is for, as its remedy says; extras of developers are not looked at
+EXTRAS = {
+    "cli": "the command line", "files": "Parquet, Arrow and .zst files, and CSV and JSON lines read faster",
+    "data": "MATLAB files of version 7.3", "plot": "figures", "tables": "data frames of pandas, polars and pyarrow",
+    "lab": "hedgerow paper, study, compare and demo",
+    "live": "hedgerow serve and its client", "redis": "Redis streams", "kafka": "Kafka topics",
+    "dask": "--engine dask", "spark": "hedgerow.spark", "river": "detectors and models of river",
+    "skada": "pipelines and scorers of skada", "pipeline": "online pipelines of scikit-learn, saved without pickle",
+    "mlflow": "hedgerow.mlflow", "capymoa": "hedgerow.capymoa",
+}  # fmt: skip
+# program: which extra uses it, what for, and how to get it; without the extra it is not looked for
+PROGRAMS = {
+    "java": ("pyspark", "hedgerow.spark needs Java 17 or later", "apt-get install openjdk-17-jre-headless"),
+    "redis-server": ("redis", "only needed if Redis runs on this machine", "apt-get install redis-server"),
+    "chromium": ("playwright", "only for the tests of the page", "apt-get install chromium"),
+}
+
+
+def versions() -> Iterator[Finding]:
+    """Of hedgerow, Python and the packages of the core, each against what hedgerow asks for."""
+    yield Finding("versions", "hedgerow", hedgerow.__version__)
+    new_enough = sys.version_info >= LEAST_PYTHON
+    yield Finding(
+        "versions", "python", f"{platform.python_version()} ({sys.executable})", OK if new_enough else PROBLEM,
+        "" if new_enough else "hedgerow needs Python 3.11 or later",
+    )  # fmt: skip
+    for name, least, extra in _requirements():
+        if not extra:
+            found, fine = _state(name, least)
+            remedy = "" if fine else f"pip install --upgrade '{name}>={least}'"
+            yield Finding("versions", name, found, OK if fine else PROBLEM, remedy)
+
+
+def extras() -> Iterator[Finding]:
+    """Which are installed; the way to those that are not."""
+    for extra, purpose in EXTRAS.items():
+        packages = [(name, least) for name, least, of in _requirements() if of == extra]
+        states = [(name, *_state(name, least)) for name, least in packages]
+        found = ", ".join(f"{name} {said}" for name, said, _ in states)
+        fine = all(is_fine for _, _, is_fine in states)
+        remedy = "" if fine else f"for {purpose}: pip install 'hedgerow[{extra}]'"
+        yield Finding("extras", extra, found, OK if fine else NOTE, remedy)
+
+
+def programs() -> Iterator[Finding]:
+    """Programs that an installed extra starts or talks to."""
+    for program, (module, purpose, install) in PROGRAMS.items():
+        if find_spec(module) is None:
+            continue
+        path = _java_home() if program == "java" else None
+        path = path or shutil.which(program)
+        if path is None:
+            yield Finding("programs", program, "not found", NOTE, f"{purpose}: {install}")
+        else:
+            yield Finding("programs", program, f"{path}{_java(path) if program == 'java' else ''}")
+
+
+def compiled_kernels() -> Iterator[Finding]:
+    """Whether what is compiled can be kept, and where."""
+    from hedgerow.cli.warm import REMEDY
+    from hedgerow.kernels import compiled
+
+    for folder, reason in compiled.folders().items():
+        if reason:
+            yield Finding("compiled kernels", "not used", f"{folder}: {reason}", NOTE)
+            continue
+        kept = len(list(folder.glob("*.nbc")))
+        remedy = "" if kept else "the first use compiles for some seconds; in advance: hedgerow warm"
+        yield Finding("compiled kernels", "kept in", f"{folder} ({kept} there)", OK if kept else NOTE, remedy)
+    if all(compiled.folders().values()):
+        yield Finding("compiled kernels", "kept in", "nowhere", PROBLEM, REMEDY.removeprefix("error: "))
+
+
+def data_sets() -> Iterator[Finding]:
+    """The published data sets, and a HEDGEROW_DATA that names no folder."""
+    from hedgerow.core.errors import DataMissing
+    from hedgerow.data import available
+    from hedgerow.data.catalog import ENVIRONMENT
+
+    try:
+        rows = available()
+    except DataMissing as error:
+        yield Finding("data sets", ENVIRONMENT, str(error), PROBLEM, f"correct {ENVIRONMENT}, or unset it")
+        return
+    for row in rows:
+        absent = row.where == "needs download"
+        remedy = f"downloaded at first use, or: set {ENVIRONMENT} to the folder that has it" if absent else ""
+        yield Finding("data sets", row.name, row.where, NOTE if absent else OK, remedy)
+
+
+def _requirements() -> Iterator[tuple[str, str, str]]:
+    """(package, least version, extra) for all that the metadata of hedgerow names."""
+    try:
+        lines = requires("hedgerow") or []
+    except PackageNotFoundError:  # run from a folder, not installed
+        return
+    for line in lines:
+        name = re.match(r"[\w.-]+", line)
+        least, extra = re.search(r">=([\d.]+)", line), re.search(r"extra == ['\"]([\w-]+)['\"]", line)
+        if name and name[0] != "hedgerow":
+            yield name[0], least[1] if least else "0", extra[1] if extra else ""
+
+
+def _state(name: str, least: str) -> tuple[str, bool]:
+    """The version of a package in words, and whether it will do."""
+    try:
+        found = version(name)
+    except PackageNotFoundError:
+        return "not installed", False
+    fine = _numbers(found) >= _numbers(least)
+    return (found, True) if fine else (f"{found}, older than {least}", False)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    """The leading numbers of a version: enough to tell whether it is at least another."""
+    whole = re.match(r"\d+(\.\d+)*", text)
+    return tuple(int(part) for part in whole[0].split(".")) if whole else ()
+
+
+def _java_home() -> str | None:
+    """The java of JAVA_HOME, which Spark prefers to the one of PATH."""
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which("java", path=str(Path(home) / "bin")) if home else None
+
+
+def _java(path: str) -> str:
+    """The version that java says it is; it says so on stderr."""
+    try:
+        said = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=20).stderr
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return f" ({said.splitlines()[0]})" if said else ""
+
+
+# -- what it runs on --------------------------------------------------------------------------------------------
+
+LITTLE_MEMORY, LITTLE_DISK, NO_DISK = 1 * GIB, 2 * GIB, GIB // 10
+FEW_FILES = 1024  # open files: a service with many models and connections needs more
+CGROUP = Path("/sys/fs/cgroup")
+THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+def processors() -> Iterator[Finding]:
+    """How many there are, and how many this process may use."""
+    allowed, limit = usable_processors(), _quota()
+    said = f"{os.cpu_count()} in the machine, {allowed} for this process"
+    if limit is None:
+        yield Finding("machine", "processors", said)
+    else:
+        remedy = f"give --jobs {max(round(limit), 1)} to commands that take it" if limit < allowed else ""
+        said += f", as much time as {limit:g} of them (control group)"
+        yield Finding("machine", "processors", said, NOTE if remedy else OK, remedy)
+    files = _open_files()
+    if files is not None:
+        few = files < FEW_FILES
+        yield Finding("machine", "open files", f"at most {files}", NOTE if few else OK, "ulimit -n 4096" if few else "")
+
+
+def blas() -> Iterator[Finding]:
+    """The libraries behind matrix products; more threads than processors slow each other down."""
+    import scipy.linalg.blas  # noqa: F401 (both have one of their own, which must be loaded to be found)
+    from threadpoolctl import threadpool_info
+
+    allowed, found = usable_processors(), [one for one in threadpool_info() if one["user_api"] == "blas"]
+    if not found:
+        yield Finding("machine", "BLAS", "none found", PROBLEM, "pip install --force-reinstall numpy scipy")
+    for one in found:
+        many = one["num_threads"] > allowed
+        said = f"{one['internal_api']} {one['version']}, {one['num_threads']} threads ({Path(one['filepath']).name})"
+        remedy = f"set OPENBLAS_NUM_THREADS={allowed} (or that of your BLAS) before Python starts" if many else ""
+        yield Finding("machine", "BLAS", said, NOTE if many else OK, remedy)
+    for name in THREADS:
+        value = os.environ.get(name)
+        if value is not None:
+            whole = value.isdecimal() and int(value) > 0
+            remedy = "" if whole else f"a whole number above 0, or unset {name}"
+            yield Finding("machine", name, value, OK if whole else PROBLEM, remedy)
+
+
+def memory() -> Iterator[Finding]:
+    """What programs may still take."""
+    free, limit = free_memory(), _number(CGROUP / "memory.max")
+    if free is not None:
+        little = free < LITTLE_MEMORY
+        said = f"{free / GIB:.1f} GiB free" + ("" if limit is None else f", limited to {limit / GIB:.1f} GiB")
+        remedy = "end other programs, or size='small' and --jobs 1" if little else ""
+        yield Finding("machine", "memory", said, NOTE if little else OK, remedy)
+
+
+def folders() -> Iterator[Finding]:
+    """Where things are written: can they be, and is there room?"""
+    from hedgerow.kernels import compiled
+
+    places = {"here": Path.cwd(), "temporary": Path(tempfile.gettempdir())}
+    for folder, reason in compiled.folders().items():
+        if not reason:
+            places["compiled kernels"] = folder
+    remedies = {"here": "work in a folder of your own, or name one with --out", "temporary": "set TMPDIR to another"}
+    for name, path in places.items():
+        yield _folder(name, path, remedies.get(name, "set NUMBA_CACHE_DIR to another"))
+
+
+def _folder(name: str, path: Path, remedy: str) -> Finding:
+    try:
+        with tempfile.TemporaryFile(dir=path) as file:
+            file.write(b"hedgerow")
+    except OSError as error:
+        return Finding("folders", name, f"{path}: cannot be written ({error.strerror})", PROBLEM, remedy)
+    free = shutil.disk_usage(path).free
+    state = PROBLEM if free < NO_DISK else NOTE if free < LITTLE_DISK else OK
+    return Finding(
+        "folders",
+        name,
+        f"{path}, {free / GIB:.1f} GiB free",
+        state,
+        "" if state == OK else f"free some room, or {remedy}",
+    )
+
+
+def clock() -> Iterator[Finding]:
+    """Labels are given up, tokens end and files are ordered by the clock: it must not stand before the installation."""
+    now, made = time.time(), Path(hedgerow.__file__).stat().st_mtime
+    said = datetime.fromtimestamp(now, UTC).isoformat(sep=" ", timespec="seconds")
+    if now < made - 60:
+        installed = datetime.fromtimestamp(made, UTC).isoformat(sep=" ", timespec="seconds")
+        remedy = f"set the clock; if it is right, {REINSTALL}"
+        yield Finding("machine", "clock", f"{said}, before hedgerow was installed ({installed})", PROBLEM, remedy)
+    else:
+        yield Finding("machine", "clock", said)
+
+
+def usable_processors() -> int:
+    """Those that the system lets this process run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _quota() -> float | None:
+    """How many processors' time the control group allows; None without a limit."""
+    try:
+        quota, period = (CGROUP / "cpu.max").read_text(encoding="ascii").split()
+        return int(quota) / int(period)
+    except (OSError, ValueError):  # no control groups, or "max"
+        return None
+
+
+def _number(path: Path) -> int | None:
+    try:
+        return int(path.read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None
+
+
+def _open_files() -> int | None:
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+# -- all of it --------------------------------------------------------------------------------------------------
+
+CHECKS: list[Callable[[], Iterable[Finding]]] = [
+    versions, extras, programs, compiled_kernels, data_sets, processors, blas, memory, folders, clock,
+]  # fmt: skip
+
+
+def examine(checks: Iterable[Callable[[], Iterable[Finding]]] = CHECKS) -> list[Finding]:
+    """Every check; one that cannot even be made is a problem of its own and keeps no other from being made."""
+    findings: list[Finding] = []
+    for check in checks:
+        try:
+            findings += check()
+        except Exception as error:  # a broken package may raise anything when it is imported
+            said = f"{type(error).__name__}: {error}".splitlines()[0]
+            findings.append(Finding("checks", check.__name__.replace("_", " "), said, PROBLEM, REINSTALL))
+    return findings
+
+
+def as_json(findings: list[Finding]) -> str:
+    """For other programs: {"ok": ..., "findings": [...]}."""
+    return json.dumps({"ok": all(one.ok for one in findings), "findings": [asdict(one) for one in findings]}, indent=2)
+
+
+def as_rows(findings: list[Finding]) -> list[tuple[str, str, str]]:
+    """For a table: state, what, what was found and what helps."""
+    return [
+        (one.state, f"{one.group}: {one.what}", one.found + (f"; remedy: {one.remedy}" if one.remedy else ""))
+        for one in findings
+    ]
+
+
+def verdict(findings: list[Finding]) -> str:
+    """The last line."""
+    problems = sum(not one.ok for one in findings)
+    if problems:
+        return f"{problems} problem{'s' if problems > 1 else ''}: what helps stands above"
+    return "all is well"
