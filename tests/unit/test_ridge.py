@@ -11,7 +11,7 @@ from support.ridge import NEVER, fits, learn, mix
 
 from hedgerow import Domain, OnlineTransferClassifier
 from hedgerow.core.errors import InputError
-from hedgerow.ridge import mixture
+from hedgerow.ridge import build, maps, mixture
 from hedgerow.ridge.regression import Regression, add_gram, symmetric_product
 from hedgerow.ridge.space import FADE
 
@@ -255,3 +255,32 @@ def test_what_is_kept_grows_with_the_classes_and_not_with_their_square(method):
         bytes_of.append(len(clf.to_bytes()))
     first, second = np.diff(bytes_of)
     assert second <= 1.1 * first
+
+
+def wide(m, rows=30):
+    rng = np.random.default_rng(0)
+    centres, y = rng.normal(size=(3, m)), np.arange(rows) % 3
+    return Domain("wide", centres[y] + 0.5 * rng.normal(size=(rows, m)), y), centres
+
+
+@pytest.mark.parametrize("method", OWN)
+def test_too_many_features_are_refused_before_anything_is_made_with_the_remedy(method):
+    source, centres = wide(100_000)
+    with pytest.raises(InputError, match=r"100000 features: fitting needs about \d+ GiB .* rank=200"):
+        OnlineTransferClassifier(method).fit_domains([source])
+    clf = OnlineTransferClassifier(method, rank=10).fit_domains([source])  # without a matrix of features x features
+    assert clf.predict(centres).tolist() == [0, 1, 2]
+
+
+def test_a_fit_that_will_take_long_is_announced(monkeypatch):
+    monkeypatch.setattr(build, "LONG", 1e-9)
+    with pytest.warns(UserWarning, match=r"20 features: fitting takes about .* rank=200"):
+        OnlineTransferClassifier("hedgerow-linear").fit_domains([wide(20)[0]])
+
+
+def test_the_directions_of_wide_rows_are_those_of_their_gram_matrix(monkeypatch, rng):
+    X = rng.normal(size=(40, 25)) * 0.7 ** np.arange(25)
+    exact = maps.input_axes([], X, 4)
+    monkeypatch.setattr(maps, "WIDE", 10)
+    by_passes = maps.input_axes([], X, 4)
+    np.testing.assert_allclose(by_passes @ by_passes.T, exact @ exact.T, atol=1e-6)

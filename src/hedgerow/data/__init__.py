@@ -34,10 +34,34 @@ def load(
 ) -> dict[str, Domain]:
     """A published data set as domains by name.
 
-    The files come from `data_dir`, else from the folder in the environment variable HEDGEROW_DATA, else from the cache
-    (`cache`, by default the user's cache folder), which is filled once from the set's public home, or from `mirror`, an
-    address under which the same files lie. Downloads are checked against the published files.
+    For experiments and for trying methods out; your own files are read by `read`.
 
+    Parameters
+    ----------
+    name
+        "digits" (embedded), "office-caltech", "pie" or "amazon-reviews".
+    data_dir
+        The folder that has the files; by default the one in the environment variable HEDGEROW_DATA, else the cache.
+    cache
+        The folder that downloads are kept in, by default the user's own (`$XDG_CACHE_HOME/hedgerow`). It is filled
+        once from the set's public home, and every file is checked against the published one.
+    mirror
+        An address under which the same files lie, instead of the public home.
+
+    Returns
+    -------
+    dict of Domain
+        Raw values, rows in the order of the files.
+
+    Raises
+    ------
+    InputError
+        There is no data set of this name.
+    DataMissing
+        The files are nowhere on this machine and cannot be had; the message says which, and what to do.
+
+    Examples
+    --------
     >>> list(load("digits"))
     ['tilted', 'blurred', 'faded', 'thin', 'shifted']
     """
@@ -69,6 +93,18 @@ def available(
 ) -> list[Available]:
     """The data sets that `load` knows, and where each would come from. Nothing is read or downloaded.
 
+    Parameters
+    ----------
+    data_dir, cache
+        As of `load`.
+
+    Returns
+    -------
+    list of Available
+        Name, domains, rows, features and classes of each, and where its files are.
+
+    Examples
+    --------
     >>> [row.name for row in available()]
     ['digits', 'office-caltech', 'pie', 'amazon-reviews']
     """

@@ -326,13 +326,10 @@ class Fleet:
 
     @property
     def classes_(self) -> Array:
-        """The classes of the sources, then those that any key in memory has met beside."""
+        """The classes of the sources, then others, in the order in which keys in memory were found to have them."""
         with self._lock:
-            known = self.base.classes.tolist()
-            for held in self._holder.held.values():
-                if held.clf is not None and len(held.clf.classes_) > len(self.base.classes):
-                    known += [label for label in held.clf.classes_.tolist() if label not in known]
-            return self.base.classes if len(known) == len(self.base.classes) else np.array(known, dtype=object)
+            new = self._holder.new_classes
+            return np.array([*self.base.classes.tolist(), *new], dtype=object) if new else self.base.classes
 
     # -- keys ---------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -105,6 +106,7 @@ class Holder:
             self.light = Light(learner, limit, PART)
         self.held: OrderedDict[Key, Held] = OrderedDict()
         self.dirty: OrderedDict[Key, int] = OrderedDict()  # keys with fresh rows, and the first batch of these
+        self.new_classes: dict[Any, None] = {}  # of keys that were held since the fleet was opened
         self.bytes = self.misses = self.evicted = 0
 
     # -- keys that leave ----------------------------------------------------------------------------------------
@@ -221,7 +223,12 @@ class Holder:
         if len(codes):
             labels = labels_of(self.base, state.new_classes, codes, name)
             clf.partial_fit(X, labels, sample_weight=None if (weights == 1).all() else weights)
+        self.meet(clf)
         return clf
+
+    def meet(self, clf: OnlineTransferClassifier) -> None:
+        """Classes that only this model knows are known from now on, also when it has left memory."""
+        self.new_classes |= dict.fromkeys(clf.classes_[len(self.base.classes) :].tolist())
 
     def own(self, key: Key) -> OnlineTransferClassifier:
         """The model of its own of a key; a light one gets it now, from all its rows."""

@@ -152,6 +152,7 @@ class Work:
         found = clf.explain_then_learn(X, labels, None if (weights == 1).all() else weights)
         codes = clf.codes_of(labels)
         codes[is_missing(labels)] = MISSING
+        self.holder.meet(clf)
         self.holder.remember(key, X, codes, weights, number)
         return Said(places, found.probabilities, found.classes)
 

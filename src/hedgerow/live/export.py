@@ -81,7 +81,7 @@ def _features(journal: Look, event: Event) -> Any:
 
 
 def _parquet(journal: Look, path: Path) -> int:
-    pa, parquet = require("pyarrow", extra="data"), require("pyarrow.parquet", extra="data")
+    pa, parquet = require("pyarrow", extra="files"), require("pyarrow.parquet", extra="files")
     names = journal.names or [f"x{i}" for i in range(journal.width)]
     kind = _label_type(pa, journal)
     fields = [

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hedgerow import kernels
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.mix.base import Exponential, Mistakes, Mixed, State
@@ -35,23 +36,14 @@ class Hedge(Mistakes, Exponential):
         if self.proof not in GUARANTEES:
             raise unknown("guarantee", self.proof, GUARANTEES)
 
-    @property
-    def compiled(self) -> bool:
-        """Whether the compiled loops, which know this rule and no other, may stand in for its methods."""
-        return type(self) in (Hedge, Single)
-
     def run(self, state: State, seen: int, F: Array, y: Array) -> Mixed:
-        """As every mixer; summed scores by a compiled loop."""
-        if self.combination != "scores" or not self.compiled:
+        """As every mixer, by a compiled loop; a subclass with a rule of its own runs by its own methods."""
+        if type(self) not in (Hedge, Single):
             return super().run(state, seen, F, y)
-        from hedgerow.kernels import hedge
-
         B, N, K = F.shape
         mixed = Mixed(np.empty((B, K)), np.empty((B, N)), np.empty((B, N)), np.empty((B, N), dtype=np.int64))
-        hedge.run(
-            np.ascontiguousarray(F), y, seen, self.beta or 0.0, state["expert_loss"], mixed.weights, mixed.losses,
-            mixed.expert_predictions, mixed.scores,
-        )  # fmt: skip
+        vote, beta = self.combination == "vote", self.beta or 0.0
+        kernels.experts.hedge(np.ascontiguousarray(F), y, seen, beta, vote, state["expert_loss"], mixed)
         return mixed
 
     def rates(self, seen: Array, n: int) -> Array:

@@ -11,6 +11,8 @@ where they are not in memory (with `rank` there is one more at the beginning):
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -20,6 +22,7 @@ import numpy as np
 
 from hedgerow.core.arrays import Array, dense
 from hedgerow.core.constants import Constants
+from hedgerow.core.errors import InputError
 from hedgerow.core.linalg import upper_of
 from hedgerow.core.moments import Moments
 from hedgerow.core.preprocess import First, target_only_width
@@ -32,9 +35,9 @@ from hedgerow.ridge.maps import (
     Map,
     Times,
     halved,
+    input_axes,
     landmarks,
     leading,
-    leading_axes,
     single,
     whitened_pca,
     whitening,
@@ -45,6 +48,8 @@ from hedgerow.ridge.space import InSpace, Settings, Space, Sums, with_own
 
 # The spaces and local heads of a model as they are made: settings, arrays, the names of their heads.
 MAPS = ("A", "landmarks", "axes")
+RATE = 1e9  # features^3 a second and source: eigenvectors, products and inverses, on one core
+LONG = 60  # seconds of fitting that a user is told of
 
 
 @dataclass(frozen=True)
@@ -77,13 +82,14 @@ class Made:
         """These spaces, whose sums are taken together: one pass over each source."""
         if self.size.half:
             wanted = [replace(each, map=each.map.rounded()) for each in wanted]
-        found: dict[tuple[int, int], Sums] = {}
+        sums: list[list[Sums]] = [[] for _ in wanted]
         for i, source in enumerate(self.rows):
             asked = [number for number, each in enumerate(wanted) if i in each.of]
-            sums = source.totals(*(InSpace(wanted[number].map, self.K) for number in asked))
-            found |= {(number, i): each for number, each in zip(asked, sums, strict=True)}
-        for number, each in enumerate(wanted):
-            self._add(each, [found[number, i] for i in each.of], pooled)
+            totals = source.totals(*(InSpace(wanted[number].map, self.K) for number in asked))
+            for number, total in zip(asked, totals, strict=True):
+                sums[number].append(total)
+        for each, own in zip(wanted, sums, strict=True):
+            self._add(each, own, pooled)
 
     def _add(self, wanted: Wanted, sums: Sequence[Sums], pooled: bool) -> None:
         settings, prefix = SPACES[wanted.name], f"space.{len(self.settings)}."
@@ -113,11 +119,10 @@ class Made:
         """Local heads, which keep the same rows in every space."""
         cap, rng = self.size.source_rows_for(self.pool.shape[1]), np.random.default_rng(seed)
         share = share_of(cap, sum(int((each.class_counts > 0).sum()) for each in moments))
-        crowds = [source.candidates(CANDIDATES * share, rng) for source in self.rows]
-        codes = [np.asarray(crowd.codes) for crowd in crowds]
-        found = chosen([crowd.X for crowd in crowds], codes, [crowd.weight for crowd in crowds], cap, rng)
-        rows = np.concatenate([crowd.X for crowd in crowds])[found.rows]
-        domains = np.repeat(np.arange(len(crowds)), [len(crowd.X) for crowd in crowds])
+        candidates = [source.candidates(CANDIDATES * share, rng) for source in self.rows]
+        X, codes = [part.X for part in candidates], [np.asarray(part.codes) for part in candidates]
+        kept = chosen(X, codes, [part.weight for part in candidates], cap, rng)
+        rows, domains = np.concatenate(X)[kept.rows], np.repeat(np.arange(len(X)), [len(part) for part in X])
         known = [settings.name for settings in self.settings]
         dims = []
         for i, name in enumerate(names):
@@ -129,9 +134,9 @@ class Made:
             self.constants[f"near.{i}.rows"] = whole(mapping(rows))
             dims.append(self.constants[f"near.{i}.rows"].shape[1])
             self.heads.extend(f"{name}: {head}" for head in self._names(self.names))
-        self.constants["near.y"] = np.concatenate(codes)[found.rows]
-        self.constants["near.domain"] = domains[found.rows]
-        self.constants["near.weight"] = found.weight
+        self.constants["near.y"] = np.concatenate(codes)[kept.rows]
+        self.constants["near.domain"] = domains[kept.rows]
+        self.constants["near.weight"] = kept.weight
         self.state |= {f"near.{key}": array for key, array in Near.empty(dims).items()}
 
     def plan(self, steps: tuple[str, ...], axes: bool) -> RidgePlan:
@@ -160,8 +165,9 @@ def build(spaces: Sequence[str], training: Training) -> Built:
         rows, pool = [source.through(shared) for source in rows], shared(pool)
     constants: State = {}
     if rank is not None and rank < pool.shape[1] and (rows or len(pool)):
-        constants["axes"] = axes = single(leading_axes(reduce(add, [*summed(rows, Gram()), pool.T @ pool]), rank))
+        constants["axes"] = axes = single(input_axes(rows, pool, rank))
         rows, pool = [source.through(Times(axes)) for source in rows], pool @ axes
+    _check_width(pool.shape[1], len(rows))
     about = _Input(training.rows, rows, pool, K)
     rng = np.random.default_rng(training.options.seed)
     wanted = [
@@ -187,15 +193,31 @@ def build(spaces: Sequence[str], training: Training) -> Built:
     return Built(RidgeLearner(plan, Constants(constants | made.constants | of_sources | fixed), state), [])
 
 
+def _check_width(features: int, sources: int) -> None:
+    """Refuse what does not fit into memory, and warn of what takes long: matrices of features x features."""
+    size, seconds = 8 * features**2 * (sources + 2), features**3 * (sources + 3) / RATE
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 2**35
+    remedy = (
+        "rank=200 (directions of the input that are kept) needs no such matrix, and fewer features are faster still"
+    )
+    if size > memory:
+        raise InputError(
+            f"{features} features: fitting needs about {size / 2**30:.0f} GiB for matrices of features x features, "
+            f"and this machine has {memory / 2**30:.0f}; {remedy}"
+        )
+    if seconds > LONG:
+        warnings.warn(f"{features} features: fitting takes about {seconds / 60:.0f} minutes; {remedy}", stacklevel=2)
+
+
 class _Input:
     """What is known of the sources' rows and the pool before any space: moments, Gram matrices, in one pass."""
 
     def __init__(self, given: Sequence[SourceRows], rows: Sequence[SourceRows], pool: Array, K: int) -> None:
         """`given`: the rows as the moments count them; `rows`: as the spaces see them, with fewer features perhaps."""
         self.rows, self.pool = rows, pool
-        found = [source.totals(Gram(), ClassMoments(K, weighed=False)) for source in rows]
-        self.grams: list[Array] = [gram for gram, _ in found]
-        self._once: list[Moments] = [counted for _, counted in found]
+        totals = [source.totals(Gram(), ClassMoments(K, weighed=False)) for source in rows]
+        self.grams: list[Array] = [gram for gram, _ in totals]
+        self._once: list[Moments] = [counted for _, counted in totals]
         as_they_are = all(a.width == b.width and not b.weighed for a, b in zip(given, rows, strict=True))
         self.moments: list[Moments] = self._once if as_they_are else summed(given, ClassMoments(K))
 

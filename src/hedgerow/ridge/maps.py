@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 
 import numpy as np
 
@@ -12,7 +14,7 @@ from hedgerow.align.spaces import drawn, kernel_root, whitened_axes, within_clas
 from hedgerow.core.arrays import Array, Matrix
 from hedgerow.core.moments import Moments
 from hedgerow.core.preprocess import unit
-from hedgerow.core.source_rows import Gram, Part, SourceRows, summed
+from hedgerow.core.source_rows import Gram, Part, SourceRows, Statistic, summed
 
 USUAL = 1024.0  # rows of this length, or of one over it, are still taken as they are;
 KERNEL_USUAL = 16.0  # for the kernel it is less, as its features grow with the fourth power
@@ -22,6 +24,8 @@ OUTLIER = 1e3  # times the usual length: a landmark is not longer
 LEAST_HALF = 1e-3  # the largest number of a matrix must not be below it, nor above one over it, for half precision
 SMALLEST = 1e-15  # numbers down to it, and up to one over it, are safe in single precision
 FAR = 1e12  # an inner product with a landmark counts as no larger, so that its square is a number to compute with
+WIDE = 4096  # features beyond which no Gram matrix is made where a rank was asked for,
+PASSES = 4  # but so many passes over the rows
 NEARLY_ALL = 0.8  # share of the landmarks: a space of fewer dimensions is cheaper than one of all landmarks
 
 
@@ -207,6 +211,38 @@ def leading_axes(gram: Array, rank: int) -> Array:
     """
     axes = np.linalg.eigh(gram)[1][:, ::-1][:, :rank]
     return np.asarray(axes * np.sign(axes[abs(axes).argmax(axis=0), np.arange(axes.shape[1])]))
+
+
+@dataclass(frozen=True)
+class GramTimes(Statistic[Array]):
+    """X^T (X Q), without the Gram matrix."""
+
+    Q: Array
+
+    def of(self, part: Part) -> Array:
+        """Two products."""
+        return np.asarray(part.X.T @ (part.X @ self.Q))
+
+    def merge(self, a: Array, b: Array) -> Array:
+        """Their sum."""
+        return np.asarray(a + b)
+
+
+def input_axes(sources: Sequence[SourceRows], pool: Array, rank: int) -> Array:
+    """The leading directions of all rows (m x rank); of very wide rows by subspace iteration, a pass over them each.
+
+    Halko, Martinsson and Tropp, Finding structure with randomness, SIAM Review 53 (2011).
+    """
+    m = pool.shape[1]
+    if m <= WIDE or 2 * rank >= m:
+        return leading_axes(reduce(add, [*summed(sources, Gram()), pool.T @ pool]), rank)
+    Q = np.linalg.qr(np.random.default_rng(0).normal(size=(m, rank + 10)))[0]
+    for _ in range(PASSES):
+        times = GramTimes(Q)
+        image = reduce(add, [*summed(sources, times), times.of(Part(pool))])
+        inner, Q = Q.T @ image, np.linalg.qr(image)[0]
+    R = Q.T @ image  # Q R is the Gram matrix times the directions before
+    return np.asarray(Q @ leading_axes(R @ np.linalg.pinv(inner) @ R.T, rank))
 
 
 def whitened_pca(sources: Sequence[SourceRows], pool: Array, dim: int, grams: Sequence[Array] | None = None) -> Map:

@@ -216,10 +216,40 @@ def open_rows(
     start: dict[str, Any] | None = None,
     descriptor: Any = None,
 ) -> RowSource:
-    """The rows of an input: a file, a folder, a pattern, or "-" for standard input.
+    """The rows of an input, in blocks.
 
-    `descriptor` is a stream of text or bytes to read instead of opening the input: it is taken for a pipe. `start` is
-    the `end` of a block that was read before.
+    Parameters
+    ----------
+    input
+        A file, a folder, a pattern, or "-" for standard input.
+    wanted
+        What the model wants of a row.
+    format
+        One of `hedgerow.rows.inputs.FORMATS`; by default the suffix says it, or the first line.
+    size
+        Records of a block.
+    start
+        The `end` of a block that was read before: go on after it.
+    descriptor
+        A stream of text or bytes to read instead of opening the input; it is taken for a pipe.
+
+    Returns
+    -------
+    RowSource
+        A context manager over blocks.
+
+    Raises
+    ------
+    InputError
+        Files or columns that cannot be used; a row that cannot be is no error, but `bad` in its block.
+
+    Examples
+    --------
+    >>> import io
+    >>> text = io.BytesIO(b"a,b,kind\\n1,2,mug\\n3,x,pan\\n")
+    >>> [block] = open_rows("-", Wanted(2, ["a", "b"], "kind"), format="csv", descriptor=text)
+    >>> block.X.tolist(), block.labels, block.bad[0].line, block.bad[0].reason
+    ([[1.0, 2.0]], ['mug'], 3, "column 'b': 'x' is not a number")
     """
     if size < 1:
         raise InputError(f"size={size}: a block has at least one record")

@@ -10,6 +10,9 @@ from hypothesis import strategies as st
 from support.laws import law
 from support.row_inputs import Slowly, blocks, line_by_line
 
+from hedgerow.core.errors import InputError
+from hedgerow.core.frame import Frame
+from hedgerow.data import read
 from hedgerow.rows import csv_rows, records
 
 NUMBERS = [
@@ -160,3 +163,25 @@ def test_one_bad_row_does_not_make_the_others_slow(tmp_path):
         found = blocks(tmp_path / "t.csv", size=5000)
     assert [bad.line for block in found for bad in block[5]] == [3212]
     assert sum(careful) <= 2 * records.FEW
+
+
+def as_read(path, label):
+    """A domain as values that can be compared, or why there is none."""
+    try:
+        domain = read(path, label=label)
+    except InputError as error:
+        return str(error)
+    X = domain.X
+    cells = [column.tolist() for column in X.columns] if isinstance(X, Frame) else X.tolist()
+    return repr((domain.feature_names, cells, domain.y if domain.y is None else domain.y.tolist()))
+
+
+@law(200)
+@given(messy_csv(), st.sampled_from([None, "y", "note"]))
+def test_a_source_is_read_in_blocks_as_line_by_line(tmp_path_factory, text, label):
+    path = tmp_path_factory.getbasetemp() / "source.csv"
+    path.write_bytes(as_bytes("a,b,y,id,note\n" + text))
+    with mock.patch.object(csv_rows, "SOME", 1), mock.patch.object(records, "FEW", 2):
+        fast = as_read(path, label)
+    with line_by_line():
+        assert as_read(path, label) == fast

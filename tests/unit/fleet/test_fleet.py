@@ -304,3 +304,28 @@ def test_a_long_journal_is_written_to_states(monkeypatch, tmp_path):
             assert fleet.stats()["journal_bytes"] < 40_000
         assert fleet.mark == 580
         assert sum(fleet[key].seen_ for key in set(keys)) == 600
+
+
+def test_a_batch_that_evicts_keys_with_classes_of_their_own():
+    task = make_task(5, warmup=0, m=6, stream=600)
+    with Fleet(task.sources, "hedgerow-linear", memory=SMALL) as fleet:
+        fleet._work.threads = 1  # keys may leave after every 256 rows
+        keys = [f"key {i // 3}" for i in range(600)]
+        fleet.learn(keys, task.X, [f"own {i // 30}" for i in range(600)])
+        evicted = fleet.stats()["evicted"]
+        P = fleet.predict_proba(keys, task.X)
+        assert fleet.stats()["evicted"] > evicted
+        assert P.shape == (600, len(fleet.classes_)) == (600, len(fleet.base.classes) + 20)
+        np.testing.assert_allclose(P.sum(axis=1), 1)
+
+
+def test_a_key_that_cannot_be_written_is_a_dead_letter():
+    task = make_task(6, warmup=0, m=6, stream=3)
+    with Fleet(task.sources, "hedgerow-linear") as fleet:
+        letters: list[DeadLetter] = []
+        fleet.learn(["a", "half \ud800", "ø"], task.X, task.y, dead_letters=letters)
+        assert [letter.row for letter in letters] == [1]
+        assert "UTF-8" in letters[0].reason
+        assert sorted(fleet.keys()) == ["a", "ø"]
+        with pytest.raises(InputError, match=r"row 1: key .*UTF-8"):
+            fleet.predict(["a", "\udfff", "ø"], task.X)
