@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.laws import law, seeds
 
+from hedgerow import OnlineTransferClassifier
 from hedgerow.core.rule_numbers import RULES
-from hedgerow.heads import StepwiseHead, make_head, margin, train
+from hedgerow.heads import HEADS, PassiveAggressive, StepwiseHead, make_head, margin, train
 
 KEEPS_SUM = [rule for rule in RULES if rule.startswith(("pa", "perceptron"))]
 
@@ -138,6 +139,17 @@ def test_read_only_and_fortran_ordered_rows():
     frozen = np.asfortranarray(Z)
     frozen.setflags(write=False)
     np.testing.assert_array_equal(make_head("pa1", 1.0).block(W.copy(), frozen, y), expected)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_head_is_saved_with_any_c(rule):
+    """Also where C plays no part."""
+    head = PassiveAggressive(rule, C=2.0)
+    written = HEADS.to_json(head)
+    assert (written["name"], HEADS.from_json(written)) == (rule, head)
+    Z, y = np.eye(6, 4), np.arange(6) % 3
+    clf = OnlineTransferClassifier("pa", head=head).partial_fit(Z, y)
+    assert OnlineTransferClassifier.from_bytes(clf.to_bytes()).learner_.plan.head == head
 
 
 def test_an_empty_pass():

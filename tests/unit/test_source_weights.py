@@ -16,7 +16,6 @@ from hedgerow import OnlineTransferClassifier
 from hedgerow.core.errors import InputError
 from hedgerow.core.moments import Moments
 from hedgerow.core.rule_numbers import RULES
-from hedgerow.experts.build import train_sparse
 from hedgerow.heads import StepwiseHead, make_head, margin, train
 
 
@@ -42,7 +41,7 @@ def test_a_weight_scales_the_aggressiveness_of_a_pass(rule, source_pass, seed, C
     expected = W if source_pass == "last" else total / len(Z)
     head = make_head(rule, C)
     np.testing.assert_allclose(train(head, Z, y, 3, source_pass, weight), expected, atol=1e-9)
-    np.testing.assert_allclose(train_sparse(head, sp.csr_array(Z), y, 3, source_pass, weight), expected, atol=1e-9)
+    np.testing.assert_allclose(train(head, sp.csr_array(Z), y, 3, source_pass, weight), expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("source_pass", ["last", "average"])

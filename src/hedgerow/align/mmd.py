@@ -42,6 +42,7 @@ from hedgerow.core.source_rows import ClassMoments, Part, SourceRows
 #
 # V itself stands in a, not its part in the span of S: they differ where a contrast does not sum to zero. With a^T S a
 # = theta^2 and a^T (lam I + V V^T) a = theta every length is known without forming a.
+PRODUCTS = 2**24  # of queries with rows, at once: 128 MB
 GRAM_BLOCK = 512  # rows or features centred at once
 RANK_TOLERANCE = 1e-12  # of the largest eigenvalue: what is below is rounding, not data
 
@@ -87,9 +88,9 @@ class Scatter(ABC):
         A /= np.sqrt(np.einsum("ij,ij->j", A, A)) if scaling == "unit" else solution.values
         return fix_signs(A)
 
-    @abstractmethod
     def projected(self, solution: Solution, scaling: str) -> Array:
         """X A (N x d), but for the signs of its columns."""
+        raise NotImplementedError("the rows are not here")
 
     @abstractmethod
     def _contrasted(self, E: Matrix) -> tuple[Array, Array]:
@@ -111,46 +112,40 @@ def scatter(X: Matrix) -> Scatter:
     return _Tall(X) if X.shape[1] <= X.shape[0] else _Wide(X)
 
 
-class _Tall(Scatter):
-    """At least as many rows as features: Q and L of the m x m scatter."""
-
-    def __init__(self, X: Matrix) -> None:
-        mean = np.asarray(X.mean(axis=0)).ravel()
-        if is_sparse(X):
-            S = dense(X.T @ X) - X.shape[0] * np.outer(mean, mean)
-        else:
-            S = _centred_gram(X, mean, axis=0)
-        self.X = X
-        self.values, self.Q = _eigenvectors(S)
-
-    def _contrasted(self, E: Matrix) -> tuple[Array, Array]:
-        V = dense(E @ self.X)
-        return (V @ self.Q) * np.sqrt(self.values), V @ V.T
-
-    def _directions(self, solution: Solution) -> Array:
-        RY = self.Q @ (np.sqrt(self.values)[:, None] * solution.Y)
-        return np.asarray(RY - dense(solution.E @ self.X).T @ solution.T) / solution.lam
-
-    def projected(self, solution: Solution, scaling: str) -> Array:
-        return np.asarray(self.X @ (self._directions(solution) / solution.scales(scaling)))
-
-
 class OfMoments(Scatter):
-    """The scatter itself (m x m), without the rows; a contrast is then the sum over the rows, E the k x m V^T."""
+    """The scatter itself (m x m): Q and L. Without the rows a contrast is the sum over them, E the k x m V^T."""
 
     def __init__(self, S: Array) -> None:
         self.values, self.Q = _eigenvectors(np.array(S, dtype=np.float64, order="F"))
 
+    def _sums(self, E: Matrix) -> Array:
+        """V^T."""
+        return np.asarray(E)
+
     def _contrasted(self, E: Matrix) -> tuple[Array, Array]:
-        return (E @ self.Q) * np.sqrt(self.values), E @ E.T
+        V = self._sums(E)
+        return (V @ self.Q) * np.sqrt(self.values), V @ V.T
 
     def _directions(self, solution: Solution) -> Array:
         RY = self.Q @ (np.sqrt(self.values)[:, None] * solution.Y)
-        return np.asarray(RY - solution.E.T @ solution.T) / solution.lam
+        return np.asarray(RY - self._sums(solution.E).T @ solution.T) / solution.lam
+
+
+class _Tall(OfMoments):
+    """At least as many rows as features."""
+
+    def __init__(self, X: Matrix) -> None:
+        mean = np.asarray(X.mean(axis=0)).ravel()
+        sparse = is_sparse(X)
+        S = dense(X.T @ X) - X.shape[0] * np.outer(mean, mean) if sparse else _centred_gram(X, mean, axis=0)
+        self.X = X
+        super().__init__(S)
+
+    def _sums(self, E: Matrix) -> Array:
+        return dense(E @ self.X)
 
     def projected(self, solution: Solution, scaling: str) -> Array:
-        """Nobody has the rows."""
-        raise TypeError("the rows are not here")
+        return np.asarray(self.X @ (self._directions(solution) / solution.scales(scaling)))
 
 
 class _Wide(Scatter):
@@ -427,8 +422,11 @@ def nearest_row(queries: Array, rows: Array) -> Array:
     >>> nearest_row(np.array([[0.9, 0.0]]), np.array([[0.0, 0.0], [1.0, 0.0]]))
     array([1])
     """
-    half = 0.5 * (rows * rows).sum(axis=1)
-    return np.asarray((queries @ rows.T - half).argmax(axis=1))
+    half, nearest = 0.5 * (rows * rows).sum(axis=1), np.empty(len(queries), dtype=np.int64)
+    step = max(1, PRODUCTS // max(len(rows), 1))
+    for a in range(0, len(queries), step):
+        nearest[a : a + step] = (queries[a : a + step] @ rows.T - half).argmax(axis=1)
+    return nearest
 
 
 def _gram(rows: Matrix, kernel: str, gamma: float) -> Array:
