@@ -178,8 +178,8 @@ class OnlineLearner(ABC):
         return len(self.state["target.class_counts"])
 
     @property
-    def own(self) -> int:
-        """How many columns, the last ones, nothing is transferred for."""
+    def target_only(self) -> int:
+        """How many columns, the last ones, no source has."""
         return target_only_width(self.plan.steps)
 
     @property
@@ -232,7 +232,7 @@ class OnlineLearner(ABC):
 
     def discrepancies(self) -> Array:
         """sum_k |A^T g_k|^2 for each source, over the classes that both sides have shown (Eq. 12)."""
-        target, own = self.target_now(), self.own
+        target, own = self.target_now(), self.target_only
         values = []
         for i in range(self.n_sources):
             source = self.source(i)
