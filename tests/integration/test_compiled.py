@@ -39,8 +39,9 @@ ONE_KERNEL = (
 import json, logging, sys
 import numpy as np
 logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="log: %(message)s")
-from hedgerow.kernels import compiled, heads
-assert heads.squared(np.array([3.0, 4.0])) == 25
+from hedgerow.kernels import compiled, experts
+x = np.array([3.0, 4.0])
+assert experts.dot(x, x) == 25
 """
     + REPORT
 )
