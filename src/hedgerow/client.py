@@ -109,18 +109,25 @@ class Client:
             time.sleep(0.1)
 
     def call(self, method: str, path: str, **arguments: Any) -> Any:
-        """One request, again if that can help and cannot harm: the answer, or a `ServiceError`."""
+        """One request, again if that can help and cannot harm: the answer, or a `ServiceError`.
+
+        A DELETE whose answer was lost may find nothing left to delete, which is what it was for. An upload that is
+        refused since there are as many models as allowed (429) is not repeated: waiting does not help.
+        """
+        lost = False
         for attempt in range(1, self._tries + 1):
             wait = min(LONGEST_WAIT, 0.1 * 2**attempt) * random.uniform(0.5, 1.0)
             try:
                 answer = self._http.request(method, path, **arguments)
             except self._httpx.TransportError as error:
+                lost = True
                 if attempt == self._tries:
                     raise ServiceError(0, "no answer", f"{type(error).__name__}: {error}") from error
             else:
-                if answer.is_success:
+                if answer.is_success or (lost and method == "DELETE" and answer.status_code == 404):
                     return answer
-                if answer.status_code not in AGAIN or attempt == self._tries:
+                hopeless = method == "PUT" and answer.status_code == 429
+                if answer.status_code not in AGAIN or hopeless or attempt == self._tries:
                     raise _as_error(answer)
                 wait = max(wait, _asked_to_wait(answer))
             time.sleep(wait)
@@ -193,7 +200,7 @@ class Model:
         return self._post("snapshot", None)
 
     def download(self) -> bytes:
-        """The newest state as the content of a model file."""
+        """The newest snapshot as the content of a model file; `snapshot` takes a new one."""
         data: bytes = self.client.call("GET", f"/v1/models/{self.name}/model").content
         return data
 

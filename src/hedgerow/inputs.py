@@ -116,7 +116,7 @@ class Inputs:
         method, chosen = choose({**params, "preprocess": None})
         target = None if warmup is None or not len(warmup.table) else warmup
         tables = [Named(f"{where}{source.name}", source.X) for source in sources]
-        encoder, numbers = learn(tables, target, TableOptions.of(params["table"]), method.takes_own_columns(chosen))
+        encoder, numbers = learn(tables, target, TableOptions.of(params["table"]), method.takes_target_only(chosen))
         numbers = [np.asarray(cast(X, checked_dtype(params["dtype"]))) for X in numbers]
         names = encoder.feature_names
         for domain, X in zip([*tables, target], numbers, strict=False):

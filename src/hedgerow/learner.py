@@ -15,7 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -35,8 +35,7 @@ State = dict[str, Array]
 BLOCK = 256  # rows taken at once where nothing else ends a block earlier
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(NamedTuple):
     """What happened on a block, for people, plots and tests; one row for each instance.
 
     `scores` (B x K) are the combined ones, `weights` (B x N) who was trusted, `votes` (B x N) what each expert names.
@@ -179,8 +178,8 @@ class OnlineLearner(ABC):
         return len(self.state["target.class_counts"])
 
     @property
-    def own(self) -> int:
-        """How many columns, the last ones, nothing is transferred for."""
+    def target_only(self) -> int:
+        """How many columns, the last ones, no source has."""
         return target_only_width(self.plan.steps)
 
     @property
@@ -233,7 +232,7 @@ class OnlineLearner(ABC):
 
     def discrepancies(self) -> Array:
         """sum_k |A^T g_k|^2 for each source, over the classes that both sides have shown (Eq. 12)."""
-        target, own = self.target_now(), self.own
+        target, own = self.target_now(), self.target_only
         values = []
         for i in range(self.n_sources):
             source = self.source(i)
@@ -266,7 +265,7 @@ class OnlineLearner(ABC):
             return Trace(np.empty((0, self.n_classes)), np.empty((0, n)), np.empty((0, n), dtype=np.int64))
         if len(traces) == 1:
             return traces[0]
-        return Trace(*(np.concatenate([getattr(t, f) for t in traces]) for f in Trace.__dataclass_fields__))
+        return Trace(*(np.concatenate(parts) for parts in zip(*traces, strict=True)))
 
     def learn_row(self, x: Array, y: int, weight: float) -> Trace:
         """The label of one dense row, and what was predicted for it."""

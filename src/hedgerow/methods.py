@@ -358,7 +358,7 @@ class Method(ABC):
     def options(self, options: Options) -> frozenset[str]:
         """The names of options, those of `Reading` among them, that make a difference beside the others given."""
 
-    def takes_own_columns(self, options: Options) -> bool:
+    def takes_target_only(self, options: Options) -> bool:
         """Whether it can learn target-only columns (`hedgerow.core.preprocess`) with these options."""
         return False
 
@@ -425,7 +425,7 @@ class Recipe(Method):
 
         return build(self, training)
 
-    def takes_own_columns(self, options: Options) -> bool:
+    def takes_target_only(self, options: Options) -> bool:
         """Where experts see the input itself; an aligned space would have to be made of all columns."""
         aligner = self.aligner if options.aligner is None else options.aligner
         return aligner == "identity" and not self.refresh
@@ -491,7 +491,7 @@ class RidgeRecipe(Method):
 
         return build(self.spaces, training)
 
-    def takes_own_columns(self, options: Options) -> bool:
+    def takes_target_only(self, options: Options) -> bool:
         """Beside its spaces."""
         return True
 

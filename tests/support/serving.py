@@ -8,6 +8,7 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,9 @@ NAMES = ["width", "height", "depth"]
 class Service:
     """`hedgerow serve` as a user starts it."""
 
-    def __init__(self, models: Path | None, *options: str, fresh: bool = False) -> None:
+    def __init__(self, models: Path | None, *options: str, fresh: bool = False, before: Sequence[str] = ()) -> None:
         where = [] if models is None else ["--models", str(models)]
-        command = [*(FRESH if fresh else COMMAND), "serve", *where, "--port", "0", *options]
+        command = [*before, *(FRESH if fresh else COMMAND), "serve", *where, "--port", "0", *options]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment())
         self.models, self.lines = models, list[str]()
         while (first := self._line()).startswith("{"):  # lines of the log

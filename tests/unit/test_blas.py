@@ -143,18 +143,14 @@ def test_what_comes_before_a_step_has_one_thread_too(monkeypatch):
     from hedgerow import inputs
     from hedgerow.experts import spaces
 
-    class Watched(spaces.BlockRefresh):
+    class Watched(spaces.LowRankRefresh):
         def __init__(self, *args, **kwargs):
             look()
             super().__init__(*args, **kwargs)
 
-        def flush(self):
+        def add_to(self, H):
             look()
-            super().flush()
-
-        def projections(self):
-            look()
-            return super().projections()
+            super().add_to(H)
 
     def watched_check(*args, check=inputs.check_finite):
         look()
@@ -162,10 +158,10 @@ def test_what_comes_before_a_step_has_one_thread_too(monkeypatch):
 
     task = make_task(0, stream=60)
     clf = fitted(task, "oddm", refresh_every=10)
-    monkeypatch.setattr(spaces, "BlockRefresh", Watched)
+    monkeypatch.setattr(spaces, "LowRankRefresh", Watched)
     monkeypatch.setattr(inputs, "check_finite", watched_check)
     for use in (
-        lambda: clf.predict_one(task.X[0]),
+        lambda: clf.learn_one(task.X[0], task.y[0]),
         lambda: clf.predict_then_learn(task.X[:25], task.y[:25]),
         lambda: clf.predict(task.X),
         lambda: clf.discrepancy_,

@@ -56,7 +56,7 @@ def both(clf, x, label):
     clf.learn_one(x, label)
 
 
-def test_a_row_holds_less_than_itself_and_leaves_nothing():
+def test_a_row_holds_little_more_than_itself_and_leaves_nothing():
     first, last = 60, 160
     clf, X, y = made(refresh_every=20)
     for x, label in zip(X[:last], y[:last], strict=True):  # loaded and compiled before anything is counted
@@ -67,9 +67,9 @@ def test_a_row_holds_less_than_itself_and_leaves_nothing():
         steps = [traced(partial(both, clf, x, label)) for x, label in zip(X[:last], y[:last], strict=True)]
         repeats.append(steps[first:])
     kept, held = np.min(repeats, axis=0).T
-    assert np.median(held) <= 2048 < X[0].nbytes  # Python's own objects, and the trace that is returned
+    assert np.median(held) <= 3 * X[0].nbytes  # the row that is remembered, Python's own objects, the trace
     assert np.median(kept) <= 128
-    assert max(held) <= 8 * M * N_SOURCES * D  # at a refresh: never a second copy of the spaces
+    assert max(held) <= 2 * 8 * M * N_SOURCES * D < 8 * M * M / 10  # at a refresh: in proportion to the spaces
 
 
 # -- JDA ----------------------------------------------------------------------------------------------------------

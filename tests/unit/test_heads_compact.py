@@ -14,8 +14,8 @@ from support.laws import classifier, law, make_task, seeds
 from hedgerow import Domain
 from hedgerow.core.errors import InputError
 from hedgerow.core.rule_numbers import RULES
-from hedgerow.experts.build import compact, train_sparse
 from hedgerow.heads import StepwiseHead, make_head, train
+from hedgerow.heads.base import compact
 
 
 def rows(seed, N, m, density=0.1):
@@ -32,7 +32,7 @@ def test_a_sparse_pass_is_the_dense_pass(rule, source_pass, seed, N, m):
     X, y = rows(seed, N, m)
     head = make_head(rule, 0.7)
     expected = train(head, X, y, 4, source_pass)
-    np.testing.assert_allclose(train_sparse(head, sp.csr_array(X), y, 4, source_pass), expected, atol=1e-9)
+    np.testing.assert_allclose(train(head, sp.csr_array(X), y, 4, source_pass), expected, atol=1e-9)
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Delta(StepwiseHead):
 @pytest.mark.parametrize("source_pass", ["last", "average"])
 def test_heads_of_ones_own_take_sparse_rows_too(source_pass):
     X, y = rows(0, 40, 60)
-    found = train_sparse(Delta("delta", 1.0), sp.csr_array(X), y, 4, source_pass)
+    found = train(Delta("delta", 1.0), sp.csr_array(X), y, 4, source_pass)
     np.testing.assert_allclose(found, train(Delta("delta", 1.0), X, y, 4, source_pass), atol=1e-12)
 
 
@@ -61,7 +61,7 @@ def test_entries_given_twice_are_added():
 
 def test_a_pass_that_is_not_known():
     with pytest.raises(InputError, match="did you mean 'last'"):
-        train_sparse(make_head("pa", 1.0), sp.csr_array((1, 2)), np.zeros(1, int), 2, "lst")
+        train(make_head("pa", 1.0), sp.csr_array((1, 2)), np.zeros(1, int), 2, "lst")
 
 
 @pytest.mark.parametrize("method", ["paio", "homotl-2", "homotlms", "oddm"])

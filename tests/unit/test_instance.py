@@ -9,46 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.laws import METHODS, assert_close_state, fitted, law, make_task, projections, seeds
-from support.refreshes import assert_same_moments, plainly, rules, setting
 
 from hedgerow import OnlineTransferClassifier
 from hedgerow.core.errors import InputError
-from hedgerow.experts import live_refresh as stepping
-from hedgerow.experts.block_refresh import BlockRefresh
-from hedgerow.experts.live_refresh import LiveRefresh
-from hedgerow.kernels import live
 from hedgerow.mix import Hedge
-
-
-def stepped(A, sources, target, X, y, weight, rule, piece):
-    """Row by row through `LiveRefresh`, with pieces of any size."""
-    n, m, d = A.shape
-    H = np.ascontiguousarray(A.transpose(1, 0, 2)).reshape(m, n * d)
-    before, stepping.PIECE = stepping.PIECE, piece
-    try:
-        steps = LiveRefresh(BlockRefresh(H, sources, copy.deepcopy(target), rule), 0)
-    finally:
-        stepping.PIECE = before
-    Z = np.empty((len(X), n * d))
-    for x, label, w, z in zip(X, y, weight, Z, strict=True):
-        steps.project(x, z)
-        if label >= 0:
-            live.keep(x, z, int(label), float(w), steps.waiting, *steps.buffers)
-            steps.learned(float(w))
-    steps.flush()
-    return Z.reshape(-1, n, d), H.reshape(m, n, d).transpose(1, 0, 2), steps.moving.target
-
-
-@given(seeds, rules, st.booleans(), st.sampled_from([0.01, 0.3, 2, 7, 100]), st.integers(1, 3))
-@law(80)
-def test_pieces_are_the_plain_update(seed, rule, weighted, piece, n):
-    A, sources, target, X, y, weight = setting(seed, n=n, N=90)
-    weight = weight if weighted else np.ones(len(y))
-    Z, after, moments = plainly(A, sources, target, X, y, weight, rule)
-    got = stepped(A, sources, target, X, y, weight, rule, piece)
-    np.testing.assert_allclose(got[0], Z, atol=1e-8)
-    np.testing.assert_allclose(got[1], after, atol=1e-8)
-    assert_same_moments(got[2], moments)
 
 
 def disturb(clf, rng, x, task):
@@ -234,7 +198,6 @@ def test_dense_rows_after_sparse_ones_find_the_means_in_their_order():
     clf.predict_then_learn(task.X[:20], task.y[:20])
     for x, label in zip(X[20:], task.y[20:], strict=True):
         clf.learn_one(x, label)
-    assert clf.learner_.spaces.live(60).moving.basis.flags.c_contiguous
     other.predict_then_learn(X, task.y)
     assert_close_state(clf.learner_.arrays(), other.learner_.arrays())
 

@@ -21,6 +21,7 @@ import pytest
 from support.laws import assert_close_state, assert_same_state, budget, fitted, make_task
 
 from hedgerow.core import linalg
+from hedgerow.core.errors import HedgerowError
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.heads import PassiveAggressive, StepwiseHead
 from hedgerow.mix import Hedge
@@ -158,24 +159,22 @@ def test_a_new_class_comes_with_its_row_or_not_at_all(monkeypatch):
         assert clf.classes_.tolist() == ["c0", "c1", "c2", "c3"]
 
 
-@pytest.mark.parametrize("step", ["_add_moves", "projections"])
-def test_flushing_waits_for_no_signal_in_its_middle(step, monkeypatch):
+def test_flushing_waits_for_no_signal_in_its_middle(monkeypatch):
     """Moves that were added to A and not yet forgotten would be added twice."""
-    from hedgerow.experts.block_refresh import BlockRefresh
+    from hedgerow.experts.refresh import LowRankRefresh
 
     task = make_task(0, stream=80)
     clf = fitted(task, "oddm", refresh_every=10).partial_fit(task.X[:45], task.y[:45])
     alone = deepcopy(clf)
     clf = fitted(task, "oddm", refresh_every=10).partial_fit(task.X[:45], task.y[:45])  # a copy is flushed, this is not
-    work = getattr(BlockRefresh, step)
+    work = LowRankRefresh.add_to
 
-    def interrupted(self, *args):
-        found = work(self, *args)
+    def interrupted(self, H):
+        work(self, H)
         signal.raise_signal(signal.SIGINT)
-        return found
 
     for ask in (lambda: clf.to_bytes(), lambda: clf.predict_one(task.X[50]), lambda: clf.discrepancy_):
-        monkeypatch.setattr(BlockRefresh, step, interrupted)
+        monkeypatch.setattr(LowRankRefresh, "add_to", interrupted)
         with suppress(KeyboardInterrupt):
             ask()
         monkeypatch.undo()
@@ -185,40 +184,23 @@ def test_flushing_waits_for_no_signal_in_its_middle(step, monkeypatch):
     assert_close_state(clf.learner_.arrays(), alone.learner_.arrays())
 
 
-def test_a_signal_inside_a_refresh_piece_does_not_hang(monkeypatch):
-    """Whatever a piece raises: the next label either goes on or is refused, and never waits for ever."""
-    from hedgerow.experts.live_refresh import LiveRefresh
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_an_error_inside_a_refresh_is_refused_afterwards(error, monkeypatch):
+    """A refresh that was cut short leaves a model that says so, and never one that learns on."""
+    from hedgerow.experts.refresh import LowRankRefresh
 
     task = make_task(0, stream=120)
-    for error in (KeyboardInterrupt, MemoryError):
-        clf = fitted(task, "oddm", refresh_every=10)
-        work, pieces = LiveRefresh._work, []
+    clf = fitted(task, "oddm", refresh_every=10)
 
-        def broken(self, due, work=work, error=error, pieces=pieces):
-            for piece in work(self, due):
-                pieces.append(piece)
-                if len(pieces) == 3:
-                    raise error
-                yield piece
+    def broken(self):
+        raise error
 
-        monkeypatch.setattr(LiveRefresh, "_work", broken)
-        with pytest.raises(error):
-            rows(clf, task.X, task.y)
-        monkeypatch.undo()
-        ended = []
-
-        def go_on(clf=clf, ended=ended):
-            try:
-                rows(clf, task.X[clf.seen_ :], task.y[clf.seen_ :])
-                ended.append("learned")
-            except Exception as refused:
-                ended.append(refused)
-
-        thread = threading.Thread(target=go_on, daemon=True)
-        thread.start()
-        thread.join(20)
-        assert ended, "the live path hangs"
-        assert ended[0] == "learned" or "cut a step" in str(ended[0])
+    monkeypatch.setattr(LowRankRefresh, "_refresh", broken)
+    with pytest.raises(error):
+        rows(clf, task.X, task.y)
+    monkeypatch.undo()
+    with pytest.raises(HedgerowError, match="cut a step"):
+        rows(clf, task.X[10:], task.y[10:])
 
 
 # -- parts from outside -------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import pytest
 from support.laws import METHODS, make_task
 
 from hedgerow import OnlineTransferClassifier
-from hedgerow.kernels import arow, refresh, ridge, rows, windows
+from hedgerow.kernels import experts, refresh, ridge, rows
 from hedgerow.ridge import mixture
 
 PLACES = 400
@@ -64,9 +64,15 @@ def learned(d):
     return [G, np.zeros(12), 3, 0, z, P @ z, rng.normal(size=3), 1.0, along, diagonal, diagonal.max()]
 
 
+def arow(W, S, Z, y, F):
+    none = np.zeros((1, 0, 0))
+    one = np.zeros(1, np.int64)
+    experts.passes(experts.Heads(W, S, one, one, 3, 1.0), Z, y, np.empty(0), F, none)
+
+
 def spread(d, K=4, B=6):
-    rows_, labels = rng.normal(size=(B, d)), rng.integers(0, K, B)
-    return [np.zeros((K, d)), square(d), rows_, labels, np.empty(0), 1.0, np.zeros((B, K)), np.zeros((0, 0))]
+    rows_, labels = rng.normal(size=(B, 1, d)), rng.integers(0, K, B)
+    return [np.zeros((1, K, d)), square(d)[None], rows_, labels, np.zeros((B, 1, K))]
 
 
 CASES = {
@@ -80,10 +86,8 @@ CASES = {
         (rows.row_product, lambda d: [rng.normal(size=d), rng.normal(size=(d, 5)), np.zeros(5)]),
         (rows.product_row, lambda d: [rng.normal(size=(5, d)), rng.normal(size=d), np.zeros(5)]),
         (rows.unit_product, lambda d: [rng.normal(size=d), rng.normal(size=(d, d)), np.zeros(d)]),
-        (windows.few_products, lambda d: [rng.normal(size=(3, d)), rng.normal(size=(5, d)), np.zeros((3, 5))]),
-        (refresh.cholesky, lambda d: [square(d), np.zeros((d, d))]),
-        (refresh._solve_one, lambda d: [np.linalg.cholesky(square(d)), rng.normal(size=d)]),
-        (arow.online_pass, spread),
+        (refresh.cholesky, lambda d: [square(d)]),
+        (arow, spread),
         (ridge.row_products, lambda d: [np.ones((4, d), np.int16), np.ones(d, np.int16), np.zeros(4, np.float32)]),
     )
 }

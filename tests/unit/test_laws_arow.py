@@ -10,9 +10,10 @@ from support.laws import law, seeds
 
 from hedgerow import OnlineTransferClassifier, checks
 from hedgerow.core.errors import InputError
-from hedgerow.heads import make_head, pa
-from hedgerow.heads.arow import AROW_RULES, step
-from hedgerow.kernels.arow import online_pass
+from hedgerow.core.rule_numbers import PA2
+from hedgerow.heads import make_head
+from hedgerow.heads.margin import AROW_RULES, step
+from hedgerow.kernels.experts import Heads, passes
 
 rules = st.sampled_from(AROW_RULES)
 
@@ -42,7 +43,9 @@ def test_the_compiled_loop_is_the_plain_one(seed, rule, dtype, d, K):
     W, plain = np.zeros((K, d), dtype=dtype), np.zeros((K, d), dtype=dtype)
     S, kept = head.memory(d, dtype), head.memory(d, dtype)
     F = head.block(W, Z, y, memory=S)
-    expected = np.array([step(plain, kept, z, int(k), 0.7) if k >= 0 else plain @ z for z, k in zip(Z, y, strict=True)])
+    expected = np.array(
+        [step(plain, z, int(k), rule, 0.7, kept) if k >= 0 else plain @ z for z, k in zip(Z, y, strict=True)]
+    )
     tolerance = 1e-9 if dtype == "float64" else 2e-3
     np.testing.assert_allclose(F, expected, atol=tolerance)
     np.testing.assert_allclose(W, plain, atol=tolerance)
@@ -53,9 +56,10 @@ def test_the_compiled_loop_is_the_plain_one(seed, rule, dtype, d, K):
 def test_the_loop_runs_interpreted_as_compiled():
     Z, y = rows(3)
     outcomes = []
-    for loop in (online_pass, online_pass.py_func):
-        W, S, F, mean = np.zeros((4, 5)), np.eye(5), np.empty((40, 4)), np.zeros((4, 5))
-        loop(W, S, Z, y, np.empty(0), 1.0, F, mean)
+    for loop in (passes, passes.py_func):
+        W, S, F, mean = np.zeros((1, 4, 5)), np.eye(5)[None].copy(), np.empty((40, 1, 4)), np.zeros((1, 4, 5))
+        one = np.zeros(1, dtype=np.int64)
+        loop(Heads(W, S, one, one, PA2, 1.0), Z[:, None], y, np.empty(0), F, mean)
         outcomes.append((W, S, F, mean))
     for a, b in zip(*outcomes, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-9)
@@ -84,7 +88,7 @@ def test_with_a_memory_that_stays_it_is_pa2(seed, rule):
     W, theirs = np.zeros((4, 5)), np.zeros((4, 5))
     for z, label in zip(Z, y, strict=True):
         head.block(W, z[None], np.array([label]), memory=head.memory(5))
-        pa.step(theirs, z, int(label), "pa2", 0.8)
+        step(theirs, z, int(label), "pa2", 0.8)
     np.testing.assert_allclose(W, theirs, atol=1e-10)
 
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.laws import law, seeds
 
+from hedgerow import OnlineTransferClassifier
 from hedgerow.core.rule_numbers import RULES
-from hedgerow.heads import StepwiseHead, make_head, pa, train
-from hedgerow.kernels import heads as kernels
+from hedgerow.heads import HEADS, PassiveAggressive, StepwiseHead, make_head, margin, train
 
 KEEPS_SUM = [rule for rule in RULES if rule.startswith(("pa", "perceptron"))]
 
@@ -82,7 +82,7 @@ def test_the_compiled_loop_is_its_specification(rule, dtype, seed, K, C):
     for z, label in zip(Z, y, strict=True):  # from the same W each time: float32 rounding must not add up
         compiled, plain = W.copy(), W.copy()
         F = make_head(rule, C).block(compiled, z[None], np.array([label]))[0]
-        f = pa.step(plain, z, int(label), rule, C) if label >= 0 else plain @ z
+        f = margin.step(plain, z, int(label), rule, C) if label >= 0 else plain @ z
         assert F.dtype == compiled.dtype == dtype
         tolerance = 1e-10 if dtype == np.float64 else 1e-3
         np.testing.assert_allclose(F, f, rtol=tolerance, atol=tolerance)
@@ -117,11 +117,11 @@ def test_a_zero_row_and_a_lonely_class_teach_nothing():
         W = np.zeros((3, 2))
         make_head(rule, 1.0).block(W, np.zeros((2, 2)), np.array([0, 1]))
         assert not W.any()
-        pa.step(W, np.zeros(2), 1, rule)
+        margin.step(W, np.zeros(2), 1, rule)
         assert not W.any()
         lonely = np.zeros((1, 2))
         make_head(rule, 1.0).block(lonely, np.ones((2, 2)), np.array([0, 0]))
-        pa.step(lonely, np.ones(2), 0, rule)
+        margin.step(lonely, np.ones(2), 0, rule)
         assert not lonely.any()
 
 
@@ -141,10 +141,21 @@ def test_read_only_and_fortran_ordered_rows():
     np.testing.assert_array_equal(make_head("pa1", 1.0).block(W.copy(), frozen, y), expected)
 
 
+@pytest.mark.parametrize("rule", RULES)
+def test_a_head_is_saved_with_any_c(rule):
+    """Also where C plays no part."""
+    head = PassiveAggressive(rule, C=2.0)
+    written = HEADS.to_json(head)
+    assert (written["name"], HEADS.from_json(written)) == (rule, head)
+    Z, y = np.eye(6, 4), np.arange(6) % 3
+    clf = OnlineTransferClassifier("pa", head=head).partial_fit(Z, y)
+    assert OnlineTransferClassifier.from_bytes(clf.to_bytes()).learner_.plan.head == head
+
+
 def test_an_empty_pass():
     empty = np.empty((0, 2))
     assert train(make_head("pa1", 1.0), empty, np.empty(0, dtype=np.int64), 3, "average").tolist() == [[0.0] * 2] * 3
-    assert kernels.run_pass(np.zeros((3, 2)), empty, np.empty(0, dtype=np.int64), 1, 1.0)[0].shape == (0, 3)
+    assert make_head("pa").block(np.zeros((3, 2)), empty, np.empty(0, dtype=np.int64)).shape == (0, 3)
 
 
 @dataclass(frozen=True)
@@ -155,7 +166,7 @@ class Slow(StepwiseHead):
     C: float = 5.0
 
     def step(self, W, z, y, f):
-        pa.step(W, z, y, "pa2", self.C)
+        margin.step(W, z, y, "pa2", self.C)
 
 
 def test_a_stepwise_head_is_as_good_as_a_compiled_one():

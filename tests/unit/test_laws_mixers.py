@@ -185,7 +185,7 @@ def test_the_compiled_hedge_is_its_twin(seed, beta, n, K, cut):
     whole, twin = mixer.run(states[0], 4, F[:, :, :K], y), Mixer.run(mixer, states[1], 4, F[:, :, :K], y)
     later = 4 + int((y[:cut] >= 0).sum())
     parts = [mixer.run(states[2], 4, F[:cut, :, :K], y[:cut]), mixer.run(states[2], later, F[cut:, :, :K], y[cut:])]
-    for name, found in vars(whole).items():
+    for name, found in whole._asdict().items():
         np.testing.assert_allclose(found, getattr(twin, name), atol=1e-12, err_msg=name)
         np.testing.assert_array_equal(found, np.concatenate([getattr(part, name) for part in parts]), err_msg=name)
     for state in states[1:]:

@@ -15,23 +15,22 @@ from support.refreshes import assert_same_moments, plainly, rules, setting
 
 from bench import naive
 from hedgerow.core.arrays import PAGE, on_large_pages
-from hedgerow.experts import block_refresh as moving
-from hedgerow.experts.block_refresh import BlockRefresh, add_product
+from hedgerow.experts import refresh as moving
 from hedgerow.experts.plan import Refresh
+from hedgerow.experts.refresh import LowRankRefresh, add_product
+from hedgerow.experts.spaces import MovingSpaces
 
 
-def in_blocks(A, sources, target, X, y, weight, rule, edges, order="C", settle=True):
-    n, m, d = A.shape
-    H = np.ascontiguousarray(A.transpose(1, 0, 2)).reshape(m, n * d)
-    move = BlockRefresh(H, sources, copy.deepcopy(target), rule, order)
+def in_blocks(A, sources, target, X, y, weight, rule, edges, settle=True):
+    spaces = MovingSpaces(np.ascontiguousarray(A.transpose(1, 0, 2)), sources, copy.deepcopy(target), rule)
     Z, seen = [], 0
     for a, b in itertools.pairwise(edges):
-        Z += [z.copy() for _, z in move.windows(X[a:b], y[a:b], None if weight is None else weight[a:b], seen)]
+        Z.append(spaces.learn(X[a:b], y[a:b], None if weight is None else weight[a:b], seen))
         seen += int((y[a:b] >= 0).sum())
         if settle:
-            move.flush()
-    move.flush()
-    return np.concatenate(Z), H.reshape(m, n, d).transpose(1, 0, 2), move.target
+            spaces.flush()
+    spaces.flush()
+    return np.concatenate(Z), spaces.A.transpose(1, 0, 2), spaces.target
 
 
 cuts = st.one_of(
@@ -49,9 +48,7 @@ def test_windows_are_the_plain_update(seed, rule, edges, weighted, sparse, settl
         Z, after, moments = plainly(
             A, sources, target, rows.toarray(), y, weight if weighted else np.ones(len(y)), rule
         )
-    got = in_blocks(
-        A, sources, target, rows, y, weight if weighted else None, rule, edges, "F" if sparse else "C", settle
-    )
+    got = in_blocks(A, sources, target, rows, y, weight if weighted else None, rule, edges, settle)
     np.testing.assert_allclose(got[0], Z, atol=1e-8)
     np.testing.assert_allclose(got[1], after, atol=1e-8)
     assert_same_moments(got[2], moments)
@@ -107,28 +104,42 @@ def test_what_is_written_to_a_flushed_state_counts():
     np.testing.assert_array_equal(projections(clf), projections(half))
 
 
+@given(seeds, rules, st.booleans())
+@law(20)
+def test_sums_that_fill_their_room_are_not_seen(seed, rule, sparse):
+    """H and T take the class sums that are pending in the middle of a stream of single rows."""
+    A, sources, target, X, y, weight = setting(seed)
+    X = np.where(np.abs(X) < 0.5, 0, X)
+    Z, after, moments = plainly(A, sources, target, X, y, weight, rule)
+    before, moving.ROOM = moving.ROOM, 4
+    try:
+        rows = sp.csr_array(X) if sparse else X
+        got = in_blocks(A, sources, target, rows, y, weight, rule, range(61), settle=False)
+    finally:
+        moving.ROOM = before
+    np.testing.assert_allclose(got[0], Z, atol=1e-8)
+    np.testing.assert_allclose(got[1], after, atol=1e-8)
+    assert_same_moments(got[2], moments)
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("sparse", [False, True])
-def test_add_product(dtype, sparse, rng):
+def test_add_product(dtype, rng):
     H, S, U = (rng.normal(size=shape).astype(dtype) for shape in ((6, 4), (3, 6), (3, 4)))
-    S[:, 2] = 0
     expected = H + S.T @ U
-    add_product(H, sp.csr_array(S) if sparse else S, U)
+    add_product(H, S, U)
     np.testing.assert_allclose(H, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_a_projection_through_the_parts_is_that_of_the_flushed_matrix(sparse):
     A, sources, target, X, y, _ = setting(3)
-    n, m, d = A.shape
-    H = np.ascontiguousarray(A.transpose(1, 0, 2)).reshape(m, n * d)
-    move = BlockRefresh(H, sources, target, Refresh(every=5), "F")
+    spaces = MovingSpaces(np.ascontiguousarray(A.transpose(1, 0, 2)), sources, target, Refresh(every=5))
     rows = sp.csr_array(np.where(np.abs(X) < 0.5, 0, X)) if sparse else X
     for _ in range(2):
-        before = move.project(rows)
-        move.flush()
-        np.testing.assert_allclose(before, move.project(rows), atol=1e-10)
-        list(move.windows(X, y, None, 0))
+        before = spaces.project(rows)
+        spaces.flush()
+        np.testing.assert_allclose(before, spaces.project(rows), atol=1e-10)
+        spaces.learn(rows, y, None, 0)
 
 
 def test_a_sparse_row_may_name_a_feature_twice():
@@ -140,11 +151,11 @@ def test_a_sparse_row_may_name_a_feature_twice():
     outcomes = []
     for row in (once, twice):
         H = np.ascontiguousarray(A.transpose(1, 0, 2)).reshape(m, n * d)
-        move = BlockRefresh(H, sources, copy.deepcopy(target), Refresh(every=1), "F")
+        move = LowRankRefresh(H, sources, copy.deepcopy(target), Refresh(every=1), "F")
         for seen in range(3):
-            [Z] = [z.copy() for _, z in move.windows(row, np.array([1]), None, seen)]
-        outcomes.append((Z, move.project(row), move.T.copy(), move.target.class_totals))
-        move.flush()
+            Z = move.learn(row, np.array([1]), None, seen)
+        outcomes.append((Z, move.project(row), move.target.class_totals))
+        move.add_to(H)
         outcomes[-1] += (H,)
     for one, other in zip(*outcomes, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-10)

@@ -48,12 +48,12 @@ def test_reading_rebuilds_nothing(looks, monkeypatch):
     """The products that the next refresh needs are made once, however often somebody asks for the discrepancy."""
     made = []
 
-    class Counted(spaces.BlockRefresh):
+    class Counted(spaces.LowRankRefresh):
         def __init__(self, *args, **kwargs):
             made.append(1)
             super().__init__(*args, **kwargs)
 
-    monkeypatch.setattr(spaces, "BlockRefresh", Counted)
+    monkeypatch.setattr(spaces, "LowRankRefresh", Counted)
     task = make_task(0, stream=120)
     clf = fitted(task, "oddm", refresh_every=10)
     for x, label in zip(task.X, task.y, strict=True):

@@ -42,6 +42,7 @@ from hedgerow.core.source_rows import ClassMoments, Part, SourceRows
 #
 # V itself stands in a, not its part in the span of S: they differ where a contrast does not sum to zero. With a^T S a
 # = theta^2 and a^T (lam I + V V^T) a = theta every length is known without forming a.
+PRODUCTS = 2**24  # of queries with rows, at once: 128 MB
 GRAM_BLOCK = 512  # rows or features centred at once
 RANK_TOLERANCE = 1e-12  # of the largest eigenvalue: what is below is rounding, not data
 
@@ -87,9 +88,9 @@ class Scatter(ABC):
         A /= np.sqrt(np.einsum("ij,ij->j", A, A)) if scaling == "unit" else solution.values
         return fix_signs(A)
 
-    @abstractmethod
     def projected(self, solution: Solution, scaling: str) -> Array:
         """X A (N x d), but for the signs of its columns."""
+        raise NotImplementedError("the rows are not here")
 
     @abstractmethod
     def _contrasted(self, E: Matrix) -> tuple[Array, Array]:
@@ -111,46 +112,40 @@ def scatter(X: Matrix) -> Scatter:
     return _Tall(X) if X.shape[1] <= X.shape[0] else _Wide(X)
 
 
-class _Tall(Scatter):
-    """At least as many rows as features: Q and L of the m x m scatter."""
-
-    def __init__(self, X: Matrix) -> None:
-        mean = np.asarray(X.mean(axis=0)).ravel()
-        if is_sparse(X):
-            S = dense(X.T @ X) - X.shape[0] * np.outer(mean, mean)
-        else:
-            S = _centred_gram(X, mean, axis=0)
-        self.X = X
-        self.values, self.Q = _eigenvectors(S)
-
-    def _contrasted(self, E: Matrix) -> tuple[Array, Array]:
-        V = dense(E @ self.X)
-        return (V @ self.Q) * np.sqrt(self.values), V @ V.T
-
-    def _directions(self, solution: Solution) -> Array:
-        RY = self.Q @ (np.sqrt(self.values)[:, None] * solution.Y)
-        return np.asarray(RY - dense(solution.E @ self.X).T @ solution.T) / solution.lam
-
-    def projected(self, solution: Solution, scaling: str) -> Array:
-        return np.asarray(self.X @ (self._directions(solution) / solution.scales(scaling)))
-
-
 class OfMoments(Scatter):
-    """The scatter itself (m x m), without the rows; a contrast is then the sum over the rows, E the k x m V^T."""
+    """The scatter itself (m x m): Q and L. Without the rows a contrast is the sum over them, E the k x m V^T."""
 
     def __init__(self, S: Array) -> None:
         self.values, self.Q = _eigenvectors(np.array(S, dtype=np.float64, order="F"))
 
+    def _sums(self, E: Matrix) -> Array:
+        """V^T."""
+        return np.asarray(E)
+
     def _contrasted(self, E: Matrix) -> tuple[Array, Array]:
-        return (E @ self.Q) * np.sqrt(self.values), E @ E.T
+        V = self._sums(E)
+        return (V @ self.Q) * np.sqrt(self.values), V @ V.T
 
     def _directions(self, solution: Solution) -> Array:
         RY = self.Q @ (np.sqrt(self.values)[:, None] * solution.Y)
-        return np.asarray(RY - solution.E.T @ solution.T) / solution.lam
+        return np.asarray(RY - self._sums(solution.E).T @ solution.T) / solution.lam
+
+
+class _Tall(OfMoments):
+    """At least as many rows as features."""
+
+    def __init__(self, X: Matrix) -> None:
+        mean = np.asarray(X.mean(axis=0)).ravel()
+        sparse = is_sparse(X)
+        S = dense(X.T @ X) - X.shape[0] * np.outer(mean, mean) if sparse else _centred_gram(X, mean, axis=0)
+        self.X = X
+        super().__init__(S)
+
+    def _sums(self, E: Matrix) -> Array:
+        return dense(E @ self.X)
 
     def projected(self, solution: Solution, scaling: str) -> Array:
-        """Nobody has the rows."""
-        raise TypeError("the rows are not here")
+        return np.asarray(self.X @ (self._directions(solution) / solution.scales(scaling)))
 
 
 class _Wide(Scatter):
@@ -319,10 +314,42 @@ class _MMD(ABC):
 
 @dataclass(frozen=True)
 class TCA(_MMD):
-    """Transfer component analysis: only the overall means are brought together; one solve, no pseudo-labels.
+    r"""Transfer component analysis: only the overall means are brought together; one solve, no pseudo-labels.
 
-    max_A tr((A^T P A)^{-1} A^T S A), P = lam I + V V^T, S the scatter: the value reached is the sum of `eigenvalues`.
+    .. math:: \max_A \mathrm{tr}\big((A^T P A)^{-1} A^T S A\big), \qquad P = \lambda I + V V^T
 
+    S is the scatter of all rows, V the gap of the means; the value reached is the sum of `eigenvalues`. Use it where
+    classes move together, or where a source stands in partitions: means and scatter are all it needs. Where classes
+    move apart from each other, `JDA` sees what TCA cannot.
+
+    Parameters
+    ----------
+    dim : int
+        Largest number of directions.
+    lam : float
+        Regularisation, the weight of \|A\|^2: larger values keep directions of large variance.
+    rounds : int
+        Rounds of pseudo-labels; TCA needs one.
+    kernel : {"primal", "linear", "rbf"}
+        "primal" solves for directions of the features, "linear" and "rbf" for weights of the rows; "rbf" gives a kernel
+        space, which cannot be refreshed.
+    gamma : float
+        Of the rbf kernel.
+    eigenvectors : {"unit", "S"}
+        What is one for each direction a: its length, or the variance a^T S a.
+    empty : {"source", "skip"}
+        A class without pseudo-labels: its gap is the source's mean, or left out.
+    normalise : bool
+        Whether M is divided by its norm.
+    unit_input : bool
+        Whether rows are scaled to unit length first.
+
+    References
+    ----------
+    S. J. Pan, I. W. Tsang, J. T. Kwok, Q. Yang. Domain adaptation via transfer component analysis. IEEE TNN, 2011.
+
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> s, t = rng.normal(size=(30, 5)), rng.normal(size=(20, 5)) + 1
     >>> TCA(dim=2).fit(s, np.zeros(30, dtype=int), t).projection(t).shape
@@ -359,11 +386,43 @@ class TCA(_MMD):
 
 @dataclass(frozen=True)
 class JDA(_MMD):
-    """Joint distribution adaptation (Sec. 3.3) as the authors run it: e_0 e_0^T times K, M over its norm, unit rows.
+    r"""Joint distribution adaptation (Sec. 3.3) as the authors run it: e_0 e_0^T times K, M over its norm, unit rows.
 
-    Without target rows there is nothing to bring together: the projection is onto the leading principal axes of the
-    source, and the refresh takes over as labels arrive.
+    .. math:: \min_A \mathrm{tr}(A^T X M X^T A) + \lambda \|A\|_F^2 \quad \text{with} \quad A^T X H X^T A = I
 
+    M sums the gaps of the overall means and of the class means, the target's classes being the labels of the nearest
+    source rows in the space of the round before. Without target rows there is nothing to bring together: the projection
+    is onto the leading principal axes of the source, and the refresh takes over as labels arrive.
+
+    Parameters
+    ----------
+    dim : int
+        Largest number of directions.
+    lam : float
+        Regularisation, the weight of \|A\|^2: larger values keep directions of large variance.
+    rounds : int
+        Rounds of pseudo-labels; TCA needs one.
+    kernel : {"primal", "linear", "rbf"}
+        "primal" solves for directions of the features, "linear" and "rbf" for weights of the rows; "rbf" gives a kernel
+        space, which cannot be refreshed.
+    gamma : float
+        Of the rbf kernel.
+    eigenvectors : {"unit", "S"}
+        What is one for each direction a: its length, or the variance a^T S a.
+    empty : {"source", "skip"}
+        A class without pseudo-labels: its gap is the source's mean, or left out.
+    normalise : bool
+        Whether M is divided by its norm.
+    unit_input : bool
+        Whether rows are scaled to unit length first.
+
+    References
+    ----------
+    M. Long, J. Wang, G. Ding, J. Sun, P. S. Yu. Transfer feature learning with joint distribution adaptation. ICCV,
+    2013.
+
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> s, t = rng.normal(size=(30, 5)), rng.normal(size=(20, 5)) + 1
     >>> out = JDA(dim=2, rounds=3).fit(s, np.arange(30) % 2, t)
@@ -378,8 +437,40 @@ class JDA(_MMD):
 
 @dataclass(frozen=True)
 class BDA(_MMD):
-    """Balanced distribution adaptation: (1 - mu) e_0 e_0^T + mu sum_c e_c e_c^T.
+    r"""Balanced distribution adaptation: JDA with a weight between the overall gap and those of the classes.
 
+    .. math:: M = (1 - \mu) e_0 e_0^T + \mu \sum_c e_c e_c^T
+
+    Parameters
+    ----------
+    dim : int
+        Largest number of directions.
+    lam : float
+        Regularisation, the weight of \|A\|^2: larger values keep directions of large variance.
+    rounds : int
+        Rounds of pseudo-labels; TCA needs one.
+    kernel : {"primal", "linear", "rbf"}
+        "primal" solves for directions of the features, "linear" and "rbf" for weights of the rows; "rbf" gives a kernel
+        space, which cannot be refreshed.
+    gamma : float
+        Of the rbf kernel.
+    eigenvectors : {"unit", "S"}
+        What is one for each direction a: its length, or the variance a^T S a.
+    empty : {"source", "skip"}
+        A class without pseudo-labels: its gap is the source's mean, or left out.
+    normalise : bool
+        Whether M is divided by its norm.
+    unit_input : bool
+        Whether rows are scaled to unit length first.
+    balance : float
+        mu, in [0, 1]: 0 is TCA's gap, 1 those of the classes alone.
+
+    References
+    ----------
+    J. Wang, Y. Chen, S. Hao, W. Feng, Z. Shen. Balanced distribution adaptation for transfer learning. ICDM, 2017.
+
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> s, t = rng.normal(size=(30, 5)), rng.normal(size=(20, 5)) + 1
     >>> BDA(dim=2, rounds=2, balance=0.3).fit(s, np.arange(30) % 2, t).projection(t).shape
@@ -427,8 +518,11 @@ def nearest_row(queries: Array, rows: Array) -> Array:
     >>> nearest_row(np.array([[0.9, 0.0]]), np.array([[0.0, 0.0], [1.0, 0.0]]))
     array([1])
     """
-    half = 0.5 * (rows * rows).sum(axis=1)
-    return np.asarray((queries @ rows.T - half).argmax(axis=1))
+    half, nearest = 0.5 * (rows * rows).sum(axis=1), np.empty(len(queries), dtype=np.int64)
+    step = max(1, PRODUCTS // max(len(rows), 1))
+    for a in range(0, len(queries), step):
+        nearest[a : a + step] = (queries[a : a + step] @ rows.T - half).argmax(axis=1)
+    return nearest
 
 
 def _gram(rows: Matrix, kernel: str, gamma: float) -> Array:

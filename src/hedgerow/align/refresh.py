@@ -1,7 +1,6 @@
 """The online update of a projection, in its plain form: A <- (I + mu sum_k g_k g_k^T)^{-1} A (Eq. 13).
 
-By default `oddm` does it in blocks, `experts/block_refresh.py`, and on the live path a piece at each label,
-`experts/live_refresh.py`; tests hold both to this one.
+By default `oddm` does it in products of vectors alone, `experts/refresh.py`; tests hold that form to this one.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ DENSE_LIMIT = 2**30  # bytes; centring makes a sparse matrix dense, and beyond t
 
 def is_sparse(X: object) -> bool:
     """Whether X is a scipy sparse matrix (without importing scipy for those who have none)."""
-    sparse = sys.modules.get("scipy.sparse")
+    sparse = None if isinstance(X, np.ndarray) else sys.modules.get("scipy.sparse")
     return sparse is not None and bool(sparse.issparse(X))
 
 

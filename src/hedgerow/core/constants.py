@@ -31,15 +31,26 @@ class Spec:
 
 
 class Constants(Mapping[str, Array]):
-    """Arrays by name that can be read and not written.
+    """Arrays by name that can be read and not written: what a model keeps from `fit` and no label changes.
 
+    Many models may share one, in memory and on disk. Two are the same if their digests are.
+
+    Parameters
+    ----------
+    arrays : mapping from names to arrays
+        Taken over, not copied.
+    superseded : mapping from names to digests, optional
+        Arrays that a file left out since the state replaces them: a model can go on without them, a new one cannot
+        start.
+
+    Examples
+    --------
     >>> constants = Constants({"mean": np.array([1.0, 2.0])})
-    >>> constants["mean"].flags.writeable, len(constants.digest)
-    (False, 64)
+    >>> constants["mean"].flags.writeable, len(constants.digest), constants.complete
+    (False, 64, True)
     """
 
     def __init__(self, arrays: Mapping[str, Array], superseded: Mapping[str, str] | None = None) -> None:
-        """The arrays (taken over, not copied), and the digests of those that a file left out."""
         self._arrays = {name: np.ascontiguousarray(arrays[name]) for name in sorted(arrays)}
         self._superseded = dict(superseded or {})
         self._views = {}

@@ -16,11 +16,33 @@ KAPPA = 5.0  # instances a class must have before `unseen="shrink"` trusts half 
 
 @dataclass(frozen=True)
 class Moments:
-    """N, sum x, N_k, sum_{y=k} x, and (if kept) the centred scatter sum (x - mean)(x - mean)^T. A monoid under `merge`.
+    r"""Counts, sums and class sums of the rows of a domain: all that the gaps between two domains depend on.
 
-    Shapes: count 1, total m, class_counts K, class_totals K x m, scatter m x m or None. A row without a label
-    (code -1) counts for the domain and for no class.
+    .. math:: N, \quad \sum_i x_i, \quad N_k, \quad \sum_{y_i = k} x_i, \quad
+        S = \sum_i (x_i - \bar{x}) (x_i - \bar{x})^T
 
+    Moments are a monoid under `merge`: those of some rows and those of the others give those of all, so rows may
+    come in blocks, or from other machines. A row without a label (code -1) counts for the domain and for no class.
+
+    Parameters
+    ----------
+    count : array (1,)
+        N, a sum of weights where rows are weighed.
+    total : array (m,)
+        The sum of the rows.
+    class_counts : array (K,)
+        N_k of each class.
+    class_totals : array (K, m)
+        The sum of the rows of each class.
+    scatter : array (m, m), optional
+        The centred scatter S; None if nobody needs it.
+
+    See Also
+    --------
+    gap : the differences of two domains' means (Eq. 10 and 11 of the paper).
+
+    Examples
+    --------
     >>> X, y = np.array([[1.0, 0.0], [3.0, 2.0]]), np.array([0, 1])
     >>> both = Moments.of(X[:1], y[:1], 2).merge(Moments.of(X[1:], y[1:], 2))
     >>> both.mean.tolist(), both.class_means.tolist()

@@ -291,11 +291,14 @@ class Step:
 
     def apply(self, X: Matrix) -> Matrix:
         """Rows by the statistics so far; nothing is remembered."""
-        return INSTANCE_STEPS[self.name](X)
+        return self._through(X, None)
 
     def fold(self, X: Matrix, learned: Array) -> Matrix:
         """Rows in order, each by the statistics before it; the learned ones (a mask) are folded in."""
-        return self.apply(X)
+        return self._through(X, learned)
+
+    def _through(self, X: Matrix, learned: Array | None) -> Matrix:
+        return INSTANCE_STEPS[self.name](X)
 
     def arrays(self) -> dict[str, Array]:
         """What the step knows, as named arrays (the arrays themselves)."""
@@ -343,13 +346,7 @@ class DomainStep(Step):
         other.stats = stats
         return other
 
-    def apply(self, X: Matrix) -> Array:
-        """Rows by the statistics so far."""
-        X = densified(X, self.name)
-        return np.asarray(self.stats.each_row(X, self.formula), dtype=X.dtype)
-
-    def fold(self, X: Matrix, learned: Array) -> Array:
-        """Rows by the statistics before each."""
+    def _through(self, X: Matrix, learned: Array | None) -> Array:
         X = densified(X, self.name)
         return np.asarray(self.stats.each_row(X, self.formula, learned, self.spread), dtype=X.dtype)
 
@@ -404,16 +401,11 @@ class Scale(DomainStep):
         stats = RunningStats.pooled(sources or [super()._learn(sources, warmup)[0]], self.present)
         return stats, [stats] * len(sources)
 
-    def apply(self, X: Matrix) -> Array:
-        """Rows over the sd."""
+    def _through(self, X: Matrix, learned: Array | None) -> Array:
         X = densified(X, self.name)
         if self._sd is None:
             self._sd = _divisor(np.sqrt(self.stats.variance), self.stats.shift)
         return np.asarray(X / self._sd, dtype=X.dtype)
-
-    def fold(self, X: Matrix, learned: Array) -> Array:
-        """The same."""
-        return self.apply(X)
 
 
 class Fill(DomainStep):
@@ -436,15 +428,8 @@ class Fill(DomainStep):
         self.present = [stats.n > 0 for stats in sources]
         return target.completed(sources), [stats.completed([*sources, target]) for stats in sources]
 
-    def apply(self, X: Matrix) -> Array:
-        """Rows without gaps."""
-        return self._filled(densified(X, self.name), None)
-
-    def fold(self, X: Matrix, learned: Array) -> Array:
-        """Rows without gaps, by the means before each."""
-        return self._filled(densified(X, self.name), learned)
-
-    def _filled(self, X: Array, learned: Array | None) -> Array:
+    def _through(self, X: Matrix, learned: Array | None) -> Matrix:
+        X = densified(X, self.name)
         gaps = np.isnan(X)
         if learned is None and not gaps.any():
             return X
@@ -506,23 +491,22 @@ def target_only_width(steps: Sequence[str]) -> int:
 def parse(steps: str | Sequence[str] | None, internal: bool = False) -> tuple[str, ...]:
     """The steps as a tuple of known names; one string may join several with '+'.
 
-    Those that come with a table, `fill` and `target-only-N`, are `internal`: not accepted from users.
+    Those that come with a table, `fill` and (first of all) `target-only-N`, are `internal`: not accepted from users.
 
     >>> parse("signed-sqrt+unit")
     ('signed-sqrt', 'unit')
-    >>> parse("centre+target-only-1")
+    >>> parse("centre+fill")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    hedgerow.core.errors.InputError: preprocess: 'target-only-1' comes with a table; write 'table' in its place
+    hedgerow.core.errors.InputError: preprocess: 'fill' comes with a table; write 'table' in its place (known: row-...
     """
     names = () if steps is None else tuple(steps.split("+")) if isinstance(steps, str) else tuple(steps)
     names = tuple(str(name).strip() for name in names if str(name).strip() not in ("", "none"))
     for i, name in enumerate(names):
-        if name == FILL or target_only_width([name]):
-            if not internal:
-                raise InputError(f"preprocess: {name!r} comes with a table; write 'table' in its place")
-            if name != FILL and i:
-                raise InputError(f"preprocess: {name!r} has to be the first step")
-        elif name not in ACCEPTED:
+        width = target_only_width([name])
+        if (name == FILL or width) and not (internal and (i == 0 or not width)):
+            known = ", ".join(ACCEPTED)
+            raise InputError(f"preprocess: {name!r} comes with a table; write 'table' in its place (known: {known})")
+        if name not in ACCEPTED and name != FILL and not width:
             raise unknown("preprocessing step", name, ACCEPTED)
     return names
 
@@ -604,7 +588,7 @@ class Preprocess:
 
     def apply(self, X: Matrix) -> Matrix:
         """Target rows by the statistics so far; nothing is remembered."""
-        return self.through(X, _apply)
+        return self.through(X, Step.apply)
 
     def fold(self, X: Matrix, learned: Array) -> Matrix:
         """Target rows in order, each by the statistics before it; the learned ones are folded in."""
@@ -643,10 +627,6 @@ class Preprocess:
         for i, step in enumerate(made.all):
             step.load({name: arrays[f"pre.{i}.{name}"] for name in STATISTICS if f"pre.{i}.{name}" in arrays})
         return made
-
-
-def _apply(step: Step, X: Matrix) -> Matrix:
-    return step.apply(X)
 
 
 def _sides(steps: Sequence[Step], what: Callable[[Step], dict[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:

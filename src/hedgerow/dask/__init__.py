@@ -1,7 +1,6 @@
 """Beyond one process: experiments on a Dask cluster, and sources that are larger than memory.
 
 cluster      where the work is done: processes of this machine, or a scheduler that is there already
-preload      what a worker of our own cluster does when it starts
 partitions   the rows of a source in partitions: Parquet files, or a dask.dataframe
 fitting      statistics of all partitions; a classifier, or an aligner, from these
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -31,7 +32,6 @@ DEATHS = 10  # workers of our own cluster that may die at the same piece of work
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), 1)
 # a block's arrays go back to the process, not to the system: with Dask's own setting every one is made of new pages
 KEPT_MEMORY = {"MALLOC_TRIM_THRESHOLD_": 2**27, "MALLOC_MMAP_THRESHOLD_": 2**25}
-LOGGERS = ("distributed", "distributed.nanny", "distributed.scheduler", "distributed.worker", "distributed.core")
 
 
 @dataclass(frozen=True)
@@ -100,32 +100,22 @@ def _own(distributed: Any, workers: int) -> Iterator[Any]:
     }
     with (
         config.set(settings),
-        _quiet(),
         distributed.LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
             processes=True,
             dashboard_address=HERE,
-            silence_logs=logging.CRITICAL,
-            preload=["hedgerow.dask.preload"],
+            silence_logs=logging.CRITICAL,  # workers that come and go are no news to a user
+            preload=[__name__],
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
         yield client
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the words of our own cluster's parts about workers that come and go, which are no news to a user."""
-    loggers = [logging.getLogger(name) for name in LOGGERS]
-    before = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        for logger, level in zip(loggers, before, strict=True):
-            logger.setLevel(level)
+def dask_setup(worker: Any) -> None:
+    """Dask calls this in a new worker of our own. Ctrl-C goes to every process of a terminal; a worker ignores it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _check(client: Any) -> None:

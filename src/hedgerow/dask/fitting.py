@@ -279,11 +279,41 @@ def fit(
     client: Any = None,
     engine: str = "dask",
 ) -> OnlineTransferClassifier:
-    """As `clf.fit_domains`, from sources that need not fit into memory: Parquet folders, or dask.dataframes.
+    """Fit a classifier on sources that need not fit into memory.
 
-    `warmup` has the unlabelled rows of the target: a Domain, or a table in memory. `client` is a `distributed.Client`;
-    without one the current client is used, and without that a cluster is started for this call, as `engine` says.
-    `clf.partitions_` says afterwards what was read.
+    The sources are never gathered: they are asked for statistics that merge (counts, sums, Gram matrices), a few
+    passes over all rows. The model predicts as that of `clf.fit_domains`; its numbers differ by rounding. Use
+    `fit_domains` where the rows have room in memory: it reads them once. The methods of the paper learn their
+    sources row by row and cannot be fitted so.
+
+    Parameters
+    ----------
+    clf : OnlineTransferClassifier
+        With a method whose statistics merge: `hedgerow` or `hedgerow-linear`.
+    sources : mapping from names to sources, or sequence of sources
+        A source is a path (a Parquet file, a folder or a pattern of them) or a `dask.dataframe`.
+    label : str
+        The column of labels; all others are features, and all sources have the same.
+    warmup : Domain or table, optional
+        Unlabelled rows of the target, in memory.
+    client : distributed.Client, optional
+        Without one the current client is used, and without that a cluster is started for this call.
+    engine : str, default "dask"
+        What kind of cluster that is: "dask", "dask://local:2" or "dask://HOST:PORT".
+
+    Returns
+    -------
+    OnlineTransferClassifier
+        `clf`, fitted; `clf.partitions_` says what was read: rows and classes of each source, partitions, passes.
+
+    Raises
+    ------
+    InputError
+        If a source cannot be read so, features or labels do not fit, or the method needs its rows; `clf` is as before.
+
+    Notes
+    -----
+    docs/dask.md has a whole program, and the passes one by one.
     """
     opened = open_sources(sources, label)
     clf.check_partitions(len(opened[0].features))
@@ -309,10 +339,32 @@ def align(
     client: Any = None,
     engine: str = "dask",
 ) -> Alignment:
-    """An aligner whose statistics merge, fitted on a source in partitions and the target's rows in memory.
+    """Fit an aligner on a source in partitions and the target's rows in memory.
 
-    Rows are taken as they are: no preprocessing comes before. `label` names a column that is no feature; `whitening`
-    needs it.
+    Rows are taken as they are: no preprocessing comes before.
+
+    Parameters
+    ----------
+    aligner : str or Aligner
+        One whose statistics merge: `identity`, `coral`, `tca`, `whitening`, `whitened-pca` or `landmarks`.
+    source : path or dask.dataframe
+        As for `fit`.
+    label : str, optional
+        A column that is no feature; `whitening` needs it.
+    target : array (n, m), optional
+        Unlabelled rows of the target.
+    client, engine
+        As for `fit`.
+
+    Returns
+    -------
+    Alignment
+        What `aligner.fit` gives in memory, up to rounding; `info.note` says how wrong a sample or a sketch may be.
+
+    Raises
+    ------
+    InputError
+        If the aligner compares rows with each other, or the target has other features.
     """
     made = ALIGNERS.make(aligner, {}) if isinstance(aligner, str) else aligner
     if not isinstance(made, MergingAligner):
@@ -359,7 +411,22 @@ class Statistics:
 
 
 def statistics(source: Source, label: str | None = None, *, client: Any = None, engine: str = "dask") -> Statistics:
-    """Moments, class sums and scatter of a source in partitions."""
+    """Counts, sums, class sums and scatter of a source in partitions, in one pass.
+
+    Parameters
+    ----------
+    source : path or dask.dataframe
+        As for `fit`.
+    label : str, optional
+        The column of labels; without one there are no class sums.
+    client, engine
+        As for `fit`.
+
+    Returns
+    -------
+    Statistics
+        `classes`, `moments` (a `Moments`, with its scatter) and `gram`, the matrix X^T X.
+    """
     (opened,) = open_sources([source], label)
     with _connected(client, engine) as connection:
         (by_label,) = run_pass(connection, opened.partitions, Pass((ByLabel(scatter=True),)))

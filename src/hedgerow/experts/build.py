@@ -16,70 +16,12 @@ from hedgerow.core.preprocess import unit
 from hedgerow.experts.learner import ExpertsLearner
 from hedgerow.experts.plan import Expert, Plan, Refresh
 from hedgerow.heads import Head, make_head, train
-from hedgerow.heads.base import SOURCE_PASSES, counted
 from hedgerow.learner import State, bookkeeping
 from hedgerow.methods import ORIGINAL, SINGLE, Built, Options, Source, Training
 from hedgerow.mix import MIXERS, Mixer, Single, horizon_beta, make_mixer
 
 if TYPE_CHECKING:
     from hedgerow.methods import Recipe
-
-
-# A pass over sparse rows: a few at a time, dense only in the columns that they have, whatever the number of features.
-#
-# A row moves the weights of its own columns and no others, so a head that learns from the rows without their empty
-# columns learns the same. The mean over a pass of N rows is put together from what the blocks added,
-#
-#     sum_t W_t = N W_0 + sum_b [ sum_{t in b} (W_t - W_before b) + (W_after b - W_before b) (N - end of b) ],
-#
-# of which block b has nothing but its own columns to change.
-ROWS = 16  # more share no columns in text, and each would carry the columns of all others
-
-
-def compact(X: Matrix) -> tuple[Array, Array]:
-    """The columns that any of the CSR rows has, and the rows in these columns only, dense.
-
-    >>> import scipy.sparse as sp
-    >>> compact(sp.csr_array(np.array([[0.0, 7.0, 0.0, 0.0], [0.0, 8.0, 0.0, 9.0]])))
-    (array([1, 3], dtype=int32), array([[7., 0.],
-           [8., 9.]]))
-    """
-    columns, place = np.unique(X.indices, return_inverse=True)
-    Z = np.zeros((X.shape[0], len(columns)), dtype=X.dtype)
-    np.add.at(Z, (np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), place), X.data)
-    return columns, Z
-
-
-def train_sparse(
-    head: Head, X: Matrix, y: Array, K: int, source_pass: str = "last", weight: Array | None = None
-) -> Array:
-    """`heads.train` for CSR rows: one pass from zero, the last weights or the mean over the pass.
-
-    >>> import scipy.sparse as sp
-    >>> from hedgerow.heads import make_head
-    >>> train_sparse(make_head("pa1", 5.0), sp.csr_array(np.eye(2, 3)), np.array([0, 1]), 2)
-    array([[ 0.5, -0.5,  0. ],
-           [-0.5,  0.5,  0. ]])
-    """
-    if source_pass not in SOURCE_PASSES:
-        raise unknown("source_pass", source_pass, SOURCE_PASSES)
-    N, m = X.shape
-    W = np.zeros((K, m), dtype=X.dtype)
-    averaging = source_pass == "average"
-    total = np.zeros_like(W) if averaging else W
-    for first in range(0, N, ROWS):
-        last = min(first + ROWS, N)
-        columns, Z = compact(X[first:last])
-        before = W[:, columns]
-        after = before.copy()
-        count = counted(None if weight is None else weight[first:last])
-        if averaging:
-            mean = head.averaged(after, Z, y[first:last], **count)
-            total[:, columns] += (last - first) * (mean - before) + (N - last) * (after - before)
-        else:
-            head.block(after, Z, y[first:last], **count)
-        W[:, columns] = after
-    return total / max(N, 1) if averaging else W
 
 
 DIM = 100  # upper limit of the dimension of an aligned space
@@ -153,13 +95,13 @@ def _mixer(recipe: Recipe, options: Options, n: int) -> Mixer:
 
 def make_aligner(choice: str | Aligner, options: Options) -> Aligner:
     """An aligner by name gets those of dim, lam, eigenvectors and seed that it knows; an object stays as it is."""
-    given = {
+    options_by_name = {
         "dim": DIM if options.dim is None else options.dim,
         "lam": options.reading.lam,
         "eigenvectors": options.reading.eigenvectors,
         "seed": options.seed,
     }
-    aligner = ALIGNERS.make(choice, given)
+    aligner = ALIGNERS.make(choice, options_by_name)
     if not isinstance(aligner, Aligner):
         raise InputError(f"aligner={choice!r}: give a name or an object with fit(source, codes, target)")
     return aligner
@@ -172,8 +114,8 @@ def _align(recipe: Recipe, training: Training, group: list[Source]) -> Alignment
     choice = recipe.aligner if training.options.aligner is None else training.options.aligner
     X = group[0].X if len(group) == 1 else stack_rows([source.X for source in group])
     codes = np.concatenate([source.codes for source in group])
-    found: Alignment = training.align(make_aligner(choice, training.options), X, codes, U)
-    return found
+    alignment: Alignment = training.align(make_aligner(choice, training.options), X, codes, U)
+    return alignment
 
 
 def _project(projection: Projection, X: Matrix, to_unit: bool) -> Matrix:
@@ -190,8 +132,7 @@ def _experts(recipe: Recipe, training: Training, Z: list[Matrix], head: Head) ->
 
     def trained(rows: Matrix, y: Array, weight: Array | None) -> Array:
         W = zero.copy()
-        fit = train_sparse if is_sparse(rows) else train
-        W[:, : rows.shape[1]] = fit(head, rows, y, K, training.options.reading.source_pass, weight)
+        W[:, : rows.shape[1]] = train(head, rows, y, K, training.options.reading.source_pass, weight)
         return W
 
     pooled = zero

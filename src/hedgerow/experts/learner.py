@@ -1,4 +1,4 @@
-"""Experts in aligned spaces, one instance or one block at a time, with the same predictions.
+"""Experts in aligned spaces, rows in blocks of one or more.
 
 z_i = A_i^T x / |A_i^T x|          every space projects the instance (Sec. 3.4)
 f_e = W_e z_{i(e)}                 every expert scores it (Sec. 3.2)
@@ -6,7 +6,7 @@ F   = sum_e p_e advice(f_e)        the mixer weighs them (Eq. 6); predict argmax
 after the label: losses -> weights (Eq. 8, 9), labels -> heads (Eq. 4), x -> moments (Eq. 10, 11),
 every T_w labels: A_i <- refreshed A_i (Eq. 13)
 
-Blocks go through `_run_block`; one row goes through `LiveRow`, where its head and mixer are ours.
+One row is a block of one. What was computed to project the row that came last is kept for its label.
 
 The arrays of a learner of experts.
 
@@ -33,19 +33,17 @@ The arrays of a learner of experts.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from hedgerow import drift as evidence
-from hedgerow.core.arrays import Array, Matrix, blocks
+from hedgerow import kernels
+from hedgerow.core.arrays import Array, Matrix, blocks, is_sparse
 from hedgerow.core.constants import Constants
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.linalg import one_blas_thread
-from hedgerow.core.moments import Moments
-from hedgerow.core.preprocess import unit
-from hedgerow.core.rule_numbers import RULES
-from hedgerow.experts.live_refresh import LiveRefresh
 from hedgerow.experts.plan import Plan
 from hedgerow.experts.spaces import FixedSpaces, MovingSpaces, PrintedSpaces, Spaces, on_pages, pooled
 from hedgerow.heads import AROW, PassiveAggressive
@@ -66,87 +64,6 @@ from hedgerow.learner import (
     register_learner,
 )
 from hedgerow.mix import AdaHedge, FixedShare, FixedShareLogLoss, Hedge, LogLoss, LossBased, Single, Squint
-
-if TYPE_CHECKING:
-    from hedgerow.learner import Layout
-
-
-# The live path of the paper's learner: one dense row in two compiled calls, with one pass over the projections.
-#
-# It gives what a block of one row gives (a law in `tests/unit/test_instance.py`). What was computed to predict a row
-# is kept, and used if the next label is that row's.
-class LiveRow:
-    """One row at a time through fixed or moving spaces, heads of the passive-aggressive family, and Hedge."""
-
-    def __init__(
-        self,
-        state: dict[str, Array],
-        target: Moments,
-        mixer: Hedge,
-        head: PassiveAggressive,
-        W: Array,
-        space: Array,
-        which: Array,
-        to_unit: bool,
-        H: Array | None,
-        refresh: LiveRefresh | None,
-    ) -> None:
-        from hedgerow.kernels import live
-
-        self._kernels, self._predict, self._learn = live, live.predict, live.learn
-        self._projects, self._refresh = H is not None, refresh
-        self._H = np.empty((0, 0), W.dtype) if H is None else H
-        width = self._H.shape[1] or W.shape[2]
-        last, self._raw, z = (np.empty(size, dtype=W.dtype) for size in (len(target.total), width, width))
-        # of one row each, as a trace has them
-        self._scores, self._weights = (
-            np.empty((1, W.shape[1])),
-            mixer.weights(state, int(state["seen"][0]))[None].copy(),
-        )
-        self._votes = np.empty((1, len(W)), dtype=np.int64)
-        F, f, p = np.empty(W.shape[:2], dtype=W.dtype), self._scores[0], self._weights[0]
-        counters = [state[name] for name in ("seen", "mistakes", "mixture_loss", "expert_loss", "expert_mistakes")]
-        self._last, self._fresh = last, False
-        self._F, self._f, self._p = F, f, p
-        self._scoring = (last, self._raw, z, W, space, p, to_unit, mixer.combination == "vote", F, f)
-        beta = mixer.beta or 0.0
-        rule = RULES[head.rule], float(head.C)
-        self._learning: tuple[Any, ...] = (z, W, which, space, *rule, F, f, p, beta, *counters, self._votes[0])
-        self._moments = (target.count, target.total, target.class_counts, target.class_totals)
-
-    def predict(self, x: Array) -> Prediction:
-        """A preprocessed row, predicted by what was learned so far."""
-        return Prediction(self._score(x), self._f.copy(), self._p.copy(), self._F.copy())
-
-    def _score(self, x: Array) -> int:
-        self._fresh, project = False, self._projects
-        if self._refresh is not None and not self._refresh.plain:
-            project = False
-            self._refresh.project(x, self._raw)
-        elif not project:
-            self._raw[:] = x
-        best: int = self._predict(x, self._H, project, *self._scoring)
-        self._fresh = True
-        return best
-
-    def learn(self, x: Array, label: int, weight: float) -> Trace:
-        """Learn the label of a preprocessed row; the row is predicted first, unless it was the last one predicted."""
-        if not (self._fresh and self._kernels.same(x, self._last)):
-            self._score(x)
-        self._fresh = False  # the label changes the weights, so the kept scores are out of date
-        scores, weights = self._scores.copy(), self._weights.copy()
-        self._learn(label, weight, *self._learning)
-        if self._refresh is not None:
-            self._kernels.keep(self._last, self._raw, label, weight, self._refresh.waiting, *self._refresh.buffers)
-            self._refresh.learned(weight)
-        else:
-            self._kernels.count(self._last, label, weight, *self._moments)
-        return Trace(scores, weights, self._votes.copy())
-
-    @property
-    def refreshing(self) -> bool:
-        """Whether a refresh is not finished yet."""
-        return self._refresh is not None and self._refresh.under_way
 
 
 def layout(plan: Plan) -> Layout:
@@ -187,8 +104,9 @@ def _shape(plan: Plan, W: Array) -> tuple[int, ...]:
     return () if memory is None else memory.shape
 
 
-LEARNED = np.ones(1, dtype=bool)
-OWN_HEADS = (PassiveAggressive, AROW)
+NO_LABEL = np.full(1, -1)
+NOBODY = np.empty((0, 0), dtype=np.bool_)
+FEW = 8  # rows that frozen experts score sooner in one loop than by a product each
 OWN_MIXERS = (Hedge, AdaHedge, Squint, FixedShare, FixedShareLogLoss, LossBased, LogLoss, Single)
 
 
@@ -213,7 +131,6 @@ class ExpertsLearner(OnlineLearner):
         state["W"] = self.W[frozen:]
         self.spaces = self._make_spaces()
         self.block = self.spaces.block
-        self._live: LiveRow | None = None
 
     def _make_spaces(self) -> Spaces:
         plan, constants, state = self.plan, self.constants, self.state
@@ -225,7 +142,7 @@ class ExpertsLearner(OnlineLearner):
         state["A"] = A = on_pages(state["A"])
         if plan.refresh.inverse == "pinv":
             return PrintedSpaces(A, sources, self.target, plan.refresh)
-        return MovingSpaces(A.reshape(len(A), -1), sources, self.target, plan.refresh)
+        return MovingSpaces(A, sources, self.target, plan.refresh)
 
     # -- what it says of itself ---------------------------------------------------------------------------------
 
@@ -276,7 +193,7 @@ class ExpertsLearner(OnlineLearner):
     @property
     def can_fail(self) -> bool:
         """Whether the head or the mixer came from outside."""
-        return type(self.plan.head) not in OWN_HEADS or type(self.plan.mixer) not in OWN_MIXERS
+        return type(self.plan.head) not in (PassiveAggressive, AROW) or type(self.plan.mixer) not in OWN_MIXERS
 
     def probabilities(self, scores: Array) -> Array:
         """As the mixer says."""
@@ -285,10 +202,6 @@ class ExpertsLearner(OnlineLearner):
     def projection(self, i: int) -> Array | None:
         """A_i as it is now; None is the identity."""
         return self.spaces.projection(i)
-
-    def target_now(self) -> Moments:
-        """The target's moments, with the rows that are pending on the live path."""
-        return self.spaces.target_now()
 
     def discrepancies(self) -> Array:
         """sum_k |A^T g_k|^2 for each source, over the classes that both sides have shown; NaN in a kernel space."""
@@ -304,71 +217,91 @@ class ExpertsLearner(OnlineLearner):
 
     def expert_scores(self, X: Matrix) -> Array:
         """Each expert's own scores (B x N x K)."""
-        Z = self.spaces.project(self.pre.apply(X))
-        if self.plan.unit_projection:
-            Z = unit(Z)
-        return np.stack([Z[:, i] @ W.T for i, W in zip(self._space, self.W, strict=True)], axis=1)
+        Z = self._units(self.spaces.project(self._contiguous(self.pre.apply(X) if self.pre.steps else X)))
+        F = np.empty((len(Z), *self.W.shape[:2]), dtype=self.W.dtype)
+        self._score(Z, F, len(self.W))
+        return F
 
     def predict_row(self, x: Array) -> Prediction:
-        """One dense row."""
-        live = self._live or self._start_live()
-        if live is not None:
-            return live.predict(self.pre.apply(x[None])[0] if self.pre.steps else x)
-        F = self.expert_scores(x[None])
-        scores = self.plan.mixer.combine(self.state, self.seen, F)[0]
-        return Prediction(int(scores.argmax()), scores, self.weights, F[0])
+        """One dense row: a block of one without a label."""
+        if self._experts is not None:
+            X = self.pre.apply(x[None]) if self.pre.steps else x[None]
+            trace, F = self._run_experts(self._units(self.spaces.project(self._contiguous(X))), NO_LABEL, None)
+            scores, weights = trace.scores, trace.weights
+        else:
+            F = self.expert_scores(x[None])
+            scores, weights, *_ = self.plan.mixer.run(self.state, self.seen, F, NO_LABEL)
+        return Prediction(int(scores[0].argmax()), scores[0], weights[0], F[0])
 
     # -- learning -----------------------------------------------------------------------------------------------
 
     def learn_row(self, x: Array, y: int, weight: float) -> Trace:
-        """The label of one dense row, and what was predicted for it; cheap if `predict_row` had the same row last."""
-        live = self._live or self._start_live()
-        if live is None or not weight > 0:
+        """The label of one dense row: a block of one."""
+        if self._experts is None or not self.spaces.row_alone or not weight > 0:
             return super().learn_row(x, y, weight)
         with uninterrupted():
-            trace = live.learn(self.pre.fold(x[None], LEARNED)[0] if self.pre.steps else x, y, weight)
-            if self.seen % evidence.EVERY == 0:
-                evidence.look(self.state, self._counts)
-            return trace
+            return self._whole(x[None], np.array([y]), None, None if weight == 1 else np.array([weight]))
 
-    def _start_live(self) -> LiveRow | None:
-        """The live path; None where the head, the mixer or the spaces have no compiled form."""
-        plan, spaces = self.plan, self.spaces
-        head, mixer = plan.head, plan.mixer
-        if not (isinstance(head, PassiveAggressive) and head.compiled and isinstance(mixer, Hedge) and mixer.compiled):
-            return None
-        if plan.gammas or isinstance(spaces, PrintedSpaces):
-            return None
-        with uninterrupted(), one_blas_thread:
-            refresh = spaces.live(self.seen) if isinstance(spaces, MovingSpaces) else None
-        H = spaces.H if isinstance(spaces, MovingSpaces | FixedSpaces) else None
-        self._live = LiveRow(
-            self.state, self.target, mixer, head, self.W, self._space, self._online, plan.unit_projection, H, refresh
-        )
-        return self._live
+    def _step(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> Trace:
+        if self._experts is None or known is not None:
+            return super()._step(X, y, known, weight)
+        rows, before = self.pre.fold(X, y >= 0) if self.pre.steps else X, self.seen
+        Z = self._units(self.spaces.learn(self._contiguous(rows), y, weight, before))
+        return self._run_experts(Z, y, weight)[0]
 
-    @property
-    def refreshing(self) -> bool:
-        """Whether a refresh on the live path is not finished yet."""
-        return self._live is not None and self._live.refreshing
+    def _run_experts(self, Z: Array, y: Array, weight: Array | None) -> tuple[Trace, Array]:
+        """Rows in their spaces through our own heads and Hedge, in one compiled step; and each expert's scores."""
+        (N, K, _), B = self.W.shape, len(y)
+        F, scored = np.empty((B, N, K), dtype=self.W.dtype), 0 if B < FEW else self.plan.frozen
+        trace = Trace(np.empty((B, K)), np.empty((B, N)), np.empty((B, N), dtype=np.int64))
+        self._score(Z, F, scored)
+        due = self.seen % evidence.EVERY + B >= evidence.EVERY  # then the mistakes are looked at, in order
+        before, wrong = (self._counts, np.empty((B, 1 + N), dtype=np.bool_)) if due else (None, NOBODY)
+        kernels.experts.step(self._experts, Z, y, kernels.EVEN if weight is None else weight, scored, trace, F, wrong)
+        if before is not None:
+            evidence.learned(self.state, before, wrong[y >= 0])
+        return trace, F
 
     def _run_block(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> tuple[Trace, float]:
-        from hedgerow.kernels import heads as kernels
-
-        self._live = None
-        W, (E, K, d), B = self.W, self.W.shape, X.shape[0]
-        F, Z = np.empty((B, E, K), dtype=W.dtype), np.empty((B, 1 + self._space.max(), d), dtype=W.dtype)
-        for rows, projected in self.spaces.windows(X, y, weight, self.seen):
-            if self.plan.unit_projection:
-                kernels.unit_rows(projected, Z[rows])
-            else:
-                Z[rows] = projected
+        W = self.W
+        Z = self._units(self.spaces.learn(self._contiguous(X), y, weight, self.seen))
+        F = np.empty((len(y), *W.shape[:2]), dtype=W.dtype)
         self.plan.head.blocks(W, self._online, self._space, Z, y, weight, F, self.state.get("memory"))
-        for e in range(self.plan.frozen):
-            np.matmul(Z[:, self._space[e]], W[e].T, out=F[:, e])
+        self._score(Z, F, self.plan.frozen)
         mixed = self.plan.mixer.run(self.state, self.seen, F[:, :, :known], y)
         trace = Trace(mixed.scores, mixed.weights, mixed.expert_predictions)
-        return trace, float((mixed.weights * mixed.losses).sum())
+        return trace, float(np.vdot(mixed.weights, mixed.losses))
+
+    def _score(self, Z: Array, F: Array, experts: int) -> None:
+        """The scores of the first experts into F (B x N x K)."""
+        for e in range(experts):
+            np.matmul(Z[:, self._space[e]], self.W[e].T, out=F[:, e])
+
+    @cached_property
+    def _experts(self) -> Any:
+        """The experts as the compiled step takes them; None where the head or the mixer is not ours or not Hedge."""
+        head, mixer, state = self.plan.head, self.plan.mixer, self.state
+        if type(head) not in (PassiveAggressive, AROW) or type(mixer) not in (Hedge, Single):
+            return None
+        assert isinstance(head, PassiveAggressive | AROW)
+        assert isinstance(mixer, Hedge)
+        return kernels.experts.Experts(
+            head.compiled(self.W, self._online, self._space, state.get("memory")),
+            mixer.beta or 0.0, mixer.combination == "vote", state["expert_loss"],
+            *(state[name] for name in ("seen", "mistakes", "expert_mistakes", "mixture_loss")),
+        )  # fmt: skip
+
+    def _units(self, Z: Array) -> Array:
+        """Projected rows as the heads take them: of unit length, if the plan says so."""
+        if not self.plan.unit_projection:
+            return Z
+        kernels.experts.unit_rows(Z, out := np.empty_like(Z))
+        return out
+
+    @staticmethod
+    def _contiguous(X: Matrix) -> Matrix:
+        """Dense rows in the order of memory, for which the loops are compiled."""
+        return X if is_sparse(X) else np.ascontiguousarray(X)
 
     # -- arrays -------------------------------------------------------------------------------------------------
 
@@ -376,19 +309,18 @@ class ExpertsLearner(OnlineLearner):
         """A is up to date, no row is pending."""
         with uninterrupted(), one_blas_thread:  # what was added to A must also be forgotten, or it is added again
             self.spaces.flush()
-            self._live = None
 
     def arrays(self) -> State:
-        """A copy of the state; A and the target's moments as they are now."""
-        found = super().arrays()
-        found |= {name: array.copy() for name, array in self.target_now().arrays("target").items()}
+        """A copy of the state, with A as it is now."""
+        arrays = super().arrays()
         if "A" in self.state:
-            found["A"] = np.stack([np.asarray(self.projection(i)) for i in range(self.plan.spaces)], axis=1)
-        return found
+            arrays["A"] = np.stack([np.asarray(self.projection(i)) for i in range(self.plan.spaces)], axis=1)
+        return arrays
 
     def grow(self, n_classes: int) -> None:
         """Room for classes met for the first time: zero weights, no instances yet."""
         self.flush()
         pad_axis(self.state, "W", 1, n_classes - self.n_classes)
         super().grow(n_classes)
+        self.__dict__.pop("_experts", None)
         self.__init__(self.plan, self.constants, self.state)  # type: ignore[misc]

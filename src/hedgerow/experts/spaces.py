@@ -1,10 +1,10 @@
 """The spaces that the experts score rows in: fixed, or moving with the labels by Eq. 13 in one of two forms.
 
-| spaces          | A_i                                | refresh, every T_w labels                             |
-|-----------------|------------------------------------|-------------------------------------------------------|
-| `FixedSpaces`   | as the aligner found them, or none | -                                                     |
-| `MovingSpaces`  | follow the labels                  | low-rank: `block_refresh`, or row by row `live_refresh` |
-| `PrintedSpaces` | follow the labels                  | pinv(I + mu G^T G) A, as the paper prints it          |
+| spaces          | A_i                                | refresh, every T_w labels                    |
+|-----------------|------------------------------------|----------------------------------------------|
+| `FixedSpaces`   | as the aligner found them, or none | -                                            |
+| `MovingSpaces`  | follow the labels                  | low-rank: `experts/refresh.py`               |
+| `PrintedSpaces` | follow the labels                  | pinv(I + mu G^T G) A, as the paper prints it |
 
 Each also keeps the moments of the target, because the refresh is made of them.
 """
@@ -12,7 +12,7 @@ Each also keeps the moments of the target, because the refresh is made of them.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from itertools import pairwise
 
@@ -21,37 +21,33 @@ import numpy as np
 from hedgerow.align import refreshed
 from hedgerow.align.base import kernel_rows
 from hedgerow.core.arrays import Array, Matrix, Order, dense, is_sparse, on_large_pages
+from hedgerow.core.linalg import one_blas_thread
 from hedgerow.core.moments import Moments, gap
-from hedgerow.experts.block_refresh import BlockRefresh
-from hedgerow.experts.live_refresh import LiveRefresh
 from hedgerow.experts.plan import Refresh
+from hedgerow.experts.refresh import LastRow, LowRankRefresh, add_rows, product
 
 FIXED_BLOCK = 1024
 MOVING_BLOCK = 128  # rows; in a longer block the products of its rows with its own class sums take over
-
-Windows = Iterator[tuple[slice, Array]]
 
 
 class Spaces(ABC):
     """Rows in every space (B x n x d), and what labels do to them."""
 
     block: int  # rows that are best taken at once
+    row_alone = False  # whether one row may be learned without `one_blas_thread`: no product of it is the BLAS's
+    target: Moments
 
     @abstractmethod
     def project(self, X: Matrix) -> Array:
         """Preprocessed rows in every space, by what was learned so far; nothing is changed."""
 
     @abstractmethod
-    def windows(self, X: Matrix, y: Array, weight: Array | None, seen: int) -> Windows:
-        """The rows between two refreshes, projected; after each such window its labels are learned."""
+    def learn(self, X: Matrix, y: Array, weight: Array | None, seen: int) -> Array:
+        """Rows in every space, each before its label, `seen` labels having come before; then the labels are learned."""
 
     @abstractmethod
     def projection(self, i: int) -> Array | None:
         """A_i as it is now; None is the identity."""
-
-    @abstractmethod
-    def target_now(self) -> Moments:
-        """The target's moments with every label learned so far."""
 
     def flush(self) -> None:  # noqa: B027 (spaces that do not move have nothing pending)
         """Do all pending work."""
@@ -66,11 +62,8 @@ class FixedSpaces(Spaces):
         self, A: Array | None, landmarks: Sequence[Array], gammas: Sequence[float | None], target: Moments
     ) -> None:
         self.A, self.landmarks, self.gammas, self.target = A, landmarks, gammas, target  # A: m x n x d
-
-    @property
-    def H(self) -> Array | None:
-        """All projections side by side (m x nd)."""
-        return None if self.A is None else self.A.reshape(len(self.A), -1)
+        self.row_alone = not gammas
+        self._last = LastRow[Array]()
 
     def project(self, X: Matrix) -> Array:
         """Rows in every space (B x n x d; B x 1 x m where there is no projection)."""
@@ -79,86 +72,65 @@ class FixedSpaces(Spaces):
         if self.gammas:
             phi = [kernel_rows(X, L, gamma) for L, gamma in zip(self.landmarks, self.gammas, strict=True)]
             return np.stack([p @ self.A[: p.shape[1], i] for i, p in enumerate(phi)], axis=1)
-        return np.asarray(X @ self.H).reshape(X.shape[0], *self.A.shape[1:])
+        H = self.A.reshape(len(self.A), -1)
+        Z = self._last.of(X, lambda: product(X, H))
+        return Z.reshape(X.shape[0], *self.A.shape[1:])
 
-    def windows(self, X: Matrix, y: Array, weight: Array | None, seen: int) -> Windows:
-        """One window: nothing moves."""
-        yield slice(None), self.project(X)
-        self.target.add(X, y, weight)
+    def learn(self, X: Matrix, y: Array, weight: Array | None, seen: int) -> Array:
+        """Nothing moves but the target's moments."""
+        add_rows(self.target, X, y, weight)
+        return self.project(X)
 
     def projection(self, i: int) -> Array | None:
         """A_i, or that of all."""
         return None if self.A is None else self.A[:, min(i, self.A.shape[1] - 1)]
 
-    def target_now(self) -> Moments:
-        """Nothing is pending."""
-        return self.target
-
 
 class MovingSpaces(Spaces):
-    """Projections that follow the labels; the products that a refresh needs are kept between blocks and rows."""
+    """Projections that follow the labels; the products that a refresh needs are kept between blocks."""
 
-    def __init__(self, H: Array, sources: list[Moments], target: Moments, refresh: Refresh) -> None:
-        """H: all A_i side by side (m x nd); `sources`: the moments of each space's. H and target change in place."""
-        self.H, self.target, self.refresh = H, target, refresh
-        self.sources = sources
+    row_alone = True
+
+    def __init__(self, A: Array, sources: list[Moments], target: Moments, refresh: Refresh) -> None:
+        """A: m x n x d; `sources`: the moments of each space's. A and target change in place."""
+        self.A, self.sources, self.target, self.refresh = A, sources, target, refresh
+        self.H = A.reshape(len(A), -1)
         self.block = _whole_windows(refresh.every)
-        self._blocks: BlockRefresh | None = None
-        self._live: LiveRefresh | None = None
-
-    @property
-    def _shape(self) -> tuple[int, int]:
-        return len(self.sources), self.H.shape[1] // len(self.sources)
+        self._moves: LowRankRefresh | None = None
 
     def project(self, X: Matrix) -> Array:
         """Rows in every space (B x n x d)."""
-        if self._live is not None:
-            return self._live.project_rows(dense(X)).reshape(-1, *self._shape)
-        if self._blocks is not None:
-            return self._blocks.project(X)
-        return np.asarray(X @ self.H).reshape(-1, *self._shape)
+        Z = product(X, self.H) if self._moves is None else self._moves.project(X)
+        return Z.reshape(-1, *self.A.shape[1:])
 
-    def windows(self, X: Matrix, y: Array, weight: Array | None, seen: int) -> Windows:
-        """In blocks."""
-        if self._live is not None:
-            self._live.flush()
-            self._live = None
-        yield from self._following("F" if is_sparse(X) else "C").windows(X, y, weight, seen)
-
-    def live(self, seen: int) -> LiveRefresh:
-        """The refresh of the live path; it continues where the blocks stopped."""
-        if self._live is None:
-            if self._blocks is not None and not self._blocks.basis.flags.c_contiguous:  # sparse rows came before
-                self.flush()
-            self._live = LiveRefresh(self._following("C"), seen)
-        return self._live
-
-    def _following(self, order: Order) -> BlockRefresh:
-        """The refresh in blocks; made anew if there is none, or if rounding could have added up."""
-        if self._blocks is None or self._blocks.stale:
-            self.flush()
-            self._blocks = BlockRefresh(self.H, self.sources, self.target, self.refresh, order)
-        return self._blocks
+    def learn(self, X: Matrix, y: Array, weight: Array | None, seen: int) -> Array:
+        """Rows as A was before their labels, refreshed after every T_w-th."""
+        order: Order = "F" if is_sparse(X) else "C"
+        moves = self._moves
+        if moves is not None and moves.order == order and moves.can_wait(len(y), seen):
+            Z = moves.learn(X, y, weight, seen)
+        else:
+            with one_blas_thread:
+                if moves is None or moves.stale or moves.order != order:
+                    self.flush()
+                    self._moves = moves = LowRankRefresh(self.H, self.sources, self.target, self.refresh, order)
+                Z = moves.learn(X, y, weight, seen)
+        return Z.reshape(-1, *self.A.shape[1:])
 
     def projection(self, i: int) -> Array:
         """A_i as it is now, in an array of its own."""
-        pending = self._live or self._blocks
-        A = self.H if pending is None else pending.projections()
-        n, d = self._shape
-        return A.reshape(-1, n, d)[:, min(i, n - 1)]
-
-    def target_now(self) -> Moments:
-        """With the rows that are pending on the live path."""
-        return self.target if self._live is None else self._live.target_now()
+        H = self.H.copy()
+        if self._moves is not None:
+            self._moves.add_to(H)
+        return H.reshape(self.A.shape)[:, min(i, self.A.shape[1] - 1)]
 
     def flush(self) -> None:
         """Afterwards H is A itself. The products are dropped: a learner loaded from a file has none either, and both
         must compute the same.
         """
-        for pending in (self._live, self._blocks):
-            if pending is not None:
-                pending.flush()
-        self._live = self._blocks = None
+        if self._moves is not None:
+            self._moves.add_to(self.H)
+        self._moves = None
 
 
 class PrintedSpaces(FixedSpaces):
@@ -166,17 +138,18 @@ class PrintedSpaces(FixedSpaces):
 
     def __init__(self, A: Array, sources: list[Moments], target: Moments, refresh: Refresh) -> None:
         super().__init__(A, (), (), target)
+        self.row_alone = False
         self.sources, self.refresh = sources, refresh
 
-    def windows(self, X: Matrix, y: Array, weight: Array | None, seen: int) -> Windows:
+    def learn(self, X: Matrix, y: Array, weight: Array | None, seen: int) -> Array:
         """Cut after every T_w-th label."""
         due = np.flatnonzero(((seen + np.cumsum(y >= 0)) % self.refresh.every == 0) & (y >= 0)) + 1
-        edges = sorted({0, len(y), *due.tolist()})
-        for a, b in pairwise(edges):
-            yield slice(a, b), self.project(X[a:b])
-            self.target.add(X[a:b], y[a:b], None if weight is None else weight[a:b])
+        parts = []
+        for a, b in pairwise(sorted({0, len(y), *due.tolist()})):
+            parts.append(super().learn(X[a:b], y[a:b], None if weight is None else weight[a:b], seen))
             if b in due:
                 self._refresh()
+        return np.concatenate(parts)
 
     def _refresh(self) -> None:
         rule = self.refresh
@@ -186,6 +159,7 @@ class PrintedSpaces(FixedSpaces):
             if not np.isfinite(rule.mu * np.square(G).sum()):  # of such numbers a decomposition may never end
                 raise np.linalg.LinAlgError("class means too far apart to be squared")
             self.A[:, i] = refreshed(self.A[:, i], G, rule.mu, rule.inverse)
+        self._last.forget()
 
 
 def on_pages(A: Array) -> Array:

@@ -13,9 +13,8 @@ from functools import partial
 from hedgerow.core.errors import InputError
 from hedgerow.core.registry import Parts
 from hedgerow.core.rule_numbers import RULES
-from hedgerow.heads.arow import AROW, AROW_RULES
 from hedgerow.heads.base import Head, StepwiseHead, train
-from hedgerow.heads.pa import PassiveAggressive
+from hedgerow.heads.margin import AROW, AROW_RULES, PassiveAggressive
 
 HEADS = Parts("head")
 WITHOUT_C = ("perceptron", "pa")  # rules in which C plays no part

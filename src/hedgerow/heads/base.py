@@ -7,16 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.core.arrays import Array
+from hedgerow.core.arrays import Array, Matrix, is_sparse
 from hedgerow.core.errors import unknown
 
 SOURCE_PASSES = ("last", "average")
+ROWS = 16  # sparse rows at once: more share no columns in text, and each would carry the columns of all others
 
 
 class Head(ABC):
     """A linear multiclass classifier f = W z with W of shape K x d, learned one labelled row at a time.
 
-    A head with options is a frozen dataclass of them; C, if it has one, is the estimator's.
+    A head with options is a frozen dataclass of them; C, if it has one, is the estimator's. Subclass `StepwiseHead` to
+    write one row by row, and run `hedgerow.checks.check_head` on it.
     """
 
     def memory(self, d: int, dtype: Any = np.float64) -> Array | None:
@@ -58,7 +60,20 @@ class Head(ABC):
 
 
 class StepwiseHead(Head):
-    """A head given by what it does with one labelled row; blocks are loops over it."""
+    """A head written as what it does with one labelled row; blocks are loops over it.
+
+    Examples
+    --------
+    >>> class Perceptron(StepwiseHead):
+    ...     def step(self, W, z, y, f):
+    ...         if f.argmax() != y:
+    ...             W[y] += z
+    ...             W[f.argmax()] -= z
+    >>> W = np.zeros((2, 1))
+    >>> Perceptron().block(W, np.array([[1.0], [1.0]]), np.array([1, 1]))
+    array([[ 0.,  0.],
+           [-1.,  1.]])
+    """
 
     @abstractmethod
     def step(self, W: Array, z: Array, y: int, f: Array) -> None:
@@ -95,20 +110,71 @@ def counted(weight: Array | None) -> dict[str, Array]:
     return {} if weight is None else {"weight": weight}
 
 
-def train(head: Head, Z: Array, y: Array, K: int, source_pass: str = "last", weight: Array | None = None) -> Array:
-    """One pass from zero over a source, rows in the order given: the last weights, or the mean over the pass.
+def train(head: Head, Z: Matrix, y: Array, K: int, source_pass: str = "last", weight: Array | None = None) -> Array:
+    r"""One pass over a source from zero, rows in order: the last weights, or the mean over the pass.
 
-    `weight` says how much each label counts; None is one for all.
+    A sparse row moves the weights of its own columns and no others, so sparse rows are taken a few at a time, dense in
+    the columns that they have. The mean over N rows is put together from what each block b of them added,
 
+    .. math:: \sum_t W_t = \sum_b \Big[ \sum_{t \in b} (W_t - W_b) + (N - e_b) (W_{e_b} - W_b) \Big],
+
+    W_b being the weights before the block and e_b its last row; only its own columns change.
+
+    Parameters
+    ----------
+    head
+        The rule of learning.
+    Z, y
+        Rows (dense or CSR) and codes of their classes.
+    K
+        Number of classes.
+    source_pass : {"last", "average"}
+        Which weights are returned.
+    weight
+        How much each label counts; None is one for all.
+
+    Returns
+    -------
+    W of K x d.
+
+    Examples
+    --------
     >>> from hedgerow.heads import make_head
     >>> train(make_head("pa1", 5.0), np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0, 1]), 2)
     array([[ 0.5, -0.5],
            [-0.5,  0.5]])
     """
-    W = np.zeros((K, Z.shape[1]), dtype=Z.dtype)
-    if source_pass == "average":
-        return head.averaged(W, Z, y, **counted(weight))
-    if source_pass != "last":
+    if source_pass not in SOURCE_PASSES:
         raise unknown("source_pass", source_pass, SOURCE_PASSES)
-    head.block(W, Z, y, **counted(weight))
-    return W
+    (N, d), averaging = Z.shape, source_pass == "average"
+    W = np.zeros((K, d), dtype=Z.dtype)
+    if not is_sparse(Z):
+        out = (head.averaged if averaging else head.block)(W, Z, y, **counted(weight))
+        return out if averaging else W
+    total = np.zeros_like(W)
+    for first in range(0, N, ROWS):
+        last = min(first + ROWS, N)
+        columns, rows = compact(Z[first:last])
+        before, after = W[:, columns], W[:, columns]
+        count = counted(None if weight is None else weight[first:last])
+        if averaging:
+            mean = head.averaged(after, rows, y[first:last], **count)
+            total[:, columns] += (last - first) * (mean - before) + (N - last) * (after - before)
+        else:
+            head.block(after, rows, y[first:last], **count)
+        W[:, columns] = after
+    return total / max(N, 1) if averaging else W
+
+
+def compact(X: Matrix) -> tuple[Array, Array]:
+    """The columns that any of the CSR rows has, and the rows in these columns only, dense.
+
+    >>> import scipy.sparse as sp
+    >>> compact(sp.csr_array(np.array([[0.0, 7.0, 0.0, 0.0], [0.0, 8.0, 0.0, 9.0]])))
+    (array([1, 3], dtype=int32), array([[7., 0.],
+           [8., 9.]]))
+    """
+    columns, place = np.unique(X.indices, return_inverse=True)
+    Z = np.zeros((X.shape[0], len(columns)), dtype=X.dtype)
+    np.add.at(Z, (np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), place), X.data)
+    return columns, Z

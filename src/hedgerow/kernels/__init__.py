@@ -15,9 +15,22 @@ every other memory layout, and every constant passed as an argument, is compiled
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Any
+
 import numpy as np
 
 SUMS = {"reassoc", "contract", "nsz"}  # what vector sums need of fast-math; NaN and infinity keep their meaning
 EVEN = np.empty(0)  # no weights: every label counts one
 SCALE = 2.0**11  # of a unit vector in whole numbers (`kernels/ridge.py`); here, so that reading it compiles nothing
 TEMPERATURES = 5  # of the experts of our own learner's mixture: 2, 4, 8, 16, 32
+
+
+def __getattr__(name: str) -> Any:
+    """`kernels.experts` and the others, each loaded (and numba with it) when it is first named."""
+    if name.startswith("_"):
+        raise AttributeError(name)
+    try:
+        return import_module(f"{__name__}.{name}")
+    except ModuleNotFoundError as error:
+        raise AttributeError(name) from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,8 +13,7 @@ from hedgerow.core.errors import unknown
 State = dict[str, Array]  # the mixer's part of a learner's state
 
 
-@dataclass(frozen=True)
-class Mixed:
+class Mixed(NamedTuple):
     """A block of combined predictions: scores B x K, weights B x N used for them, losses B x N suffered after them.
 
     `expert_predictions` (B x N) are the classes that the experts name, each for itself.
@@ -70,7 +69,10 @@ class Mixer(ABC):
         return np.asarray(np.einsum("n,bnk->bk", self.weights(state, seen), self.advice(F)))
 
     def run(self, state: State, seen: int, F: Array, y: Array) -> Mixed:
-        """A block of rows, each predicted (Eq. 6) by what was learned before it; then all labels are learned."""
+        """A block of rows, each predicted (Eq. 6) by what was learned before it; then all labels are learned.
+
+        A row without a label (y < 0) is only predicted: it changes nothing.
+        """
         losses = self.losses(F, y)
         labels = seen + np.cumsum(y >= 0) - (y >= 0)
         p = self._weigh(state, labels, losses)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hedgerow import kernels
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.mix.base import Exponential, Mistakes, Mixed, State
@@ -16,8 +17,34 @@ GUARANTEES = ("proved", "theorem")
 
 @dataclass(frozen=True)
 class Hedge(Mistakes, Exponential):
-    """Freund and Schapire 1997 on mistakes: w_e = beta^{mistakes of e} (Eq. 8, 9). `beta=None` is the anytime rule.
+    r"""Hedge on mistakes: the weight of an expert falls by beta with each of its mistakes (Eq. 8, 9).
 
+    .. math:: p_e \propto \beta^{M_e}, \qquad
+        \sum_t p_t \cdot \ell_t \le \frac{M_{\min} \ln(1/\beta) + \ln N}{1 - \beta}
+
+    Use it where one expert is best throughout; `FixedShare` follows a best expert that changes, `AdaHedge` and `Squint`
+    need no beta and adapt to easy streams.
+
+    Parameters
+    ----------
+    beta : float in (0, 1), optional
+        The discount; None is the anytime rule, beta_t = sqrt t/(sqrt t + sqrt ln N).
+    combination : {"scores", "vote"}
+        What is averaged. Only the vote has a bound on its mistakes.
+    proof : {"proved", "theorem"}
+        Which bound is shown: what can be proved, or the paper's Eq. 14 as printed.
+
+    Raises
+    ------
+    InputError
+        If beta is not between 0 and 1, or a word is unknown.
+
+    References
+    ----------
+    Y. Freund, R. E. Schapire. A decision-theoretic generalization of on-line learning. JCSS 55, 1997.
+
+    Examples
+    --------
     >>> mixer, F = Hedge(beta=0.5), np.array([[[1.0, 0.0], [0.0, 1.0]]] * 2)
     >>> mixer.run(mixer.start(2), 0, F, np.array([0, 0])).weights.round(3)
     array([[0.5  , 0.5  ],
@@ -35,23 +62,14 @@ class Hedge(Mistakes, Exponential):
         if self.proof not in GUARANTEES:
             raise unknown("guarantee", self.proof, GUARANTEES)
 
-    @property
-    def compiled(self) -> bool:
-        """Whether the compiled loops, which know this rule and no other, may stand in for its methods."""
-        return type(self) in (Hedge, Single)
-
     def run(self, state: State, seen: int, F: Array, y: Array) -> Mixed:
-        """As every mixer; summed scores by a compiled loop."""
-        if self.combination != "scores" or not self.compiled:
+        """As every mixer, by a compiled loop; a subclass with a rule of its own runs by its own methods."""
+        if type(self) not in (Hedge, Single):
             return super().run(state, seen, F, y)
-        from hedgerow.kernels import hedge
-
         B, N, K = F.shape
         mixed = Mixed(np.empty((B, K)), np.empty((B, N)), np.empty((B, N)), np.empty((B, N), dtype=np.int64))
-        hedge.run(
-            np.ascontiguousarray(F), y, seen, self.beta or 0.0, state["expert_loss"], mixed.weights, mixed.losses,
-            mixed.expert_predictions, mixed.scores,
-        )  # fmt: skip
+        vote, beta = self.combination == "vote", self.beta or 0.0
+        kernels.experts.hedge(np.ascontiguousarray(F), y, seen, beta, vote, state["expert_loss"], mixed)
         return mixed
 
     def rates(self, seen: Array, n: int) -> Array:

@@ -205,7 +205,7 @@ class RidgeLearner(OnlineLearner):
         """The rows in all spaces side by side, and as the local heads compare them."""
         from hedgerow.kernels.rows import times
 
-        own, Z = self.own, np.empty((len(rows), self.regressions.d_ends[-1]))
+        own, Z = self.target_only, np.empty((len(rows), self.regressions.d_ends[-1]))
         if own:
             rows, target_only = np.ascontiguousarray(rows[:, :-own]), rows[:, -own:]
         axes = self.constants.get("axes")

@@ -134,25 +134,25 @@ def _check_distinct(job: Job) -> None:
 
     Only the model may be saved over the model that was read.
     """
-    read = {
+    read: dict[str, str | Path | None] = {
         f"the input, {called(job.input)}": _file_of(job.input, 0),
         f"the model, {job.model}": str(job.model),
         f"the labels, {job.labels}": job.labels,
         f"the journal in {job.journal}": None if job.journal is None else job.journal / Journal.FILE,
     }
     output, dead = _file_of(job.output, 1), job.dead_letter_file
-    written = {f"--output {job.output}": output, f"--dead-letter {dead}": dead, f"--save {job.save}": job.save}
-    for option, path in written.items():
+    written = (
+        (f"--output {job.output}", output, f"the predictions of --output {job.output}"),
+        (f"--dead-letter {dead}", dead, f"the bad rows of --dead-letter {dead}"),
+        (f"--save {job.save}", job.save, ""),
+    )
+    for option, path, content in written:
         if path is None or (os.path.exists(path) and not os.path.isfile(path)):
             continue  # nothing is kept in a pipe, a terminal, /dev/null
         for what, other in read.items():
             if other and same_file(path, other) and not (path == job.save and what.startswith("the model")):
                 raise InputError(f"{option} would overwrite {what}; choose another name")
-        for earlier, other in written.items():
-            if earlier == option:
-                break
-            if other and same_file(path, other):
-                raise InputError(f"{option} would overwrite what {earlier} writes; choose another name")
+        read[content] = path
 
 
 def _file_of(name: str, descriptor: int) -> str | None:

@@ -100,7 +100,8 @@ async def _not_found(request: Request, error: Exception) -> Response:
 # -- the server -------------------------------------------------------------------------------------------------
 
 HEADER_SECONDS = 30.0  # that a connection may take to send the header of a request
-BACKLOG = 64  # connections that may wait to be accepted; asyncio accepts so many at once
+BACKLOG = 512  # connections that may wait to be accepted
+AT_ONCE = 16  # that asyncio accepts before it looks at any of them: above the limit for a moment
 STREAM_SECONDS = 1.0  # that readers of events and senders of bodies have to go after SIGTERM
 
 
@@ -114,7 +115,7 @@ def serve(models: Path, settings: ServiceSettings, *, demo: bool, tell: Callable
     HeaderTimeoutProtocol.most = min(settings.connections, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
     config = uvicorn.Config(
         app, log_config=None, access_log=False, server_header=False, date_header=True, http=HeaderTimeoutProtocol,
-        ws="none", timeout_graceful_shutdown=int(settings.shutdown_seconds), lifespan="on", backlog=BACKLOG,
+        ws="none", timeout_graceful_shutdown=int(settings.shutdown_seconds), lifespan="on", backlog=AT_ONCE,
     )  # fmt: skip
     logging.getLogger().addHandler(app.state.log.handler())
     # uvicorn raises the signal that ended it once more: by then everything is done, and the exit code is 0
@@ -146,6 +147,8 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, then say so."""
         await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(BACKLOG)  # asyncio has one number for both
         if self.started:
             self._listening()
 
@@ -178,7 +181,8 @@ class HeaderTimeoutProtocol(H11Protocol):
         self._loop, self._began = asyncio.get_running_loop(), time.monotonic()
         self._watch(self.cycle)
         if len(self.connections) > self.most:
-            idle = [one for one in self.connections if isinstance(one, HeaderTimeoutProtocol) and one.is_idle]
+            others = [one for one in self.connections if isinstance(one, HeaderTimeoutProtocol)]
+            idle = [one for one in others if one.is_idle and not one.transport.is_closing()]
             min(idle, key=lambda one: one._began, default=self).transport.abort()
 
     @property

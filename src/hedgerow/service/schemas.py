@@ -16,6 +16,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.responses import Response
 
 from hedgerow.core.arrays import Array
+from hedgerow.service.worker import LONGEST_LABEL
 from hedgerow.tables.columns import BadCell
 from hedgerow.tables.encoder import TableEncoder
 
@@ -110,7 +111,7 @@ def invalid(field: str, detail: str) -> Problem:
 
 # -- bodies and answers -----------------------------------------------------------------------------------------
 
-LONGEST_ID = LONGEST_LABEL = 200  # characters
+LONGEST_ID = 200  # characters
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 DTYPES = {
     "FP64": "<f8", "FP32": "<f4", "FP16": "<f2", "INT64": "<i8", "INT32": "<i4", "INT16": "<i2", "INT8": "<i1",

@@ -18,6 +18,7 @@ from typing import Any
 
 MODEL_FILE = "model.safetensors"
 JOB = "job.json"
+LONGEST_LABEL = 200  # characters
 
 
 def main(arguments: list[str]) -> int:
@@ -52,6 +53,11 @@ def check(file: Path) -> None:
     for name, array in clf.learner_.arrays().items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise InputError(f"the file has a number in {name!r} that is not finite")
+    longest = max((str(label) for label in clf.classes_.tolist()), key=len, default="")
+    if len(longest) > LONGEST_LABEL:
+        raise InputError(
+            f"the file has a class of {len(longest)} characters ({longest[:20]!r}..); {LONGEST_LABEL} at most"
+        )
     x = np.zeros(clf.n_features_in_, dtype=clf.learner_.dtype)
     if len(clf.classes_):
         prediction = clf.explain_one(x)

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from support.command import Run
+from support.command import COMMAND, Run, environment
 
 from hedgerow import OnlineTransferClassifier
 
@@ -18,8 +19,6 @@ def test_help_names_the_commands(hedgerow: Run) -> None:
 
 
 def test_the_command_line_imports_no_numbers() -> None:
-    import subprocess
-
     code = (
         "import sys, hedgerow.cli.app\n"
         "print([m for m in ('numpy', 'scipy', 'sklearn', 'matplotlib') if m in sys.modules])"
@@ -28,8 +27,6 @@ def test_the_command_line_imports_no_numbers() -> None:
 
 
 def test_without_typer_the_remedy_is_given() -> None:
-    import subprocess
-
     code = "import sys; sys.modules['typer'] = None; from hedgerow.__main__ import main; main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1
@@ -128,6 +125,29 @@ def test_fit_names_a_column_that_only_one_file_has(files: Path, hedgerow: Run, t
     assert done.returncode == 0, done.stderr
     assert "column 'price' is not in odd" in done.stdout
     assert "column 'depth' is not in shop" in done.stdout
+
+
+CLEAR = "a\x1b[2J"  # would empty the screen
+
+
+def test_control_characters_of_the_data_do_not_reach_the_terminal(hedgerow: Run, tmp_path: Path) -> None:
+    rows = "".join(f"{i},{i * i % 7},{['b', CLEAR][i % 2]}\n" for i in range(20))
+    (tmp_path / "odd.csv").write_text(f"x\x1b[31m,y,kind\n{rows}")
+    model = tmp_path / "m.safetensors"
+    fitted = hedgerow("fit", "--source", tmp_path / "odd.csv", "--label", "kind", "-o", model)
+    shown = hedgerow("inspect", model)
+    refused = hedgerow("fit", "--source", tmp_path / "odd.csv", "--label", "k\x1b[31mind", "-o", model)
+    assert (fitted.returncode, shown.returncode, refused.returncode) == (0, 0, 2)
+    for done in (fitted, shown, refused):
+        assert "\x1b" not in done.stdout + done.stderr
+    assert "\\x1b[2J" in shown.stdout
+
+
+def test_a_full_disk_is_one_line(model: Path) -> None:
+    with open("/dev/full", "w") as full:
+        command = [*COMMAND, "inspect", str(model)]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment())
+    assert (done.returncode, done.stderr) == (1, "error: the system refused: No space left on device\n")
 
 
 def test_demo_in_a_pipe_is_plain_and_ends_with_the_report(hedgerow: Run, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from support.streams import NAMES, rows, write_csv
 
 from hedgerow import OnlineTransferClassifier
 from hedgerow.core.errors import InputError
-from hedgerow.live import LiveModel, Settings
+from hedgerow.live import LiveModel
 from hedgerow.run.job import Job
 from hedgerow.run.loop import run
 
@@ -31,7 +31,7 @@ def found(path):
 def job(folder, tmp_path):
     return Job(
         folder / "model.safetensors", str(folder / "stream.csv"), str(tmp_path / "out.jsonl"), "y", id="id",
-        journal=tmp_path / "journal", settings=Settings(snapshot_every=100),
+        journal=tmp_path / "journal", settings={"snapshot_every": 100},
     )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -32,8 +32,8 @@ def models(tmp_path: Path, clf: OnlineTransferClassifier) -> Path:
 def serve() -> Iterator[Callable[..., Service]]:
     with ExitStack() as stack:
 
-        def start(models: Path, *options: str, fresh: bool = False) -> Service:
-            service = Service(models, *options, fresh=fresh)
+        def start(models: Path, *options: str, fresh: bool = False, before: Sequence[str] = ()) -> Service:
+            service = Service(models, *options, fresh=fresh, before=before)
             stack.callback(service.stop, signal.SIGKILL)
             return service
 

@@ -127,6 +127,7 @@ def test_a_field_that_cannot_be_used_is_named(shared, body, field):
         ("label", {"labels": [{"id": "a", "label": None}]}, "labels[0].label"),
         ("label", {"labels": [{"id": "a", "label": "up", "weight": 2}]}, "labels[0].weight"),
         ("label", {"labels": [{"id": "a", "label": 2**64}]}, "labels[0].label"),
+        ("label", {"labels": [{"id": "a", "label": "x" * 201}]}, "labels[0].label"),
         ("predict-then-learn", {"instances": [ROW]}, "labels"),
         ("predict-then-learn", {"instances": [ROW], "labels": []}, "labels"),
         ("predict-then-learn", {"instances": [ROW], "labels": ["up", "up"]}, "labels"),
@@ -210,6 +211,15 @@ def test_numbers_over_time(shared):
     assert (newest["id"], newest["label"], newest["status"]) == ("seen", "up", "learned")
     assert isinstance(shared.http.get("/v1/models/site/alarms").json()["alarms"], list)
     assert shared.http.post("/v1/models/site/snapshot").json()["number"] > 0
+
+
+def test_a_download_takes_no_snapshot(shared):
+    predicted(shared, ids=["before-download"])
+    shared.http.post("/v1/models/site/label", json={"labels": [{"id": "before-download", "label": "up"}]})
+    before = shared.http.get("/v1/models/site/stats").json()
+    assert shared.http.get("/v1/models/site/model").status_code == 200
+    after = shared.http.get("/v1/models/site/stats").json()
+    assert (after["snapshot"], after["last_commit"]) == (before["snapshot"], before["last_commit"])
 
 
 def test_the_journal_as_lines(shared):

@@ -135,6 +135,28 @@ def test_a_lost_answer_is_asked_for_again_and_counted_once(shared, lose, monkeyp
     assert (after["events"] - before["events"], after["labels"] - before["labels"]) == (2, 2)
 
 
+def test_a_delete_whose_answer_was_lost_has_succeeded(shared, clf, monkeypatch):
+    monkeypatch.setattr("hedgerow.client.time.sleep", lambda _: None)
+    with Client(shared.url) as direct:
+        direct.model("lost").upload(clf.to_bytes())
+    flaky = Flaky(shared.url, 1)
+    with Client(flaky.url) as client:
+        client.model("lost").delete()
+        with pytest.raises(ServiceError) as found:  # and one that was never there has not
+            client.model("lost").delete()
+    flaky.close()
+    assert (found.value.status, flaky.requests) == (404, 3)
+
+
+def test_an_upload_that_waiting_does_not_help_is_not_repeated(serve, models, clf, monkeypatch):
+    waits = []
+    monkeypatch.setattr("hedgerow.client.time.sleep", waits.append)
+    service = serve(models, "--max-models", "1").ready()
+    with Client(service.url) as client, pytest.raises(ServiceError, match="delete one first"):
+        client.model("second").upload(clf.to_bytes())
+    assert waits == []
+
+
 def test_nobody_there(monkeypatch):
     waits = []
     monkeypatch.setattr("hedgerow.client.time.sleep", waits.append)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import socket
 import threading
 import time
@@ -14,6 +15,7 @@ import pytest
 
 from hedgerow.live import LiveModel
 from hedgerow.service import ServiceSettings, create_app
+from hedgerow.service.middleware import Log
 
 ROW = [1.0, 2.0, 3.0]
 
@@ -227,6 +229,72 @@ def test_waiting_requests_are_worked_on_together_and_each_has_its_own_answer(hel
     assert kind(wrong) == (422, "invalid")
     assert sorted(a.json()["results"][0]["status"] for a in answers[17:]) == ["already", "already", "learned"]
     assert (stats["events"], stats["labels"]) == (17, 1)
+
+
+def test_an_answer_that_would_be_too_large_is_refused_before_any_work(models):
+    app = create_app(models, ServiceSettings(answer_bytes=5000))
+
+    async def work(http, entry):
+        calls = [
+            await http.post("/v1/models/site/predict", json={"instances": [ROW] * rows, "explain": True})
+            for rows in (200, 2)
+        ]
+        return calls, entry.live.stats()["events"]
+
+    (large, small), events = with_client(app, work)
+    assert kind(large) == (413, "too-large")
+    assert "ask for" in large.json()["detail"]
+    assert (small.status_code, events) == (200, 2)
+
+
+def test_one_more_export_than_allowed_waits_for_its_turn(models):
+    app = create_app(models, ServiceSettings(exports=1))
+
+    async def work(http, entry):
+        app.state.downloads.active = 1
+        busy = [await http.get(f"/v1/models/site/{what}") for what in ("export", "model")]
+        app.state.downloads.active = 0
+        return busy, await http.get("/v1/models/site/model")
+
+    busy, answer = with_client(app, work)
+    assert [kind(each) for each in busy] == [(429, "busy")] * 2
+    assert answer.status_code == 200
+
+
+def test_a_caller_who_does_not_read_an_export_is_left(models):
+    app = create_app(models, ServiceSettings(write_seconds=0.2))
+    sent = []
+
+    async def send(message):
+        sent.append(message["type"])
+        if message["type"] == "http.response.body":
+            await asyncio.sleep(30)
+
+    async def receive():
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def work(http, entry):
+        scope = {
+            "type": "http", "method": "GET", "path": "/v1/models/site/model", "query_string": b"", "root_path": "",
+            "headers": [(b"host", b"127.0.0.1")],
+        }  # fmt: skip
+        began = time.monotonic()
+        await app(scope, receive, send)
+        return time.monotonic() - began, app.state.downloads.active
+
+    seconds, active = with_client(app, work)
+    assert sent == ["http.response.start", "http.response.body"]
+    assert (seconds < 5, active) == (True, 0)
+
+
+def test_records_of_libraries_have_their_arguments_and_do_not_flood_the_log():
+    log = Log()
+    logger = logging.Logger("library")
+    logger.addHandler(log.handler())
+    for _ in range(1000):
+        logger.error("snapshot %d was not written: %s", 7, "no space")
+    [line] = log._lines
+    assert line["event"] == "snapshot 7 was not written: no space"
 
 
 def test_an_error_inside_is_answered_without_its_text(held, monkeypatch):

@@ -148,6 +148,17 @@ def test_another_host_or_origin_is_refused_on_loopback(shared):
     assert shared.http.get("/v1/models", headers={"Host": f"localhost:{port}"}).status_code == 200
 
 
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_what_a_browser_asks_for_another_site_is_refused(shared, site):
+    """A GET has no header Origin."""
+    headers = {"Sec-Fetch-Site": site}
+    answer = shared.http.get("/v1/models/site/model", headers=headers)
+    assert (answer.status_code, answer.json()["type"]) == (403, "/problems/cross-origin")
+    assert shared.http.get("/", headers=headers).status_code == 200  # a link to the page holds no data
+    for own in ("same-origin", "none"):
+        assert shared.http.get("/v1/models", headers={"Sec-Fetch-Site": own}).status_code == 200
+
+
 def test_other_machines_need_tokens(tmp_path):
     for host in ("0.0.0.0", "::", "10.0.0.1", "example.org"):
         with pytest.raises(InputError, match="--token-file"):

@@ -9,6 +9,7 @@ import pytest
 from safetensors.numpy import load, save
 from support.serving import fitted
 
+from hedgerow import OnlineTransferClassifier
 from hedgerow.core.errors import InputError
 from hedgerow.files import DIGEST, NO_DIGEST
 from hedgerow.methods import METHODS
@@ -91,6 +92,13 @@ def test_the_worker_refuses_what_it_finds(clf, tmp_path, what):
     file = tmp_path / "model"
     file.write_bytes(SEEN_BY_THE_WORKER[what](clf.to_bytes()))
     with pytest.raises(InputError, match="the file"):
+        check(file)
+
+
+def test_a_class_whose_name_is_too_long_is_refused(tmp_path):
+    file, y = tmp_path / "model", np.array(["up", "x" * 201] * 10)
+    OnlineTransferClassifier("pa").fit(np.random.default_rng(0).normal(size=(20, 2)), y).save(file)
+    with pytest.raises(InputError, match="a class of 201 characters"):
         check(file)
 
 

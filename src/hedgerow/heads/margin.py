@@ -1,0 +1,194 @@
+r"""Heads that learn from the margin: passive-aggressive ones (Crammer, Dekel, Keshet, Shalev-Shwartz, Singer 2006), the
+perceptron, and adaptive regularisation of weights (AROW: Crammer, Kulesza, Dredze 2009), all for many classes.
+
+.. math::
+    f = W z, \qquad s = \arg\max_{k \ne y} f_k, \qquad \ell = \max(0, 1 - f_y + f_s) \\
+    \text{if } \ell > 0: \quad W_y \leftarrow W_y + \tau u, \quad W_s \leftarrow W_s - \tau u
+
+s is the rival of the true class (Eq. 1 of the paper), the loss Eq. 2, the step Eq. 4 (the solution of Eq. 3).
+
+| rule            | u    | tau                                                                           |
+|-----------------|------|-------------------------------------------------------------------------------|
+| `perceptron`    | z    | 1 on a mistake (f_y <= f_s), else 0                                           |
+| `pa`            | z    | loss / (2 |z|^2): the margin is exactly 1 afterwards (Eq. 3 as it stands)     |
+| `pa1`           | z    | min(C, loss / (2 |z|^2)): what Eq. 5 means                                    |
+| `pa2`           | z    | loss / (2 |z|^2 + 1/(2C))                                                     |
+| `pa1-printed`   | z    | min(C, loss / |f_y - f_s|), C where that is 0/0: Eq. 5 as printed, a misprint |
+| `arow`          | S z  | loss / (2 z.u + 1/(2C)), and S -= u u^T / (z.u + 1/(2C)); S is d x d           |
+| `arow-diagonal` | S z  | the same, of S only the diagonal is kept (1 x d)                              |
+
+For AROW S^{-1} = I + 2C sum of z z^T over the rows that taught: directions that were seen often move less. With S held
+at I its step is PA-II's. sum_k W_k never changes. Ties go to the lowest class. A zero row teaches nothing. A label of
+weight w has w C in place of C; where there is no C (`perceptron`, `pa`), any weight above zero is one step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hedgerow import kernels
+from hedgerow.core.arrays import Array
+from hedgerow.core.errors import InputError, unknown
+from hedgerow.core.rule_numbers import PA, PA1_PRINTED, PA2, PERCEPTRON, RULES
+from hedgerow.heads.base import Head
+
+FULL, DIAGONAL = AROW_RULES = ("arow", "arow-diagonal")
+LARGEST = 2**30  # bytes of one covariance; beyond we refuse to keep it unasked
+ONE = np.zeros(1, dtype=np.int64)
+NONE = {np.dtype(kind): np.empty((1, 0, 0), kind) for kind in (np.float32, np.float64)}  # no covariance, no mean
+
+
+class MarginHead(Head):
+    """What the heads of this file share: one compiled pass over a block."""
+
+    rule: str
+    C: float
+    rules: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if self.rule not in self.rules:
+            raise unknown("update rule", self.rule, self.rules)
+        if not self.C > 0:
+            raise InputError(f"C={self.C}: the aggressiveness must be positive")
+
+    def block(self, W: Array, Z: Array, y: Array, weight: Array | None = None, memory: Array | None = None) -> Array:
+        """Prequential scores; W and the memory in place. Without a memory the block is a pass of its own."""
+        return self._pass(W, Z, y, weight, memory, NONE[W.dtype])
+
+    def averaged(self, W: Array, Z: Array, y: Array, weight: Array | None = None) -> Array:
+        """Mean of the weights after each row of a pass of its own."""
+        mean = W[None].copy()
+        self._pass(W, Z, y, weight, None, mean)
+        return np.asarray(mean[0])
+
+    def _pass(self, W: Array, Z: Array, y: Array, weight: Array | None, memory: Array | None, mean: Array) -> Array:
+        memory = self.memory(W.shape[1], W.dtype) if memory is None else memory
+        rows = np.ascontiguousarray(Z, dtype=W.dtype)[:, None]
+        F = np.empty((len(Z), 1, len(W)), dtype=W.dtype)
+        heads = self.compiled(W[None], ONE, ONE, None if memory is None else memory[None])
+        kernels.experts.passes(heads, rows, y, kernels.EVEN if weight is None else weight, F, mean)
+        return F[:, 0]
+
+    def blocks(
+        self, W: Array, which: Array, space: Array, Z: Array, y: Array, weight: Array | None, F: Array,
+        memory: Array | None = None,
+    ) -> None:  # fmt: skip
+        """All heads in one compiled loop; those of a subclass by its own `block`."""
+        if type(self) in (PassiveAggressive, AROW):
+            heads, even = self.compiled(W, which, space, memory), kernels.EVEN if weight is None else weight
+            kernels.experts.passes(heads, Z, y, even, F, NONE[W.dtype])
+        else:
+            super().blocks(W, which, space, Z, y, weight, F, memory)
+
+    def compiled(self, W: Array, which: Array, space: Array, memory: Array | None) -> Any:
+        """The heads `which` of W, as the compiled loops take them; AROW's step is PA-II's along u."""
+        S = NONE[W.dtype] if memory is None else memory
+        return kernels.experts.Heads(W, S, which, space, RULES.get(self.rule, PA2), float(self.C))
+
+
+@dataclass(frozen=True)
+class PassiveAggressive(MarginHead):
+    """A head of the passive-aggressive family.
+
+    Parameters
+    ----------
+    rule : {"perceptron", "pa", "pa1", "pa2", "pa1-printed"}
+        The size of a step; see the table above. `pa1` is the paper's.
+    C : float
+        Aggressiveness: the largest step of `pa1`. `perceptron` and `pa` do not read it.
+
+    Examples
+    --------
+    >>> head, W = PassiveAggressive("pa"), np.zeros((3, 2))
+    >>> head.block(W, np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([2, 2]))
+    array([[ 0. ,  0. ,  0. ],
+           [-0.5,  0. ,  0.5]])
+    """
+
+    rule: str = "pa1"
+    C: float = 5.0
+    rules = tuple(RULES)
+
+
+@dataclass(frozen=True)
+class AROW(MarginHead):
+    """A head that remembers, beside W, how sure it is of every direction.
+
+    Use it where features differ in how often they occur. A row costs d (K + d), with the diagonal alone d K.
+
+    Parameters
+    ----------
+    rule : {"arow", "arow-diagonal"}
+        Whether the whole covariance is kept, or its diagonal.
+    C : float
+        1/(2C) is added to the variance along a row: a large C trusts every label.
+
+    Examples
+    --------
+    >>> head, W = AROW("arow", C=0.5), np.zeros((2, 2))
+    >>> S = head.memory(2)
+    >>> head.block(W, np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([1, 1]), memory=S).round(2)
+    array([[ 0.  ,  0.  ],
+           [-0.33,  0.33]])
+    >>> S.round(2).tolist()
+    [[0.33, 0.0], [0.0, 1.0]]
+    """
+
+    rule: str = FULL
+    C: float = 5.0
+    rules = AROW_RULES
+
+    def memory(self, d: int, dtype: Any = np.float64) -> Array:
+        """S before the first label."""
+        if self.rule == DIAGONAL:
+            return np.ones((1, d), dtype=dtype)
+        size = d * d * np.dtype(dtype).itemsize
+        if size > LARGEST:
+            raise InputError(
+                f"head 'arow' keeps a matrix of {d} x {d}, which would take {size / 2**30:.1f} GiB; use "
+                "head='arow-diagonal', or an aligner that projects to fewer dimensions"
+            )
+        return np.eye(d, dtype=dtype)
+
+
+def step(W: Array, z: Array, y: int, rule: str = "pa1", C: float = 5.0, S: Array | None = None) -> Array:
+    """One labelled row in plain NumPy (Eq. 1, 2, 4, 5; Alg. 1, lines 8 to 13): scores before the label; W, S in place.
+
+    It is the specification of the compiled loop `kernels.experts.passes`.
+
+    >>> W = np.zeros((2, 1))
+    >>> step(W, np.array([2.0]), 1, "pa")
+    array([0., 0.])
+    >>> W.ravel().tolist()
+    [-0.25, 0.25]
+    """
+    f = W @ z
+    if len(W) < 2:  # no rival, nothing to learn
+        return np.asarray(f)
+    rivals = f.copy()
+    rivals[y] = -np.inf
+    s = int(rivals.argmax())
+    u = z if S is None else S @ z if len(S) == len(z) else S[0] * z
+    margin, square = float(f[y] - f[s]), max(float(z @ u), 0.0)
+    loss = 1 - margin
+    if loss > 0 and square > 0:
+        tau = _tau(RULES.get(rule, PA2), loss, margin, square, C)
+        W[y] += tau * u
+        W[s] -= tau * u
+        if S is not None:
+            S -= (np.outer(u, u) if len(S) == len(z) else u * u) / (square + 0.5 / C)
+    return np.asarray(f)
+
+
+def _tau(rule: int, loss: float, margin: float, square: float, C: float) -> float:
+    if rule == PERCEPTRON:
+        return float(margin <= 0)
+    if rule == PA1_PRINTED:
+        return C if margin == 0 else min(C, loss / abs(margin))
+    if rule == PA2:
+        return loss / (2 * square + 0.5 / C)
+    tau = loss / (2 * square)
+    return tau if rule == PA else min(C, tau)

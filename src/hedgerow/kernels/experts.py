@@ -1,0 +1,272 @@
+"""Loops over the experts of a block: linear heads that learn from labels, and Hedge over their mistakes.
+
+A block has B >= 1 rows; one row is a block of one. Twins in NumPy: `heads.margin.step`, `mix.base.Mixer.run`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from hedgerow.core.arrays import Array
+from hedgerow.core.rule_numbers import PA1, PA1_PRINTED, PA2, PERCEPTRON
+from hedgerow.kernels import SUMS
+from hedgerow.kernels.compiled import compiled
+from hedgerow.kernels.rows import product_row
+
+
+class Heads(NamedTuple):
+    """Heads in their spaces: weights W (N x K x d), those that learn, the space of each, the rule and its C.
+
+    S (a matrix for each head that learns) is AROW's covariance, d x d or its diagonal 1 x d; one without rows: none.
+    """
+
+    W: Array
+    S: Array
+    which: Array
+    space: Array
+    rule: int
+    C: float
+
+
+@compiled
+def _step_size(rule: int, loss: float, margin: float, square: float, C: float) -> float:
+    """tau (Eq. 5, and the other rules of `heads/margin.py`)."""
+    if rule == PERCEPTRON:
+        return 1.0 if margin <= 0.0 else 0.0
+    if rule == PA1_PRINTED:
+        size = abs(margin)
+        return C if size == 0.0 or loss / size > C else loss / size
+    if rule == PA2:
+        return loss / (2.0 * square + 0.5 / C)
+    tau = loss / (2.0 * square)
+    return C if rule == PA1 and tau > C else tau
+
+
+@compiled(fastmath=SUMS)
+def dot(a: Array, b: Array) -> float:
+    """a . b."""
+    total = a.dtype.type(0)
+    for j in range(len(a)):
+        total += a[j] * b[j]
+    return float(total)
+
+
+@compiled
+def best(f: Array) -> int:
+    """argmax f, the lowest of equals."""
+    at, top = 0, f[0]
+    for k in range(1, len(f)):
+        if f[k] > top:
+            at, top = k, f[k]
+    return at
+
+
+@compiled
+def _rival(f: Array, label: int) -> int:
+    """The best of the wrong classes: argmax_{k != label} f_k, the lowest of equals (Eq. 1)."""
+    at = 1 if label == 0 else 0
+    for k in range(len(f)):
+        if k != label and f[k] > f[at]:
+            at = k
+    return at
+
+
+@compiled
+def _spread(S: Array, z: Array, u: Array) -> float:
+    """u = S z, and z . u. S is d x d and symmetric, or its diagonal (1 x d)."""
+    if len(S) < len(z):
+        for j in range(len(z)):
+            u[j] = S[0, j] * z[j]
+    else:
+        for i in range(len(z)):
+            u[i] = dot(S[i], z)
+    return max(dot(z, u), 0.0)
+
+
+@compiled
+def _sharpen(S: Array, u: Array, b: float) -> None:
+    """S -= b u u^T, or its diagonal."""
+    if len(S) < len(u):
+        for j in range(len(u)):
+            S[0, j] -= S.dtype.type(b) * u[j] * u[j]
+        return
+    for i in range(len(u)):
+        size = S.dtype.type(b) * u[i]
+        for j in range(len(u)):
+            S[i, j] -= size * u[j]
+
+
+@compiled
+def _add(W: Array, u: Array, tau: float, label: int, rival: int) -> None:
+    """W_label += tau u, W_rival -= tau u (Eq. 4)."""
+    size = W.dtype.type(tau)
+    for j in range(len(u)):
+        step = size * u[j]
+        W[label, j] += step
+        W[rival, j] -= step
+
+
+@compiled
+def passes(heads: Heads, Z: Array, y: Array, weight: Array, F: Array, mean: Array) -> None:
+    """Every head that learns over the rows Z (B x n x d) of its space: scores before each label into F (B x N x K).
+
+    `weight` (empty: one each) multiplies C. `mean` (a W for each, or one without rows) gets their mean W.
+    """
+    B, d = len(Z), Z.shape[2]
+    u = np.empty(d, Z.dtype)
+    for i in range(len(heads.which)):
+        e = heads.which[i]
+        W, S, averaging = heads.W[e], heads.S[min(i, len(heads.S) - 1)], mean.shape[1] > 0
+        if averaging:
+            for k in range(len(W)):
+                for j in range(d):
+                    mean[i, k, j] = W[k, j]
+        for t in range(B):
+            z, f, label = Z[t, heads.space[e]], F[t, e], y[t]
+            product_row(W, z, f)
+            C = heads.C * weight[t] if len(weight) else heads.C
+            if label < 0 or len(W) < 2 or not C > 0.0:
+                continue
+            rival = _rival(f, label)
+            margin = float(f[label]) - float(f[rival])
+            loss = 1.0 - margin
+            if not loss > 0.0:
+                continue
+            along = u if len(S) else z
+            square = _spread(S, z, u) if len(S) else dot(z, z)
+            if square == 0.0:
+                continue
+            tau = _step_size(heads.rule, loss, margin, square, C)
+            if not tau > 0.0:
+                continue
+            _add(W, along, tau, label, rival)
+            if len(S):
+                _sharpen(S, u, 1.0 / (square + 0.5 / C))
+            if averaging:
+                _add(mean[i], along, tau * (B - t) / B, label, rival)
+
+
+@compiled
+def unit_rows(Z: Array, out: Array) -> None:
+    """z/|z| for each row of each space (B x n x d); a zero row stays zero."""
+    for t in range(Z.shape[0]):
+        for i in range(Z.shape[1]):
+            square = dot(Z[t, i], Z[t, i])
+            scale = Z.dtype.type(1.0 / np.sqrt(square) if square > 0.0 else 0.0)
+            for j in range(Z.shape[2]):
+                out[t, i, j] = scale * Z[t, i, j]
+
+
+@compiled
+def rate(beta: float, seen: int, experts: int) -> float:
+    """ln(1/beta), or with beta = 0 the anytime rule, `seen` labels having been learned before."""
+    return float(np.log(1 / beta) if beta > 0.0 else np.log1p(np.sqrt(np.log(experts) / (seen + 1.0))))
+
+
+@compiled
+def weigh(loss: Array, eta: float, p: Array) -> None:
+    """p_e = exp(-eta L_e) / sum (Eq. 8 and 9, with eta = ln(1/beta))."""
+    least, total = loss[0], 0.0
+    for e in range(1, len(p)):
+        least = min(least, loss[e])
+    for e in range(len(p)):
+        p[e] = np.exp(-eta * (loss[e] - least))
+        total += p[e]
+    for e in range(len(p)):
+        p[e] /= total
+
+
+@compiled
+def _mix(F: Array, vote: bool, p: Array, votes: Array, scores: Array) -> None:
+    """One row: the class that each expert names (N), and the sum of their scores, or of their votes, by weight (K)."""
+    for k in range(len(scores)):
+        scores[k] = 0.0
+    for e in range(len(F)):
+        votes[e] = best(F[e])
+        if vote:
+            scores[votes[e]] += p[e]
+        else:
+            for k in range(len(scores)):
+                scores[k] += p[e] * F[e, k]
+
+
+@compiled
+def hedge(
+    F: Array, y: Array, seen: int, beta: float, vote: bool, loss: Array, mixed: tuple[Array, Array, Array, Array]
+) -> None:
+    """Rows in order: combined scores (B x K, Eq. 6), weights, losses and votes (B x N); `loss` holds each L_e."""
+    scores, weights, losses, votes = mixed
+    for t in range(len(F)):
+        weigh(loss, rate(beta, seen, len(loss)), weights[t])
+        _mix(F[t], vote, weights[t], votes[t], scores[t])
+        for e in range(len(loss)):
+            losses[t, e] = 1.0 if y[t] >= 0 and votes[t, e] != y[t] else 0.0
+            loss[e] += losses[t, e]
+        seen += y[t] >= 0
+
+
+@compiled
+def tally(
+    y: Array, scores: Array, votes: Array, wrong: Array, seen: Array, mistakes: Array, expert_mistakes: Array
+) -> None:
+    """Count the labels of a block, the mistakes of prediction and experts; `wrong` (B x 1 + N, or empty) says whose."""
+    for t in range(len(y)):
+        mistaken = best(scores[t]) != y[t]
+        if len(wrong):
+            wrong[t, 0] = mistaken
+            for e in range(votes.shape[1]):
+                wrong[t, e + 1] = votes[t, e] != y[t]
+        if y[t] >= 0:
+            seen[0] += 1
+            mistakes[0] += mistaken
+            for e in range(votes.shape[1]):
+                expert_mistakes[e] += votes[t, e] != y[t]
+
+
+class Experts(NamedTuple):
+    """All that a step of experts in fixed spaces changes: heads, the losses that Hedge weighs, counters."""
+
+    heads: Heads
+    beta: float
+    vote: bool
+    loss: Array
+    seen: Array
+    mistakes: Array
+    expert_mistakes: Array
+    mixture_loss: Array
+
+
+@compiled
+def step(
+    experts: Experts,
+    Z: Array,
+    y: Array,
+    weight: Array,
+    scored: int,
+    trace: tuple[Array, Array, Array],
+    F: Array,
+    wrong: Array,
+) -> None:
+    """A block of rows in their spaces: `passes`, then `hedge` and `tally`, in one call. `trace` and F are filled.
+
+    Of the frozen experts the first `scored` have their scores in F already.
+    """
+    scores, weights, votes = trace
+    heads, loss = experts.heads, experts.loss
+    for t in range(len(Z)):
+        for e in range(scored, len(loss) - len(heads.which)):
+            product_row(heads.W[e], Z[t, heads.space[e]], F[t, e])
+    passes(heads, Z, y, weight, F, np.empty((1, 0, 0), Z.dtype))
+    seen = experts.seen[0]
+    for t in range(len(Z)):
+        weigh(loss, rate(experts.beta, seen, len(loss)), weights[t])
+        _mix(F[t], experts.vote, weights[t], votes[t], scores[t])
+        if y[t] >= 0:
+            seen += 1
+            for e in range(len(loss)):
+                if votes[t, e] != y[t]:
+                    loss[e] += 1.0
+                    experts.mixture_loss[0] += weights[t, e]
+    tally(y, scores, votes, wrong, experts.seen, experts.mistakes, experts.expert_mistakes)
