@@ -23,8 +23,8 @@ class ServiceSettings:
     token_file : Path, optional
         Lines of ``TOKEN RIGHTS MODELS``, readable by its owner only.
     body_bytes, answer_bytes, upload_bytes, header_bytes : int
-        Limits of a JSON body, of an answer with `explain`, of a model file or the files of a fit, and of the JSON header
-        of a model file.
+        Limits of a JSON body, of an answer with `explain`, of a model file or the files of a fit, and of the JSON
+        header of a model file.
     batch_rows, models, connections, waiting, streams, exports : int
         How many there may be: see the comments below.
     request_seconds, body_seconds, upload_seconds, write_seconds, shutdown_seconds : float
