@@ -479,7 +479,7 @@ class OnlineTransferEstimator(BaseEstimator):
 
     @property
     def weights_(self) -> NamedValues:
-        r"""How much each expert is trusted now: shares of one by name, \(p_i \propto w_i\)."""
+        r"""How much each expert is trusted now: shares of one by name, :math:`p_i \propto w_i`."""
         with self._fitted:
             return NamedValues(self._learner.expert_names, self.learner_.weights)
 
@@ -487,8 +487,8 @@ class OnlineTransferEstimator(BaseEstimator):
     def discrepancy_(self) -> NamedValues:
         r"""How far each source and the target are apart in its space, by the source's name (Eq. 12).
 
-        \(\sum_k \lVert A^\top g_k \rVert^2\) over the classes that both have shown, \(g_k\) being the difference of
-        their means.
+        :math:`\sum_k \lVert A^\top g_k \rVert^2` over the classes that both have shown, :math:`g_k` being the
+        difference of their means.
         """
         with self._fitted, uninterrupted(), one_blas_thread:
             return NamedValues(self.source_names_, self._learner.discrepancies())
@@ -507,7 +507,7 @@ class OnlineTransferEstimator(BaseEstimator):
 
     @property
     def hedge_loss_(self) -> float:
-        r"""\(\sum_t p_t \cdot \ell_t\), what the mixer's weights suffered so far: Hedge's bound is about it."""
+        r""":math:`\sum_t p_t \cdot \ell_t`, what the mixer's weights suffered so far: Hedge's bound is about it."""
         with self._fitted:
             return self._learner.mixture_loss
 
@@ -666,10 +666,12 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
     after its prediction ("test-then-train"). Where all labels of the target are there already, an ordinary classifier
     serves better; where several targets share their sources, see `hedgerow.fleet.Fleet`.
 
-    The prediction is that of a mixture of experts, \(\hat y_t = \arg\max_k \sum_i p_{t,i} f_{t,i,k}(x_t)\): some know a
-    source only, others learn from every label. The weights \(p_t\) follow their mistakes, with a bound on those of the
-    mixture (`bound_`, `guarantee_`). A fitted model may be used by several threads: every call sees it before or after
-    every other, never in between.
+    The prediction is that of a mixture of experts, of which some know a source only and others learn from every label:
+
+    .. math:: \hat y_t = \arg\max_k \sum_i p_{t,i} f_{t,i,k}(x_t)
+
+    The weights :math:`p_t` follow their mistakes, with a bound on those of the mixture (`bound_`, `guarantee_`). A
+    fitted model may be used by several threads: every call sees it before or after every other, never in between.
 
     Parameters
     ----------
@@ -693,19 +695,20 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
     C : float or None
         Aggressiveness of PA-I, PA-II and AROW (None: 5).
     mu : float or None
-        Strength of the refresh, \(A \leftarrow (I + \mu \sum_k g_k g_k^\top)^{-1} A\) (None: 1).
+        Strength of the refresh, :math:`A \leftarrow (I + \mu \sum_k g_k g_k^\top)^{-1} A` (None: 1).
     beta : float or None
         Hedge's discount in (0, 1).
     horizon : float or None
-        T, the expected number of labels: \(\beta = \sqrt T/(\sqrt T + \sqrt{\ln N})\). With neither, the anytime rule
-        is used: the labels so far in place of T (`hedgerow.mix.Hedge`).
+        T, the expected number of labels: :math:`\beta = \sqrt T/(\sqrt T + \sqrt{\ln N})`. With neither, the anytime
+        rule is used: the labels so far in place of T (`hedgerow.mix.Hedge`).
     preprocess : str, sequence of str or None
         Names of `hedgerow.core.preprocess` steps, e.g. ("row-minmax", "unit") or "zscore+unit"; () for none.
         "table" asks for the encoder of columns that are no numbers, or have gaps; it is chosen by itself where a table
         has such columns, or domains have different ones (`hedgerow.tables`).
     classes : sequence or None
         The labels that can occur. If given, another label is refused; if None, a class first met in the stream
-        is learned, and stands last in `classes_`.
+        is learned, and stands last in `classes_`. Text is compared character by character: an é that is composed and
+        one that is not are two classes, so normalise such labels first (`unicodedata.normalize`).
     max_classes : int or None
         Upper limit of the number of classes, since memory grows with it. None allows 1,000 more than
         the sources have, and sources of up to 10,000.

@@ -314,10 +314,42 @@ class _MMD(ABC):
 
 @dataclass(frozen=True)
 class TCA(_MMD):
-    """Transfer component analysis: only the overall means are brought together; one solve, no pseudo-labels.
+    r"""Transfer component analysis: only the overall means are brought together; one solve, no pseudo-labels.
 
-    max_A tr((A^T P A)^{-1} A^T S A), P = lam I + V V^T, S the scatter: the value reached is the sum of `eigenvalues`.
+    .. math:: \max_A \mathrm{tr}\big((A^T P A)^{-1} A^T S A\big), \qquad P = \lambda I + V V^T
 
+    S is the scatter of all rows, V the gap of the means; the value reached is the sum of `eigenvalues`. Use it where
+    classes move together, or where a source stands in partitions: means and scatter are all it needs. Where classes
+    move apart from each other, `JDA` sees what TCA cannot.
+
+    Parameters
+    ----------
+    dim : int
+        Largest number of directions.
+    lam : float
+        Regularisation, the weight of \|A\|^2: larger values keep directions of large variance.
+    rounds : int
+        Rounds of pseudo-labels; TCA needs one.
+    kernel : {"primal", "linear", "rbf"}
+        "primal" solves for directions of the features, "linear" and "rbf" for weights of the rows; "rbf" gives a kernel
+        space, which cannot be refreshed.
+    gamma : float
+        Of the rbf kernel.
+    eigenvectors : {"unit", "S"}
+        What is one for each direction a: its length, or the variance a^T S a.
+    empty : {"source", "skip"}
+        A class without pseudo-labels: its gap is the source's mean, or left out.
+    normalise : bool
+        Whether M is divided by its norm.
+    unit_input : bool
+        Whether rows are scaled to unit length first.
+
+    References
+    ----------
+    S. J. Pan, I. W. Tsang, J. T. Kwok, Q. Yang. Domain adaptation via transfer component analysis. IEEE TNN, 2011.
+
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> s, t = rng.normal(size=(30, 5)), rng.normal(size=(20, 5)) + 1
     >>> TCA(dim=2).fit(s, np.zeros(30, dtype=int), t).projection(t).shape
@@ -354,11 +386,43 @@ class TCA(_MMD):
 
 @dataclass(frozen=True)
 class JDA(_MMD):
-    """Joint distribution adaptation (Sec. 3.3) as the authors run it: e_0 e_0^T times K, M over its norm, unit rows.
+    r"""Joint distribution adaptation (Sec. 3.3) as the authors run it: e_0 e_0^T times K, M over its norm, unit rows.
 
-    Without target rows there is nothing to bring together: the projection is onto the leading principal axes of the
-    source, and the refresh takes over as labels arrive.
+    .. math:: \min_A \mathrm{tr}(A^T X M X^T A) + \lambda \|A\|_F^2 \quad \text{with} \quad A^T X H X^T A = I
 
+    M sums the gaps of the overall means and of the class means, the target's classes being the labels of the nearest
+    source rows in the space of the round before. Without target rows there is nothing to bring together: the projection
+    is onto the leading principal axes of the source, and the refresh takes over as labels arrive.
+
+    Parameters
+    ----------
+    dim : int
+        Largest number of directions.
+    lam : float
+        Regularisation, the weight of \|A\|^2: larger values keep directions of large variance.
+    rounds : int
+        Rounds of pseudo-labels; TCA needs one.
+    kernel : {"primal", "linear", "rbf"}
+        "primal" solves for directions of the features, "linear" and "rbf" for weights of the rows; "rbf" gives a kernel
+        space, which cannot be refreshed.
+    gamma : float
+        Of the rbf kernel.
+    eigenvectors : {"unit", "S"}
+        What is one for each direction a: its length, or the variance a^T S a.
+    empty : {"source", "skip"}
+        A class without pseudo-labels: its gap is the source's mean, or left out.
+    normalise : bool
+        Whether M is divided by its norm.
+    unit_input : bool
+        Whether rows are scaled to unit length first.
+
+    References
+    ----------
+    M. Long, J. Wang, G. Ding, J. Sun, P. S. Yu. Transfer feature learning with joint distribution adaptation. ICCV,
+    2013.
+
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> s, t = rng.normal(size=(30, 5)), rng.normal(size=(20, 5)) + 1
     >>> out = JDA(dim=2, rounds=3).fit(s, np.arange(30) % 2, t)
@@ -373,8 +437,40 @@ class JDA(_MMD):
 
 @dataclass(frozen=True)
 class BDA(_MMD):
-    """Balanced distribution adaptation: (1 - mu) e_0 e_0^T + mu sum_c e_c e_c^T.
+    r"""Balanced distribution adaptation: JDA with a weight between the overall gap and those of the classes.
 
+    .. math:: M = (1 - \mu) e_0 e_0^T + \mu \sum_c e_c e_c^T
+
+    Parameters
+    ----------
+    dim : int
+        Largest number of directions.
+    lam : float
+        Regularisation, the weight of \|A\|^2: larger values keep directions of large variance.
+    rounds : int
+        Rounds of pseudo-labels; TCA needs one.
+    kernel : {"primal", "linear", "rbf"}
+        "primal" solves for directions of the features, "linear" and "rbf" for weights of the rows; "rbf" gives a kernel
+        space, which cannot be refreshed.
+    gamma : float
+        Of the rbf kernel.
+    eigenvectors : {"unit", "S"}
+        What is one for each direction a: its length, or the variance a^T S a.
+    empty : {"source", "skip"}
+        A class without pseudo-labels: its gap is the source's mean, or left out.
+    normalise : bool
+        Whether M is divided by its norm.
+    unit_input : bool
+        Whether rows are scaled to unit length first.
+    balance : float
+        mu, in [0, 1]: 0 is TCA's gap, 1 those of the classes alone.
+
+    References
+    ----------
+    J. Wang, Y. Chen, S. Hao, W. Feng, Z. Shen. Balanced distribution adaptation for transfer learning. ICDM, 2017.
+
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> s, t = rng.normal(size=(30, 5)), rng.normal(size=(20, 5)) + 1
     >>> BDA(dim=2, rounds=2, balance=0.3).fit(s, np.arange(30) % 2, t).projection(t).shape

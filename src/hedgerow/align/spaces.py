@@ -30,10 +30,29 @@ from hedgerow.core.source_rows import ClassMoments, Gram, InMemory, Part, Source
 
 @dataclass(frozen=True)
 class CORAL:
-    """x_s <- x_s C_s^{-1/2} C_t^{1/2}, C = cov + ridge I; the target stays as it is.
+    r"""Correlation alignment: the source gets the covariance of the target, which stays as it is.
+
+    .. math:: x_s \leftarrow x_s C_s^{-1/2} C_t^{1/2}, \qquad C = \mathrm{cov} + \text{ridge} \cdot I
 
     As ridge goes to 0 the covariance of the mapped source becomes that of the target. Fewer than two target rows give
-    no covariance: the source then stays as it is.
+    no covariance: the source then stays as it is. It needs matrices of m x m.
+
+    Parameters
+    ----------
+    ridge : float
+        Added to both covariances; 1 is the authors'.
+
+    References
+    ----------
+    B. Sun, J. Feng, K. Saenko. Return of frustratingly easy domain adaptation. AAAI, 2016.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> source, target = rng.normal(size=(400, 2)) * [1.0, 5.0], rng.normal(size=(400, 2))
+    >>> projection = CORAL(ridge=1e-6).fit(source, np.zeros(400, dtype=int), target).projection
+    >>> np.allclose(np.cov(projection.mapped(source).T), np.cov(target.T), atol=1e-3)
+    True
     """
 
     ridge: float = 1.0
@@ -77,9 +96,9 @@ class Directions(Statistic[Sketch]):
     """The sketch of rows.
 
     >>> X = np.random.default_rng(0).normal(size=(200, 6)) * [9.0, 5.0, 1.0, 0.1, 0.1, 0.1]
-    >>> found = Directions(4).of(Part(X))
-    >>> error = np.linalg.eigvalsh(X.T @ X - found.rows.T @ found.rows)
-    >>> found.rows.shape, bool(error[0] > -1e-9), bool(error[-1] <= found.lost + 1e-9)
+    >>> sketch = Directions(4).of(Part(X))
+    >>> error = np.linalg.eigvalsh(X.T @ X - sketch.rows.T @ sketch.rows)
+    >>> sketch.rows.shape, bool(error[0] > -1e-9), bool(error[-1] <= sketch.lost + 1e-9)
     ((4, 6), True, True)
     """
 
@@ -87,10 +106,10 @@ class Directions(Statistic[Sketch]):
 
     def of(self, part: Part) -> Sketch:
         """Of some rows, as many at once as the sketch has."""
-        found = Sketch(np.empty((0, part.X.shape[1])), 0.0)
+        sketch = Sketch(np.empty((0, part.X.shape[1])), 0.0)
         for some in blocks(part.X, self.size):
-            found = self.merge(found, Sketch(dense(some).astype(np.float64, copy=False), 0.0))
-        return found
+            sketch = self.merge(sketch, Sketch(dense(some).astype(np.float64, copy=False), 0.0))
+        return sketch
 
     def merge(self, a: Sketch, b: Sketch) -> Sketch:
         """Of both."""
@@ -114,8 +133,15 @@ WIDE = 4  # features per row: beyond, the Gram matrix of the rows is the smaller
 
 @dataclass(frozen=True)
 class Whitening:
-    """z = x H: within the classes of the source every direction varies alike, but for a shrinkage towards the mean.
+    r"""z = x H: within the classes of the source every direction varies alike, but for a shrinkage towards the mean.
 
+    .. math:: H = (C_w + \bar\lambda I)^{-1/2}
+
+    C_w is the within-class covariance of the source and the shrinkage its mean eigenvalue. It keeps a matrix of m x m;
+    for many features use `WhitenedPCA`.
+
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> codes = np.arange(200) % 2
     >>> source = rng.normal(size=(200, 2)) * [5.0, 0.5] + codes[:, None]
@@ -138,8 +164,18 @@ class Whitening:
 
 @dataclass(frozen=True)
 class WhitenedPCA:
-    """z = x Q L^{-1/2}: the leading axes of source and target together, each scaled to the same second moment.
+    r"""z = x Q L^{-1/2}: the leading axes of source and target together, each scaled to the same second moment.
 
+    Parameters
+    ----------
+    dim : int
+        Largest number of axes.
+    sketch : int, optional
+        Directions that are followed instead of a Gram matrix (frequent directions, Liberty 2013), at least `dim`: for
+        sources in partitions whose m x m matrix is too large. `Info.note` says how far off the axes may be.
+
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> rows = rng.normal(size=(300, 4)) * [9.0, 3.0, 1.0, 0.1]
     >>> Z = WhitenedPCA(dim=2).fit(rows[:200], np.zeros(200, dtype=int), rows[200:]).projection(rows)
@@ -173,12 +209,12 @@ class WhitenedPCA:
         if size < self.dim:
             raise InputError(f"sketch={size}: fewer directions than dim={self.dim}; give at least twice as many")
         statistic = Directions(size)
-        found = statistic.merge(source.totals(statistic)[0], statistic.of(Part(target)))
-        values, U = _leading(found.rows @ found.rows.T, self.dim)
-        A = found.rows.T @ U / np.maximum(values, FLOOR)
-        share = 100 * found.lost / max(values[0], FLOOR)
+        sketch = statistic.merge(source.totals(statistic)[0], statistic.of(Part(target)))
+        values, U = _leading(sketch.rows @ sketch.rows.T, self.dim)
+        A = sketch.rows.T @ U / np.maximum(values, FLOOR)
+        share = 100 * sketch.lost / max(values[0], FLOOR)
         note = (
-            f"a sketch of {size} directions: no second moment is off by more than {found.lost:.3g}, {share:.2g} % of "
+            f"a sketch of {size} directions: no second moment is off by more than {sketch.lost:.3g}, {share:.2g} % of "
             "the largest"
         )
         return A, values, note
@@ -188,8 +224,20 @@ class WhitenedPCA:
 class Landmarks:
     """z = k(x, landmarks) Q L^{-1/2}: features whose inner products are those of the quadratic kernel, near the rows.
 
-    `count` landmarks at most are drawn by `seed`, a third of them from the target; `dim` limits the features.
+    A Nyström approximation of the kernel (c + c^2)/2 of the cosine c. Use it where classes are not linearly separable;
+    a row costs a product with all landmarks.
 
+    Parameters
+    ----------
+    dim : int
+        Largest number of features.
+    count : int
+        Landmarks at most, a third of them from the target.
+    seed : int
+        By which they are drawn.
+
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> rows = rng.normal(size=(12, 3))
     >>> Z = Landmarks(count=24).fit(rows, np.arange(12) % 2, rows[:0]).projection(rows)

@@ -110,7 +110,8 @@ def compiled_kernels() -> Iterator[Finding]:
 
     for folder, reason in compiled.folders().items():
         if reason:
-            yield Finding("compiled kernels", "not used", f"{folder}: {reason}", NOTE)
+            state = OK if reason == compiled.READ_ONLY else NOTE
+            yield Finding("compiled kernels", "not written", f"{folder}: {reason}", state)
             continue
         kept = len(list(folder.glob("*.nbc")))
         remedy = "" if kept else "the first use compiles for some seconds; in advance: hedgerow warm"

@@ -95,13 +95,13 @@ def _mixer(recipe: Recipe, options: Options, n: int) -> Mixer:
 
 def make_aligner(choice: str | Aligner, options: Options) -> Aligner:
     """An aligner by name gets those of dim, lam, eigenvectors and seed that it knows; an object stays as it is."""
-    given = {
+    options_by_name = {
         "dim": DIM if options.dim is None else options.dim,
         "lam": options.reading.lam,
         "eigenvectors": options.reading.eigenvectors,
         "seed": options.seed,
     }
-    aligner = ALIGNERS.make(choice, given)
+    aligner = ALIGNERS.make(choice, options_by_name)
     if not isinstance(aligner, Aligner):
         raise InputError(f"aligner={choice!r}: give a name or an object with fit(source, codes, target)")
     return aligner
@@ -114,8 +114,8 @@ def _align(recipe: Recipe, training: Training, group: list[Source]) -> Alignment
     choice = recipe.aligner if training.options.aligner is None else training.options.aligner
     X = group[0].X if len(group) == 1 else stack_rows([source.X for source in group])
     codes = np.concatenate([source.codes for source in group])
-    found: Alignment = training.align(make_aligner(choice, training.options), X, codes, U)
-    return found
+    alignment: Alignment = training.align(make_aligner(choice, training.options), X, codes, U)
+    return alignment
 
 
 def _project(projection: Projection, X: Matrix, to_unit: bool) -> Matrix:

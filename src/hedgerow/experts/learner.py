@@ -34,7 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -64,9 +64,6 @@ from hedgerow.learner import (
     register_learner,
 )
 from hedgerow.mix import AdaHedge, FixedShare, FixedShareLogLoss, Hedge, LogLoss, LossBased, Single, Squint
-
-if TYPE_CHECKING:
-    from hedgerow.learner import Layout
 
 
 def layout(plan: Plan) -> Layout:
@@ -249,9 +246,8 @@ class ExpertsLearner(OnlineLearner):
         if self._experts is None or known is not None:
             return super()._step(X, y, known, weight)
         rows, before = self.pre.fold(X, y >= 0) if self.pre.steps else X, self.seen
-        return self._run_experts(self._units(self.spaces.learn(self._contiguous(rows), y, weight, before)), y, weight)[
-            0
-        ]
+        Z = self._units(self.spaces.learn(self._contiguous(rows), y, weight, before))
+        return self._run_experts(Z, y, weight)[0]
 
     def _run_experts(self, Z: Array, y: Array, weight: Array | None) -> tuple[Trace, Array]:
         """Rows in their spaces through our own heads and Hedge, in one compiled step; and each expert's scores."""

@@ -17,7 +17,8 @@ ROWS = 16  # sparse rows at once: more share no columns in text, and each would 
 class Head(ABC):
     """A linear multiclass classifier f = W z with W of shape K x d, learned one labelled row at a time.
 
-    A head with options is a frozen dataclass of them; C, if it has one, is the estimator's.
+    A head with options is a frozen dataclass of them; C, if it has one, is the estimator's. Subclass `StepwiseHead` to
+    write one row by row, and run `hedgerow.checks.check_head` on it.
     """
 
     def memory(self, d: int, dtype: Any = np.float64) -> Array | None:
@@ -59,7 +60,20 @@ class Head(ABC):
 
 
 class StepwiseHead(Head):
-    """A head given by what it does with one labelled row; blocks are loops over it."""
+    """A head written as what it does with one labelled row; blocks are loops over it.
+
+    Examples
+    --------
+    >>> class Perceptron(StepwiseHead):
+    ...     def step(self, W, z, y, f):
+    ...         if f.argmax() != y:
+    ...             W[y] += z
+    ...             W[f.argmax()] -= z
+    >>> W = np.zeros((2, 1))
+    >>> Perceptron().block(W, np.array([[1.0], [1.0]]), np.array([1, 1]))
+    array([[ 0.,  0.],
+           [-1.,  1.]])
+    """
 
     @abstractmethod
     def step(self, W: Array, z: Array, y: int, f: Array) -> None:

@@ -53,13 +53,13 @@ def register_mixer(name: str, mixer: type[Mixer], *, replace: bool = False) -> t
     return mixer
 
 
-def make_mixer(choice: str | Mixer, **given: object) -> Mixer:
-    """The mixer of this name with those of the given options that it has; an object stays as it is.
+def make_mixer(choice: str | Mixer, **options: object) -> Mixer:
+    """The mixer of this name with those of the options that it has; an object stays as it is.
 
     >>> make_mixer("hedge", beta=0.5, combination="vote")
     Hedge(beta=0.5, combination='vote', proof='proved')
     """
-    mixer = MIXERS.make(choice, given)
+    mixer = MIXERS.make(choice, options)
     if not isinstance(mixer, Mixer):
         raise InputError(f"mixer={choice!r}: give the name of a mixer, or an object of a subclass of Mixer")
     return mixer

@@ -37,8 +37,20 @@ RATE_PRIOR = 1 / (_PLACES * (_PLACES + 1)) / (1 / (_PLACES * (_PLACES + 1))).sum
 
 @dataclass(frozen=True)
 class AdaHedge(Mistakes, Stepwise):
-    """Hedge whose rate falls only as fast as the experts' losses force it to.
+    r"""Hedge whose rate falls only as fast as the experts' losses force it to (de Rooij and others 2014).
 
+    .. math:: \eta_t = \frac{\ln N}{\sum_{s<t} \delta_s}, \qquad
+        \delta_s = p_s \cdot \ell_s + \tfrac{1}{\eta_s} \ln\big(p_s \cdot e^{-\eta_s \ell_s}\big)
+
+    No horizon, no parameter: the regret is small where few mistakes are made.
+
+    Parameters
+    ----------
+    combination : {"scores", "vote"}
+        What is averaged. Only the vote has a bound on its mistakes.
+
+    Examples
+    --------
     >>> mixer, F = AdaHedge(), np.array([[[1.0, 0.0], [0.0, 1.0]]] * 3)
     >>> mixer.run(mixer.start(2), 0, F, np.array([0, 1, 0])).weights.round(3)
     array([[0.5, 0.5],
@@ -87,8 +99,19 @@ class AdaHedge(Mistakes, Stepwise):
 
 @dataclass(frozen=True)
 class Squint(Mistakes, Stepwise):
-    """Weights by regret and its squares, over a grid of rates: fast where one expert is clearly better.
+    r"""Weights by regret and its squares, over a grid of rates: fast where one expert is clearly better.
 
+    .. math:: p_e \propto \sum_i \pi_i \eta_i \exp(\eta_i R_e - \eta_i^2 V_e)
+
+    R_e is the regret against expert e and V_e the sum of its squares (Koolen, van Erven 2015).
+
+    Parameters
+    ----------
+    combination : {"scores", "vote"}
+        What is averaged. Only the vote has a bound on its mistakes.
+
+    Examples
+    --------
     >>> mixer, F = Squint(), np.array([[[1.0, 0.0], [0.0, 1.0]]] * 3)
     >>> mixer.run(mixer.start(2), 0, F, np.array([0, 0, 0])).weights.round(3)
     array([[0.5  , 0.5  ],
@@ -209,8 +232,19 @@ class Sharing(Stepwise):
 
 @dataclass(frozen=True)
 class FixedShare(Mistakes, Sharing):
-    """Fixed share on mistakes, over rates and shares.
+    r"""Fixed share on mistakes, over rates and shares: it follows the best expert when that changes.
 
+    .. math:: v_{e,i,j} \leftarrow (1 - \alpha_j) v_{e,i,j} (1 + \eta_i r_e) + \alpha_j \overline{v_{\cdot,i,j}}
+
+    Use it where the target drifts; where it does not, a grid of shares with 0 in it costs at most ln 2 more.
+
+    Parameters
+    ----------
+    combination : {"scores", "vote"}
+        What is averaged. Only the vote has a bound on its mistakes.
+
+    Examples
+    --------
     >>> mixer, F = FixedShare(), np.array([[[1.0, 0.0], [0.0, 1.0]]] * 60)
     >>> mixer.run(mixer.start(2), 0, F, np.repeat([0, 1], 30)).weights[[0, 30, 45, 59], 0].round(2)
     array([0.5 , 0.99, 0.4 , 0.05])
@@ -244,6 +278,15 @@ class FixedShare(Mistakes, Sharing):
 class FixedShareLogLoss(Likelihood, Sharing):
     """Fixed share on the log-loss: the Bayes mixture over sequences of experts. A mistake costs at least ln 2.
 
+    Use it in place of `FixedShare` where the experts' scores make good probabilities.
+
+    Parameters
+    ----------
+    temperature : float
+        c in q_e = softmax(c f_e).
+
+    Examples
+    --------
     >>> mixer, F = FixedShareLogLoss(), np.array([[[1.0, 0.0], [0.0, 1.0]]] * 60)
     >>> mixer.run(mixer.start(2), 0, F, np.repeat([0, 1], 30)).weights[[0, 30, 45, 59], 0].round(2)
     array([0.5 , 1.  , 0.04, 0.03])

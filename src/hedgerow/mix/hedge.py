@@ -17,8 +17,34 @@ GUARANTEES = ("proved", "theorem")
 
 @dataclass(frozen=True)
 class Hedge(Mistakes, Exponential):
-    """Freund and Schapire 1997 on mistakes: w_e = beta^{mistakes of e} (Eq. 8, 9). `beta=None` is the anytime rule.
+    r"""Hedge on mistakes: the weight of an expert falls by beta with each of its mistakes (Eq. 8, 9).
 
+    .. math:: p_e \propto \beta^{M_e}, \qquad
+        \sum_t p_t \cdot \ell_t \le \frac{M_{\min} \ln(1/\beta) + \ln N}{1 - \beta}
+
+    Use it where one expert is best throughout; `FixedShare` follows a best expert that changes, `AdaHedge` and `Squint`
+    need no beta and adapt to easy streams.
+
+    Parameters
+    ----------
+    beta : float in (0, 1), optional
+        The discount; None is the anytime rule, beta_t = sqrt t/(sqrt t + sqrt ln N).
+    combination : {"scores", "vote"}
+        What is averaged. Only the vote has a bound on its mistakes.
+    proof : {"proved", "theorem"}
+        Which bound is shown: what can be proved, or the paper's Eq. 14 as printed.
+
+    Raises
+    ------
+    InputError
+        If beta is not between 0 and 1, or a word is unknown.
+
+    References
+    ----------
+    Y. Freund, R. E. Schapire. A decision-theoretic generalization of on-line learning. JCSS 55, 1997.
+
+    Examples
+    --------
     >>> mixer, F = Hedge(beta=0.5), np.array([[[1.0, 0.0], [0.0, 1.0]]] * 2)
     >>> mixer.run(mixer.start(2), 0, F, np.array([0, 0])).weights.round(3)
     array([[0.5  , 0.5  ],

@@ -22,8 +22,23 @@ class LossBased(Exponential):
 
     q_e is the Euclidean projection of f_e onto the simplex, the loss 1/2 |q_e - e_y|^2. With two classes q is
     Pi(f) = clip((f + 1)/2, 0, 1) of the score difference and the loss (Pi(f) - Pi(y))^2: the original, exactly.
-    `loss="softmax"` takes q = softmax(f); `loss="margin"` the original's loss of the margin f_y - max f_s.
 
+    Parameters
+    ----------
+    eta : float
+        The learning rate; the bound is proved for 1/2.
+    loss : {"projection", "softmax", "margin"}
+        How scores become a loss: by the projection above, by q = softmax(f), or by the original's loss of the margin
+        f_y - max f_s.
+    combination : {"simplex", "scores", "vote"}
+        What is averaged: the points q_e, the scores, or votes.
+
+    References
+    ----------
+    P. Zhao, S. C. H. Hoi, J. Wang, B. Li. Online transfer learning. Artificial Intelligence 216, 2014.
+
+    Examples
+    --------
     >>> LossBased().losses(np.array([[[0.0, 1.0]]]), np.array([1]))
     array([[0.]])
     """
@@ -114,8 +129,17 @@ class Likelihood(Mixer):
 
 @dataclass(frozen=True)
 class LogLoss(Likelihood, Exponential):
-    """The Bayes mixture: w_e = prod_t q_{e,t}(y_t). A mistake costs at least ln 2.
+    r"""The Bayes mixture of the experts' probabilities. A mistake costs at least ln 2.
 
+    .. math:: w_e = \prod_t q_{e,t}(y_t), \qquad q_e = \mathrm{softmax}(c f_e)
+
+    Parameters
+    ----------
+    temperature : float
+        c: how sure the experts' scores are taken to be.
+
+    Examples
+    --------
     >>> LogLoss().losses(np.array([[[1.0, 0.0], [0.0, 1.0]]]), np.array([0])).round(3)
     array([[0.313, 1.313]])
     """
