@@ -25,7 +25,7 @@ from typing import Any
 import pandas as pd
 
 from bench.record import ROOT, commit, latest, rows
-from hedgerow.lab import paper_report, study_report
+from hedgerow.lab import paper_report, study
 from hedgerow.lab import rows as results
 from hedgerow.lab.paper import TASKS, family_of
 from hedgerow.lab.rows import KEY, Runs
@@ -66,18 +66,18 @@ make book
 
 def keep(out: Path, name: str, ran: str, folder: Path = ROWS) -> Path:
     """The rows of a folder of results that commit `ran` made; the same rows give the same bytes."""
-    found, _ = results.read(out)
-    if not found:
+    runs, _ = results.read(out)
+    if not runs:
         raise SystemExit(f"{out / results.FILE} has no results; run `hedgerow paper --out {out}` or a study first")
-    found.sort(key=lambda row: [str(row[key]).zfill(6) for key in KEY])  # whoever was finished first
-    lines = [json.dumps(row, separators=(",", ":")) + "\n" for row in found]
+    runs.sort(key=lambda row: [str(row[key]).zfill(6) for key in KEY])  # whoever was finished first
+    lines = [json.dumps(row, separators=(",", ":")) + "\n" for row in runs]
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.jsonl.xz").write_bytes(lzma.compress("".join(lines).encode(), preset=9))
     log = out / COMMANDS
-    given = log.read_text(encoding="utf-8").splitlines() if log.is_file() else []
-    versions = {", ".join(f"{k} {v}" for k, v in row["versions"].items()) for row in found}
+    commands = log.read_text(encoding="utf-8").splitlines() if log.is_file() else []
+    versions = {", ".join(f"{k} {v}" for k, v in row["versions"].items()) for row in runs}
     about = {
-        "commands": [as_kept(line, name) for line in given], "commit": ran, "rows": len(lines),
+        "commands": [as_kept(line, name) for line in commands], "commit": ran, "rows": len(lines),
         "versions": sorted(versions),
     }  # fmt: skip
     path = folder / f"{name}.json"
@@ -136,7 +136,7 @@ def _page(name: str, book: Path, rows_folder: Path) -> tuple[str, dict[str, Any]
     """The page of one set of rows, its figures beside it; its title, and what is known about the rows."""
     with tempfile.TemporaryDirectory() as temporary, contextlib.chdir(temporary):  # so that no path is in the page
         about = unpack(name, Path(name), rows_folder)
-        (study_report if name.startswith("study") else paper_report).report(name)
+        (study if name.startswith("study") else paper_report).report(name)
         text = (Path(name) / "report.md").read_text(encoding="utf-8").replace("](figures/", f"]({name}/")
         (book / name).mkdir()
         for figure in sorted((Path(name) / "figures").glob("*.svg")):

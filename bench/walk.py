@@ -1,7 +1,7 @@
 """The walk of a row through the code, traced: which function of which file is entered, in which order.
 
     python -m bench.walk [--all] [--methods oddm,hedgerow] [--paths live,block]
-    python -m bench.walk --write DESIGN.md         # the short form, between its two marks there
+    python -m bench.walk --write DESIGN.md         # files only, between its two marks there
 
 "live" is `predict_one` and then `learn_one` of one row, "block" is `predict_then_learn` of 100; both after some rows,
 so that nothing is made for the first time. The compiled loops run as Python here, so that they are seen; of a loop that
@@ -182,26 +182,15 @@ def shown(line: Visit) -> str:
     return f"{'' if line.leads_on else '    '}{line.file}: {names}{times}"
 
 
-def short(lines: list[Visit]) -> list[Visit]:
-    """Without the stops that are no compiled loops; what then repeats stands once, without a number."""
-    kept = [line._replace(times=1) for line in lines if line.leads_on or line.file.startswith("kernels/")]
-    joined = []
-    for file, group in groupby(kept, key=lambda line: line.file):
-        parts = list(group)
-        names = tuple(dict.fromkeys(name for part in parts for name in part.functions))
-        joined.append(Visit(file, names, any(part.leads_on for part in parts)))
-    return list(dict.fromkeys(joined))
-
-
 def page() -> str:
-    """The walks of all methods and paths in their short form, for DESIGN.md."""
-    blocks = []
+    """The walks of all methods and paths as a table of files, for DESIGN.md."""
+    rows = ["| method, call | hops back | files |", "|---|---|---|"]
     for method in METHODS:
         for path in PATHS:
             for name, lines in traced(method, path).items():
-                title = f"`{method}`, {path}: `{name}`, hops back: {len(hops_back(lines))}"
-                blocks.append("\n".join([title, "", "```text", *(shown(line) for line in short(lines)), "```"]))
-    return "\n\n".join(blocks)
+                files = dict.fromkeys(line.file for line in lines if line.leads_on or line.file.startswith("kernels/"))
+                rows.append(f"| {method}, `{name}` | {len(hops_back(lines))} | {' > '.join(files)} |")
+    return "\n".join(rows)
 
 
 def written(text: str, walks: str) -> str:

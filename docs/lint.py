@@ -256,16 +256,13 @@ def shuffling(pages: Pages) -> Iterator[str]:
 
 
 def design(pages: Pages) -> Iterator[str]:
-    """The packages are those of the import layers, in their order; no word is explained twice."""
+    """The packages are those of the import layers, in their order."""
     text = pages["DESIGN.md"]
     tool = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
     layers = [set(layer.split(" | ")) for layer in tool["importlinter"]["contracts"][0]["layers"]]
     rows = cells(text[: text.index("## The contract")])
     if [set(re.findall(r"`(\w+)`", row[0])) for row in rows if row[0].startswith("`")] != layers:
         yield "DESIGN.md: the packages are not the import layers of pyproject.toml"
-    words = [word.strip() for row in cells(text[text.index("## Glossary") :])[2:] for word in row[0].split(",")]
-    for word in sorted({word for word in words if words.count(word) > 1}):
-        yield f"DESIGN.md: {word} is explained twice"
 
 
 def paper(pages: Pages) -> Iterator[str]:

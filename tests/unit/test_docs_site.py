@@ -57,7 +57,7 @@ WRONG = {
     "paper": "| Eq. 18 | x | `hedgerow.align` |\n",
     "readings": "| 13 | `tau` | 1 | 1 | 1 | 1 |\n",
     "streams": "## colour\n",
-    "design": "## Glossary\n\n| word | what |\n|---|---|\n| space | a |\n| space | b |\n\n## The contract\n",
+    "design": "| package | what |\n|---|---|\n| `colour` | a |\n\n## The contract\n",
 }
 
 

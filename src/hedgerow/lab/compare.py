@@ -27,29 +27,20 @@ from hedgerow.core.labels import Codes, is_missing, plain
 from hedgerow.data import read
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.inputs import as_table, need_encoder
+from hedgerow.lab import comparison as scores
 from hedgerow.lab import rows as results
 from hedgerow.lab import runner
-from hedgerow.lab.comparison import (
-    COMPARED,
-    FIRST,
-    LEFT_OUT,
-    READING,
-    Comparison,
-    brier,
-    log_loss,
-    packed,
-    reliability,
-    report,
-)
+from hedgerow.lab.comparison import COMPARED, FIRST, LEFT_OUT, READING, Comparison, report
 from hedgerow.lab.peers import PEERS, FittedPeer, missing_peers
 from hedgerow.lab.rows import Row
 from hedgerow.lab.runner import Folder, Unit
-from hedgerow.lab.stream import evenly, prequential
+from hedgerow.lab.stream import cut, evenly
+from hedgerow.lab.stream import run as run_blocks
 from hedgerow.lab.tasks import SEED, Arrivals, Task
 from hedgerow.rows.domains import order_in_time, read_timed, unique_names
 from hedgerow.rows.inputs import stem
 
-METHODS = "pa,paio,homotlms,oddm,hedgerow,hedgerow-linear"  # what is compared where nothing is said
+METHODS = "pa,paio,homotlms,oddm,hedgerow,hedgerow-linear"  # what is compared where no method is named
 ALONE = ("pa",)  # it learns from the stream alone: no source is worth anything to it
 Rows = Any  # a Domain, a file name, a table with names, or (X, y)
 FILES = (str, os.PathLike)
@@ -72,11 +63,54 @@ def compare(
 ) -> Comparison:
     """Methods side by side on your own data, each row of the stream predicted before its label is learned.
 
-    A domain is a `Domain`, a file name, a table with names (pandas, polars, pyarrow; `label` names its label column)
-    or `(X, y)`; `sources` is a list of them, or a mapping from names. With `warmup` the first rows of the stream are
-    taken as the unlabelled ones. One order is the stream as it is, or sorted by the column `time`; several orders are
-    shuffled.
+    The error that is reported is the prequential one: test, then train. Every method is also run without each source,
+    so that you see what a source is worth. Use it to choose a method; use `OnlineTransferClassifier` itself once you
+    have. A p-value here is about this stream: it says nothing about another one.
 
+    Parameters
+    ----------
+    sources : list or mapping
+        Labelled domains: each a `Domain`, a file name, a table with names (pandas, polars, pyarrow) or `(X, y)`. A
+        mapping gives them names.
+    stream : Domain, file name, table or (X, y)
+        The labelled target, in its order in time. Rows without a label are predicted, and not counted.
+    label : str, optional
+        The label column of files and tables.
+    unlabelled : Domain, file name, table or X, optional
+        Rows of the target that are known in advance.
+    warmup : float, optional
+        Instead of `unlabelled`: the share of the stream's first rows to take as such.
+    methods : str or list of str
+        Names joined by commas, or "all"; `hedgerow methods` lists them.
+    time : str, optional
+        A column that the stream is sorted by; it is no feature.
+    orders : int
+        One is the stream in its order; several are shuffled, the same for every method.
+    peers : bool
+        Also learners of scikit-learn and, where it is installed, river.
+    jobs : int
+        Processes; -1 is one a core.
+    engine : str
+        "local", or a Dask cluster such as "dask://host:8786".
+    plugins : list of str
+        Python files that register methods.
+
+    Returns
+    -------
+    Comparison
+        `verdict`, `table`, `plots`; `save` writes the report.
+
+    Raises
+    ------
+    InputError
+        Sources or stream without labels, columns that do not match, an unknown method; nothing was run.
+
+    References
+    ----------
+    A. P. Dawid, "Present position and potential developments: the prequential approach", 1984.
+
+    Examples
+    --------
     >>> import hedgerow
     >>> domains = hedgerow.load("digits")
     >>> comparison = compare([domains["thin"], domains["faded"]], domains["shifted"], warmup=0.3, methods="pa,paio")
@@ -197,10 +231,8 @@ def _unlabelled(rows: Rows, label: str | None, time: str | None) -> Domain:
 
 def plan(folder: Folder, task: Task, methods: str, orders: int, peers: bool) -> list[Unit]:
     """Check everything, then list what is to be run: every method and peer, then methods without each source."""
-    folder.begin()
+    folder.begin(orders=orders)
     names = runner.find_methods(methods)
-    if orders < 1:
-        raise InputError(f"orders={orders}: at least one order of the stream is needed")
     shuffled = orders > 1
     folder.check(READING, data=task.checksum, shuffled=shuffled)
     if peers and (missing := missing_peers()):
@@ -259,12 +291,12 @@ def measure(unit: Unit, task: Task, model: Any, order: int, whole: Task | None =
         "first_mistakes": int(wrong[first].sum()),
         "first_n": len(first),
         "instances": at,
-        "brier": brier(p[known], codes[known]),
-        "log_loss": log_loss(p[known], codes[known]),
-        "bins": reliability(p[known], codes[known]),
+        "brier": scores.brier(p[known], codes[known]),
+        "log_loss": scores.log_loss(p[known], codes[known]),
+        "bins": scores.reliability(p[known], codes[known]),
         "classes": [plain(label) for label in whole.all_classes],
         "confusion": np.column_stack([pairs, counts]),
-        "wrong": packed(wrong[known]),
+        "wrong": scores.packed(wrong[known]),
         "shuffled": shuffled,
         "seeds": {"model": SEED, "order": order if shuffled else None},
         "domains": {
@@ -286,7 +318,7 @@ def _explained(
     X, y = (stream.X if clf.table_ is None else as_table(stream)), np.asarray(stream.y)
     follow = follow and len(clf.discrepancy_) > 0 and bool(np.isfinite(clf.discrepancy_.array).all())
     again = copy.deepcopy(clf)
-    distances = [again.discrepancy_.array.tolist() for _ in prequential(again, X, y, at.tolist())] if follow else []
+    distances = [again.discrepancy_.array.tolist() for _ in run_blocks(again, cut(X, y, at.tolist()))] if follow else []
     began = clock.perf_counter()
     explained = clf.explain_then_learn(X, y)
     seconds = clock.perf_counter() - began

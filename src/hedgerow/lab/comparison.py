@@ -26,20 +26,7 @@ from hedgerow.lab import report as pages
 from hedgerow.lab import rows as results
 from hedgerow.lab.figures import Line, Panel
 from hedgerow.lab.peers import PEERS
-from hedgerow.lab.report import (
-    Beside,
-    Figure,
-    Report,
-    Section,
-    Table,
-    Value,
-    chance,
-    figure,
-    lowest,
-    paragraph,
-    signed,
-    table,
-)
+from hedgerow.lab.report import Beside, Figure, Section, Table, Value, chance, figure, lowest, signed, table, text
 from hedgerow.lab.rows import Cell, Row, Runs, curves
 from hedgerow.lab.runner import commands_given
 from hedgerow.lab.stats import ALPHA, Pair, against, mcnemar
@@ -59,10 +46,6 @@ EXPERTS = 5  # experts that have a band of their own; the rest share one
 SHOWN = 12  # classes up to which their shares are written into the figure; lines of the table of mistakes among them
 CLASSES = 25  # classes that a figure of mistakes among them can show
 SIZE = (6.2, 4.0)  # inches: two figures stand beside each other
-NOTHING_TO_TEST = "Only one method was run: there is nothing to compare it with."
-NOT_LEFT_OUT = (
-    "No source was left out: that takes two sources, or one and unlabelled rows, and a method that uses them."
-)
 
 
 # -- scores of predictions --------------------------------------------------------------------------------------
@@ -132,11 +115,24 @@ def unpacked(row: Mapping[Any, Any]) -> Array:
 
 
 class Comparison:
-    """A finished comparison: `verdict`, `rows`, `table`, `plots`, `save(folder)`; a notebook shows it.
+    """A finished comparison, as `hedgerow.compare` returns it; a notebook shows its verdict, curves and table.
 
-    `rows` has every run (a method, perhaps without a source, in one order), `records` the same as they are in a folder;
-    `table` has the numbers of each method, shares in per cent, the fewest mistakes first, equal ones by their log-loss.
-    `notes` are what the command line would have said: that it shuffles, which peers are not installed.
+    Attributes
+    ----------
+    verdict : str
+        What somebody should know who reads nothing else.
+    table : pandas.DataFrame
+        The numbers of each method, shares in per cent, the fewest mistakes first, equal ones by their log-loss.
+    rows : pandas.DataFrame
+        Every run: a method, perhaps without a source, in one order. `records` are the same as a folder has them.
+    worth : pandas.DataFrame
+        By how many points mistakes rise without a source, by method and source.
+    pairs : list of Pair
+        The leader against each other method, tested over the orders or over the instances of the first.
+    plots : dict
+        The figures by name, as matplotlib's.
+    notes : list of str
+        What the command line would print: that it shuffles, which peers are not installed.
     """
 
     def __init__(self, rows: list[Row], notes: Sequence[str] = ()) -> None:
@@ -230,7 +226,7 @@ class Comparison:
     @property
     def verdict(self) -> str:
         """What somebody should know who reads nothing else."""
-        return paragraph(sentence(self) for sentence in (_lead, _next, _start, _probabilities, _sources, _order))
+        return _verdict(self)
 
     @cached_property
     def _figures(self) -> dict[str, Figure]:
@@ -241,7 +237,7 @@ class Comparison:
         """The figures by name, as matplotlib's."""
         return {name: figure.drawing for name, figure in self._figures.items()}
 
-    def report(self, command: str) -> Report:
+    def report(self, command: str) -> pages.Report:
         """The page: the verdict, the curves, tables, and at the end what was run."""
 
         def figures_of(*names: str) -> list[Figure]:
@@ -251,13 +247,16 @@ class Comparison:
         sections = [
             Section("Along the stream", [Beside(figures_of("running-mistakes", "windowed-mistakes"))]),
             Section("Mistakes, calibration, time", [_methods_table(self)]),
-            Section("Is it more than luck?", [_significance_table(self) or NOTHING_TO_TEST]),
-            Section("What each source was worth", [*figures_of("sources"), _sources_table(self) or NOT_LEFT_OUT]),
+            Section("Is it more than luck?", [_significance_table(self) or text("one-method")]),
+            Section(
+                "What each source was worth",
+                [*figures_of("sources"), _sources_table(self) or text("no-source-left-out")],
+            ),
             Section("Whether probabilities mean what they say", figures_of("reliability")),
             Section("What is taken for what", [Beside([*figures_of("confusion"), _confusion_table(self)])]),
             *([Section("Inside", [Beside(inside)])] if inside else []),
         ]
-        return Report(f"hedgerow: methods compared on {self.task}", self.verdict, sections, _facts(self, command))
+        return pages.Report(f"hedgerow: methods compared on {self.task}", self.verdict, sections, _facts(self, command))
 
     def save(self, folder: str | Path) -> Path:
         """The report, its figures and tables, and the rows into a new folder; the path of the report."""
@@ -277,56 +276,22 @@ class Comparison:
 # -- the verdict ------------------------------------------------------------------------------------------------
 
 
-def _lead(c: Comparison) -> str:
-    makes, noun = ("makes the fewest mistakes:", "") if len(c.methods) > 1 else ("makes", " mistakes")
-    return f"{c.titles[c.leader]} {makes} {c.cell(c.leader).brief} %{noun} of {c.n} instances of {c.task}."
-
-
-def _next(c: Comparison) -> str:
-    """How far behind the next one is, and which cannot be told from the leader."""
-    if len(c.methods) < 2:
-        return ""
-    second = c.ranked[1]
-    behind = c.cell(second).mean - c.cell(c.leader).mean
-    p = next(pair.adjusted for pair in c.pairs if pair.second == second)
-    tested = "" if c.by_orders or c.orders == 1 else " on the instances of the first order"
-    sentence = f"{c.titles[second]} follows, {behind:.1f} points behind ({chance(p)}{tested})"
-    alike = [pair.second for pair in c.pairs if not pair.adjusted < ALPHA]
-    if second not in alike:
-        return f"{sentence}."
-    others = ", ".join(c.titles[name] for name in alike if name != second)
-    return f"{sentence}: not enough to tell the two apart" + (f", nor {others} from them." if others else ".")
-
-
-def _start(c: Comparison) -> str:
-    """Which is best in the first instances."""
-    if len(c.methods) < 2:
-        return ""
-    rates, n = c.table.set_index("method")["first"], min(FIRST, c.n)
-    best, own = rates.idxmin(), rates[c.leader]
-    if best == c.leader:
-        return f"The leader is also the best of the first {n} instances ({own:.1f} %)."
-    return f"In the first {n} instances {c.titles[best]} is better ({rates[best]:.1f} %; the leader: {own:.1f} %)."
-
-
-def _probabilities(c: Comparison) -> str:
-    best = c.table.loc[c.table["log_loss"].idxmin()]
-    if len(c.methods) == 1:
-        return f"Its log-loss is {best['log_loss']:.2f}, its confidence {best['ece']:.1f} points off on average."
-    who = "the leader" if best["method"] == c.leader else c.titles[best["method"]]
-    numbers = f"log-loss {best['log_loss']:.2f}, {best['ece']:.1f} points off on average"
-    return f"The best probabilities are those of {who}: {numbers}."
-
-
-def _sources(c: Comparison) -> str:
-    """The most and the least valuable source, for the best method that was tried without each."""
-    method = next((name for name in c.ranked if name in c.worth.index), None)
-    if method is None:
-        return ""
-    points = c.worth.loc[method, "points"]
-    who = "the leader" if method == c.leader else c.titles[method]
-    least = f", without {points.index[-1]} {_change(points.iloc[-1])}" if len(points) > 1 else ""
-    return f"Without the source {points.index[0]} {who} would make {_change(points.iloc[0])}{least}."
+def _verdict(c: Comparison) -> str:
+    """Who leads and by how much, who starts best, whose probabilities are best, what the sources are worth."""
+    second, first = (c.ranked[1] if len(c.methods) > 1 else ""), c.table.set_index("method")["first"]
+    best, alike = c.table.loc[c.table["log_loss"].idxmin()], [p.second for p in c.pairs if not p.adjusted < ALPHA]
+    user = next((name for name in c.ranked if name in c.worth.index), "")  # the best that was tried without each source
+    return text(
+        "compare-verdict", leader=c.titles[c.leader], cell=c.cell(c.leader).brief, n=c.n, task=c.task,
+        second=c.titles.get(second, ""), behind=c.cell(second).mean - c.cell(c.leader).mean if second else 0.0,
+        p=next((pair.adjusted for pair in c.pairs if pair.second == second), 1.0),
+        tested="" if c.by_orders or c.orders == 1 else " on the instances of the first order", alike=second in alike,
+        others=", ".join(c.titles[name] for name in alike if name != second), start=c.titles[first.idxmin()],
+        first_n=min(FIRST, c.n), first_own=first[c.leader], first_best=first.min(), best=c.titles[best["method"]],
+        log_loss=best["log_loss"], ece=best["ece"], user=c.titles.get(user, ""),
+        worth=[(name, _change(points)) for name, points in c.worth.loc[user, "points"].items()] if user else [],
+        shuffled=c.shuffled, orders=c.orders,
+    )  # fmt: skip
 
 
 def _change(points: float) -> str:
@@ -338,12 +303,6 @@ def _change(points: float) -> str:
     if abs(points) < 0.05:
         return "as many"
     return f"{points:.1f} points more mistakes" if points > 0 else f"{-points:.1f} points fewer"
-
-
-def _order(c: Comparison) -> str:
-    if c.shuffled:
-        return f"The stream was shuffled, {c.orders} times: what changes in time is not seen here."
-    return "The stream was kept in its order in time."
 
 
 # -- tables -----------------------------------------------------------------------------------------------------

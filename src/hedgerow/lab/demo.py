@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 
 from hedgerow.core.domains import split
-from hedgerow.core.errors import InputError, unknown
+from hedgerow.core.errors import unknown
 from hedgerow.data import load
 from hedgerow.lab import rows as results
 from hedgerow.lab.compare import measure
 from hedgerow.lab.figures import Line, Panel, draw, expert_weights
-from hedgerow.lab.report import Figure, Report, Section, Table, count, figure, lowest, table
+from hedgerow.lab.report import Figure, Report, Section, Table, count, figure, lowest, table, text
 from hedgerow.lab.rows import Runs, curves
 from hedgerow.lab.runner import Folder, Tell, Unit, run
 from hedgerow.lab.tasks import SEED, WARMUP, Arrivals, Task
@@ -27,16 +27,11 @@ READING = "authors"
 SETTINGS = {"as published": "row-minmax+unit", "our input": "+".join(OWN_STEPS)}  # the preprocessing of each
 LAST = "oddm"  # the method whose weights and discrepancy are drawn: it has few experts, and their weights move
 STREAM = "instances of the stream"
-MEANING = (
-    "Both columns show the same methods on the same instances; they differ only in how the features are scaled before "
-    "anything else. Where a method leads in the left column and not in the right one, scaling the input better gives "
-    "the others the same advantage."
-)
 
 
 @dataclass(frozen=True)
 class Demo:
-    """What the demonstration found: the table of methods, all runs, and the path of the report."""
+    """What the demonstration gives: the table of methods, all runs, and the path of the report."""
 
     table: Table
     runs: Runs
@@ -47,11 +42,9 @@ def demo(
     out: Path, orders: int = 10, target: str = "shifted", jobs: int = 1, tell: Tell = lambda done, total, what: None
 ) -> Demo:
     """Run all methods over so many orders of the target's stream; figures, rows and the report go into `out`."""
-    if orders < 1:
-        raise InputError(f"orders={orders}: at least one order of the stream is needed")
-    task = _task(target)
     folder = Folder(out, resume=True)
-    folder.begin()
+    folder.begin(orders=orders)
+    task = _task(target)
     folder.check(READING)
     (out / results.FILE).unlink(missing_ok=True)
     units = [
@@ -124,15 +117,11 @@ def _figures(runs: Runs, target: str) -> list[Figure]:
 
 def _report(runs: Runs, methods: Table, task: Task, orders: int) -> Report:
     warmup = len(task.warmup) if task.warmup else 0
-    lead = (
-        "Real handwritten digits (scikit-learn's images of 8 x 8 pixels), dealt out to five domains that differ by a "
-        f"computed distortion. Digits of the domain '{task.name}' arrive one by one; labelled ones of the four others "
-        f"({', '.join(source.name for source in task.sources)}) and {warmup} unlabelled ones of '{task.name}' are "
-        "known in advance. Each method predicts a digit, is then told its label, and learns."
-    )
+    sources = ", ".join(source.name for source in task.sources)
+    lead = text("demo", target=task.name, sources=sources, warmup=warmup)
     mistakes, weights, discrepancy = _figures(runs, task.name)
     sections = [
-        Section("Mistakes and time", [methods, MEANING]),
+        Section("Mistakes and time", [methods, text("demo-settings")]),
         Section("Running mistakes", [mistakes]),
         Section("Who is trusted", [weights]),
         Section("How far apart the domains are", [discrepancy]),

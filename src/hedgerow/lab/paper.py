@@ -12,13 +12,15 @@ from typing import Any
 import numpy as np
 
 from hedgerow.core.arrays import Array
-from hedgerow.core.errors import DataMissing, InputError, unknown
+from hedgerow.core.errors import DataMissing, unknown
 from hedgerow.core.moments import Moments, discrepancy, gap
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.lab import PARTS
-from hedgerow.lab.rows import Cell, Row, Say
-from hedgerow.lab.runner import Folder, Unit, expert_losses, find_methods
-from hedgerow.lab.stream import evenly, prequential
+from hedgerow.lab.report import Table, count, table
+from hedgerow.lab.rows import ENOUGH_ORDERS, Cell, Row, Runs, Say
+from hedgerow.lab.runner import Folder, Unit, expert_losses, find_methods, finished, named
+from hedgerow.lab.stream import cut, evenly
+from hedgerow.lab.stream import run as run_blocks
 from hedgerow.lab.tasks import Task, options_read, reading_answers, task_of
 from hedgerow.methods import BASELINES, METHODS, READINGS
 
@@ -65,14 +67,7 @@ def find_tasks(names: str) -> list[str]:
     >>> find_tasks("dslr,pie1,Caltech-256")
     ['dslr', 'PIE1', 'caltech']
     """
-    if names.strip().lower() == "all":
-        return list(TASKS)
-    known = {name.lower(): name for name in TASKS} | {"caltech-256": "caltech"}
-    wanted = [name.strip() for name in names.split(",") if name.strip()]
-    for name in wanted:
-        if name.lower() not in known:
-            raise unknown("task", name, TASKS)
-    return [known[name.lower()] for name in wanted]
+    return named("task", names.lower().replace("caltech-256", "caltech"), TASKS)
 
 
 def settings(task: str, reading: str, method: str) -> dict[str, Any]:
@@ -107,7 +102,6 @@ TW_VALUES = (1, 5, 10, 20, 30, 50, 100, 200)
 CENTRED = ("centre", "unit")  # appended to a reading's own steps: per-domain centring for everybody
 INPUTS = (("row-minmax", "unit"), ("row-minmax",), ("zscore",), ("zscore", "unit"))
 RULES = {"fixed": "no update", "zero": "unseen at zero", "skip": "unseen skipped", "shrink": "unseen shrunk"}
-UPDATES = list(RULES)[1:]
 
 Variant = tuple[str, str, dict[str, Any]]  # method, name of the variant, what it sets
 
@@ -119,14 +113,10 @@ def run(
     """Check everything, run what is not in the folder yet and write the report; None if that was interrupted."""
     from hedgerow.lab.paper_report import report
 
-    folder.begin()
+    folder.begin(trials=trials, splits=splits)
     parts, targets, names = parts_of(what), find_tasks(tasks), find_methods(methods, PUBLISHED_METHODS)
     if reading not in READINGS:
         raise unknown("reading", reading, READINGS)
-    if not targets:
-        raise InputError(f"--tasks {tasks!r} names no task")
-    if trials < 1 or splits < 1:
-        raise InputError(f"trials={trials}, splits={splits}: at least one of each is needed")
     folder.check(reading)
     targets = with_data(targets, folder.data_dir, folder.say)
     return folder.run(units(parts, targets, names, reading, trials, splits), report)
@@ -138,13 +128,7 @@ def parts_of(names: str) -> list[str]:
     >>> parts_of("table,curves")
     ['table', 'curves']
     """
-    wanted = list(PARTS) if names.strip() == "all" else [name.strip() for name in names.split(",") if name.strip()]
-    for name in wanted:
-        if name not in PARTS:
-            raise unknown("part of the report", name, [*PARTS, "all"])
-    if not wanted:
-        raise InputError(f"--what {names!r} names no part of the report")
-    return wanted
+    return named("part of the report", names, PARTS)
 
 
 def with_data(tasks: Sequence[str], data_dir: str | None, say: Say) -> list[str]:
@@ -177,8 +161,8 @@ def units(
     for group in dict.fromkeys(group for part in parts for group in PARTS[part]):
         for task in tasks:
             for split in range(splits if group == "table" else 1):
-                for method, variant, given in _variants(group, task, methods, reading):
-                    options = dict(given)
+                for method, variant, switched in _variants(group, task, methods, reading):
+                    options = dict(switched)
                     orders, at = options.pop("orders", SIDE_ORDERS), options.pop("split", split)
                     out.append(
                         Unit(
@@ -279,29 +263,25 @@ def _definitions(methods: Sequence[str]) -> Iterator[Variant]:
 
 def measure(unit: Unit, task: Task, clf: OnlineTransferClassifier, trial: int) -> Row:
     """What a row says of a finished order; of the table's runs also the curve and, for some, the discrepancy."""
-    order = task.arriving(trial).rows
-    X, y = task.stream.X[order], np.asarray(task.stream.y)[order]
-    n, curves = len(y), unit.group == "table"
-    ends = evenly(n) if curves else [n]
+    stream, curves = task.arrived(trial), unit.group == "table"
+    X, y = stream.X, np.asarray(stream.y)
+    ends = evenly(len(y)) if curves else [len(y)]
     follow = curves and trial < DISCREPANCY_ORDERS and _has_linear_map(clf)
     gaps = _true_gaps(clf, X, y) if follow else []
     distances = [_distance(clf, gaps)] if follow else []
-    points = []
-    for point in prequential(clf, X, y, ends):
-        points.append(point)
+    predictions: list[Any] = []
+    for _, predicted, seconds in run_blocks(clf, cut(X, y, ends)):  # noqa: B007 (the seconds of the last are those of all)
+        predictions.append(predicted)
         if follow:
             distances.append(_distance(clf, gaps))
+    facts = finished(np.concatenate(predictions) != y, seconds)
     return {
         **expert_losses(clf),
-        "mistakes": points[-1].mistakes,
-        "n": n,
-        "seconds_online": points[-1].seconds,
-        "curve_at": ends if curves else [],
-        "curve": [point.mistakes for point in points] if curves else [],
+        **facts,
+        **({} if curves else {"curve_at": [], "curve": []}),
         "discrepancy_at": [0, *ends] if follow else [],
         "discrepancy": distances,
-        "experts": clf.expert_names_,
-        "options": unit.options | {"horizon": n, "dim": clf.dim_},
+        "options": unit.options | {"horizon": len(y), "dim": clf.dim_},
         "seeds": {"split": unit.split, "order": trial, "sources": trial},
     }
 
@@ -322,3 +302,85 @@ def _true_gaps(clf: OnlineTransferClassifier, X: Array, y: Array) -> list[Array]
 def _distance(clf: OnlineTransferClassifier, gaps: list[Array]) -> float:
     """The aggregate MMD distance of the objective for A, averaged over the sources."""
     return float(np.mean([discrepancy(clf.learner_.projection(i), G) for i, G in enumerate(gaps)]))
+
+
+# -- rows beside the published numbers --------------------------------------------------------------------------
+
+
+class PaperRuns(Runs):
+    """The rows of `hedgerow paper`, and the command that ran them; without a group, those of the table are meant."""
+
+    command = "hedgerow paper"
+
+    def tasks(self, group: str = "table", family: str = "") -> list[str]:
+        """Tasks with rows in a group, in the paper's order; of one family, if it is named."""
+        there = set(super().tasks(group))
+        return [task for task in TASKS if task in there and family in ("", family_of(task))]
+
+    def methods(self, group: str = "table") -> list[str]:
+        """Methods with rows in a group, in the paper's order."""
+        return super().methods(group)
+
+    def header(self, methods: Sequence[str], first: str = "task") -> list[str]:
+        """Of a table with a column for each method."""
+        return [first, *(self.titles[m] for m in methods)]
+
+    def at(self, task: str, method: str) -> Cell | None:
+        """A cell of the table."""
+        return self.cell("table", task, method)
+
+    def means(self, group: str, tasks: Sequence[str], method: str, variant: str = "") -> Array:
+        """The mean rates on these tasks; NaN where nothing was run."""
+        cells = [self.cell(group, task, method, variant) for task in tasks]
+        return np.array([cell.mean if cell else np.nan for cell in cells])
+
+    def change(self, task: str, method: str, variant: str) -> float:
+        """Points by which a switch changes the table's mean, over the orders that both have; NaN without any."""
+        base, other = (self.rates(*key) for key in (("table", task, method), ("ablation", task, method, variant)))
+        base, other = base[base.index.get_level_values("split") == 0].droplevel("split"), other.droplevel("split")
+        return float((other - base).mean())
+
+    def far_cells(self) -> list[tuple[str, str, Cell]]:
+        """All cells of the table that differ from the published ones by more than both spreads."""
+        cells = ((task, m, self.at(task, m)) for task in self.tasks() for m in self.methods())
+        return [(task, method, cell) for task, method, cell in cells if cell and far(cell, task, method)]
+
+    def orders(self, group: str) -> str:
+        """How many orders the cells of a group have."""
+        counts = sorted({cell.orders for cell in self.cells(group)})
+        return (f"{counts[0]} to " if len(counts) > 1 else "") + count(counts[-1], "order")
+
+
+def judged(cell: Cell) -> bool:
+    """Whether a cell has orders enough that its spread says something."""
+    return cell.orders // cell.splits >= ENOUGH_ORDERS
+
+
+def far(cell: Cell, task: str, method: str) -> bool:
+    """Whether our mean differs from the published one by more than both spreads together."""
+    paper = PUBLISHED.get((task, method))
+    return paper is not None and judged(cell) and abs(cell.mean - paper.mean) > cell.spread + paper.spread
+
+
+def options_used(method: str, reading: str, options: dict[str, Any]) -> dict[str, str]:
+    """In words: the reading's answers that the method reads, then the classifier's remaining options with a value.
+
+    Of a method that is not registered here (a plugin's, in a folder of results) nothing is left out.
+    """
+    options = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
+    answers = reading_answers(method, reading, options)
+    read = options_read(method, options) if method in METHODS else answers.keys()
+    used = {name: value for name, value in answers.items() if name in read}
+    used |= {name: value for name, value in options.items() if name not in answers and value is not None}
+    words = {name: "+".join(map(str, v)) if isinstance(v, tuple) else f"{v}" for name, v in used.items()}
+    return {name: "the method's own" if used[name] is None else word for name, word in words.items()}
+
+
+def options_table(runs: PaperRuns, family: str) -> Table | None:
+    """Every option of every method, as used for a family's table."""
+    parts = {m: runs.part("table", task, m) for task in runs.tasks(family=family)[:1] for m in runs.methods()}
+    columns = {m: options_used(m, p["reading"].iloc[0], p["options"].iloc[0]) for m, p in parts.items() if len(p)}
+    names = dict.fromkeys(name for options in columns.values() for name in options if name != "horizon")
+    rows = [[name, *(options.get(name, "–") for options in columns.values())] for name in names]
+    name, header = f"options-{family}", runs.header(list(columns), "option")
+    return table("options", header, rows, name=name, folded=True, family=FAMILIES[family]) if rows else None

@@ -5,113 +5,25 @@ A section is a function from the rows to what stands in it (`SECTIONS`); what wa
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import require
-from hedgerow.lab import theory
+from hedgerow.lab import paper, theory
+from hedgerow.lab import report as pages
 from hedgerow.lab.figures import Dots, Line, Panel, critical_difference, dots, draw
-from hedgerow.lab.paper import (
-    FAMILIES,
-    PUBLISHED,
-    PUBLISHED_METHODS,
-    PUBLISHED_ORDERS,
-    RULES,
-    TASKS,
-    UPDATES,
-    family_of,
-)
-from hedgerow.lab.report import (
-    Missing,
-    Part,
-    Report,
-    Section,
-    Table,
-    Value,
-    caption,
-    chance,
-    count,
-    figure,
-    lowest,
-    paragraph,
-    signed,
-    table,
-)  # fmt: skip
-from hedgerow.lab.rows import ENOUGH_ORDERS, Cell, Runs, Say, curves
+from hedgerow.lab.paper import FAMILIES, PUBLISHED, RULES, TASKS, PaperRuns, family_of, far, judged
+from hedgerow.lab.report import Part, Table, Value, chance, count, figure, lowest, paragraph, signed, table, text
+from hedgerow.lab.rows import ENOUGH_ORDERS, Cell, Say, curves
 from hedgerow.lab.runner import commands_given
 from hedgerow.lab.stats import ALPHA, Ranking, against, friedman
-from hedgerow.lab.tasks import options_read, reading_answers
-from hedgerow.methods import METHODS
-
-TITLE = "HomOTL-ODDM, reproduced"
-ABOUT = (
-    "The experiments of Du, Tan, Chen, Zhang and Wang (ECAI 2020) on online transfer learning from several sources, "
-    "run again on their tasks: published numbers beside ours, and what the data says about the paper's claims."
-)
-
-# -- rows beside the published numbers --------------------------------------------------------------------------
-
-
-class PaperRuns(Runs):
-    """The rows of `hedgerow paper`, and the command that ran them; without a group, those of the table are meant."""
-
-    command = "hedgerow paper"
-
-    def tasks(self, group: str = "table", family: str = "") -> list[str]:
-        """Tasks with rows in a group, in the paper's order; of one family, if it is named."""
-        there = set(super().tasks(group))
-        return [task for task in TASKS if task in there and family in ("", family_of(task))]
-
-    def methods(self, group: str = "table") -> list[str]:
-        """Methods with rows in a group, in the paper's order."""
-        return super().methods(group)
-
-    def header(self, methods: Sequence[str], first: str = "task") -> list[str]:
-        """Of a table with a column for each method."""
-        return [first, *(self.titles[m] for m in methods)]
-
-    def at(self, task: str, method: str) -> Cell | None:
-        """A cell of the table."""
-        return self.cell("table", task, method)
-
-    def means(self, group: str, tasks: Sequence[str], method: str, variant: str = "") -> Array:
-        """The mean rates on these tasks; NaN where nothing was run."""
-        cells = [self.cell(group, task, method, variant) for task in tasks]
-        return np.array([cell.mean if cell else np.nan for cell in cells])
-
-    def change(self, task: str, method: str, variant: str) -> float:
-        """Points by which a switch changes the table's mean, over the orders that both have; NaN without any."""
-        base, other = (self.rates(*key) for key in (("table", task, method), ("ablation", task, method, variant)))
-        base, other = base[base.index.get_level_values("split") == 0].droplevel("split"), other.droplevel("split")
-        return float((other - base).mean())
-
-    def far_cells(self) -> list[tuple[str, str, Cell]]:
-        """All cells of the table that differ from the published ones by more than both spreads."""
-        cells = ((task, m, self.at(task, m)) for task in self.tasks() for m in self.methods())
-        return [(task, method, cell) for task, method, cell in cells if cell and far(cell, task, method)]
-
-    def orders(self, group: str) -> str:
-        """How many orders the cells of a group have."""
-        counts = sorted({cell.orders for cell in self.cells(group)})
-        return (f"{counts[0]} to " if len(counts) > 1 else "") + count(counts[-1], "order")
-
-
-def judged(cell: Cell) -> bool:
-    """Whether a cell has orders enough that its spread says something."""
-    return cell.orders // cell.splits >= ENOUGH_ORDERS
-
-
-def far(cell: Cell, task: str, method: str) -> bool:
-    """Whether our mean differs from the published one by more than both spreads together."""
-    paper = PUBLISHED.get((task, method))
-    return paper is not None and judged(cell) and abs(cell.mean - paper.mean) > cell.spread + paper.spread
+from hedgerow.methods import BASELINES
 
 
 def marked(cells: Sequence[Cell | None]) -> list[Value]:
@@ -130,30 +42,32 @@ def mistakes(runs: PaperRuns) -> Table:
         cells = {m: runs.at(task, m) for m in methods}
         row: list[object] = [TASKS[task]]
         for value, (method, cell) in zip(marked(list(cells.values())), cells.items(), strict=True):
-            paper, away = PUBLISHED.get((task, method)), cell is not None and far(cell, task, method)
-            row.append(
-                replace(value, below=str(paper) if cell and paper else "", mark=f"{'far ' * away}{value.mark}".strip())
-            )
+            theirs = PUBLISHED.get((task, method))
+            away = cell is not None and far(cell, task, method)
+            marks = f"{'far ' * away}{value.mark}".strip()
+            row.append(replace(value, below=str(theirs) if cell and theirs else "", mark=marks))
             if cell:
                 records.append({
                     "task": task, "method": method, "mean": round(cell.mean, 4), "sd_orders": round(cell.sd, 4),
                     "sd_splits": round(cell.between, 4) if cell.splits > 1 else None, "runs": cell.orders,
-                    "splits": cell.splits, "published_mean": paper and paper.mean, "published_sd": paper and paper.sd,
-                    "difference": paper and round(cell.mean - paper.mean, 4), "marked": away,
+                    "splits": cell.splits, "published_mean": theirs and theirs.mean,
+                    "published_sd": theirs and theirs.sd, "difference": theirs and round(cell.mean - theirs.mean, 4),
+                    "marked": away,
                 })  # fmt: skip
         rows.append(row)
     if len(tasks) > 1:
         average: list[object] = ["Average"]
         for method in methods:
-            theirs = [PUBLISHED[task, method].mean for task in tasks if (task, method) in PUBLISHED]
+            published = [PUBLISHED[task, method].mean for task in tasks if (task, method) in PUBLISHED]
             ours = float(runs.means("table", tasks, method).mean())
-            average.append(Value(f"{ours:.2f}", f"{np.mean(theirs):.2f}" if theirs else "") if ours == ours else "–")
+            below = f"{np.mean(published):.2f}" if published else ""
+            average.append(Value(f"{ours:.2f}", below) if ours == ours else "–")
         rows.append(average)
     every = runs.cells("table")
     counts = " or ".join(map(str, sorted({c.orders // c.splits for c in every})))
     return table(
         "mistakes", runs.header(methods), rows, records, over=f"{counts} order{'s' * (counts != '1')} of the stream",
-        splits=max(c.splits for c in every), published=PUBLISHED_ORDERS, judged=any(map(judged, every)),
+        splits=max(c.splits for c in every), published=paper.PUBLISHED_ORDERS, judged=any(map(judged, every)),
         enough=ENOUGH_ORDERS,
     )  # fmt: skip
 
@@ -163,7 +77,7 @@ def _table_section(runs: PaperRuns) -> Iterator[Part]:
     tasks, agreement, panels = runs.tasks(), [], {}
     for method in runs.methods():
         cells = [(runs.at(task, method), PUBLISHED.get((task, method)), TASKS[task]) for task in tasks]
-        misses = [(cell.mean - paper.mean, title) for cell, paper, title in cells if cell and paper]
+        misses = [(cell.mean - their.mean, title) for cell, their, title in cells if cell and their]
         if misses:
             worst, where = max(misses, key=lambda pair: abs(pair[0]))
             mean = np.mean([abs(miss) for miss, _ in misses])
@@ -187,18 +101,6 @@ def _table_section(runs: PaperRuns) -> Iterator[Part]:
 ALIKE = 0.3  # points: a switch that comes within this of the best one explains a cell as well
 HOMOTL = ("homotl-1", "homotl-2")
 UNKNOWN_ORDER = ("paio", "homotlms", *HOMOTL)
-PIE_IMAGES = (
-    "The PIE images at hand went through JPEG, so their pixels are not the published ones: every PIE row may "
-    "move for that reason alone, and no switch can show it."
-)
-SOURCE_ORDER = (
-    "The order of the source rows behind the published baselines is not known. Here each order "
-    "of the stream draws its own (reading 'table'), so our deviations include its effect."
-)
-DEFINITIONS = (
-    "HomOTL-I and HomOTL-II were published for two classes; how the paper extended them to several is not "
-    "known. The definitions that were tried are in the table of definitions."
-)
 
 
 def switches(runs: PaperRuns, task: str, method: str, cell: Cell) -> list[tuple[str, float]]:
@@ -210,28 +112,25 @@ def switches(runs: PaperRuns, task: str, method: str, cell: Cell) -> list[tuple[
 
 def explain(runs: PaperRuns, task: str, method: str, cell: Cell) -> str:
     """Sentences on a marked cell: how far off it is, and which single switch, if any was run, brings it closest."""
-    paper = PUBLISHED[task, method]
-    miss, room = cell.mean - paper.mean, cell.spread + paper.sd
+    theirs = PUBLISHED[task, method]
+    miss, room = cell.mean - theirs.mean, cell.spread + theirs.sd
     causes = ["an unknown definition for several classes"] if method in HOMOTL else []
     causes += ["pixels that went through JPEG"] if family_of(task) == "pie" else []
     causes += ["an unknown order of the source rows"] if method in UNKNOWN_ORDER else []
     unproved = f"Possible, not shown: {', '.join(causes)}." if causes else "No cause is known."
-    start = (
-        f"{runs.titles[method]} on {TASKS[task]}: {cell.mean:.2f}, published {paper.mean:.2f}, {signed(miss)} points "
-        f"(both deviations together: {room:.2f})."
-    )
+    words = {"method": runs.titles[method], "task": TASKS[task]}
+    start = text("far-cell", **words, ours=cell.mean, paper=theirs.mean, room=room)
     tried = switches(runs, task, method, cell)
     if not tried:
         return f"{start} No single switch was tried on it. {unproved}"
     best, left = tried[0]
     inside, cause = abs(left) <= room, f"None of the {len(tried)} single switches brings it closer."
     if abs(left) < abs(miss):
-        cause = (
-            f"Of {len(tried)} single switches, {best} brings it closest: {paper.mean + left:.2f} "
-            f"({signed(left)}), {'inside' if inside else 'still outside'} the deviations."
-        )
         others = [f"{v} ({signed(m)})" for v, m in tried[1:] if abs(m) <= min(abs(left) + ALIKE, abs(miss))]
-        cause += f" About as close: {'; '.join(others[:3])}." if others else ""
+        cause = text(
+            "closest-switch", tried=len(tried), best=best, mean=theirs.mean + left, left=left, inside=inside,
+            others="; ".join(others[:3]),
+        )  # fmt: skip
     return paragraph([start, cause, "" if inside else unproved])
 
 
@@ -268,8 +167,8 @@ def ablation(runs: PaperRuns, method: str) -> Table:
 def definitions(runs: PaperRuns, method: str) -> tuple[str, Table] | None:
     """Each definition of HomOTL-I or -II against the published numbers, the closest first, and which one that is."""
     tasks = [task for task in runs.tasks("definitions") if (task, method) in PUBLISHED]
-    paper = np.array([PUBLISHED[task, method].mean for task in tasks])
-    misses = {v: runs.means("definitions", tasks, method, v) - paper for v in runs.variants("definitions", method)}
+    theirs = np.array([PUBLISHED[task, method].mean for task in tasks])
+    misses = {v: runs.means("definitions", tasks, method, v) - theirs for v in runs.variants("definitions", method)}
     ranked = sorted(
         ((v, each) for v, each in misses.items() if len(each) and np.isfinite(each).all()),
         key=lambda pair: float(np.abs(pair[1]).mean()),
@@ -278,11 +177,10 @@ def definitions(runs: PaperRuns, method: str) -> tuple[str, Table] | None:
         return None
     variant, best = ranked[0]
     worst = int(np.argmax(np.abs(best)))
-    sentence = (
-        f"{runs.titles[method]}: of {len(ranked)} definitions, '{variant}' is closest over "
-        f"{count(len(tasks), 'task')}; it misses the published means by {np.mean(np.abs(best)):.2f} points "
-        f"on average, most on {TASKS[tasks[worst]]} ({signed(best[worst])})."
-    )
+    sentence = text(
+        "closest-definition", method=runs.titles[method], tried=len(ranked), best=variant,
+        tasks=count(len(tasks), "task"), mean=np.mean(np.abs(best)), worst=TASKS[tasks[worst]], miss=best[worst],
+    )  # fmt: skip
     rows = [[v, *map(signed, each), f"{np.abs(each).mean():.2f}", signed(max(each, key=abs))] for v, each in ranked]
     header = ["definition", *(TASKS[task] for task in tasks), "mean miss", "largest"]
     return sentence, table("definitions", header, rows, name=f"definitions-{method}", method=runs.titles[method])
@@ -298,9 +196,9 @@ def _differences(runs: PaperRuns) -> Iterator[Part]:
         yield f"Which cells differ is not judged: that takes at least {ENOUGH_ORDERS} orders of a stream."
     else:
         yield "No cell differs from the published mean by more than both deviations together."
-    known = [PIE_IMAGES] if runs.tasks(family="pie") else []
-    known += [SOURCE_ORDER] if set(UNKNOWN_ORDER) & methods else []
-    known += [DEFINITIONS] if set(HOMOTL) & methods else []
+    known = [text("pie-images")] if runs.tasks(family="pie") else []
+    known += [text("source-order")] if set(UNKNOWN_ORDER) & methods else []
+    known += [text("several-classes")] if set(HOMOTL) & methods else []
     if known:
         yield "Known without any run:"
         yield known
@@ -317,9 +215,9 @@ def _differences(runs: PaperRuns) -> Iterator[Part]:
         yield _missing(runs, "definitions", "Other definitions of HomOTL-I and HomOTL-II were not run.")
 
 
-def _missing(runs: PaperRuns, part: str, what: str) -> Missing:
+def _missing(runs: PaperRuns, part: str, what: str) -> pages.Missing:
     """A part without rows: what it would show, and how to get it."""
-    return Missing(what, f"{runs.command} --what {part} --resume")
+    return pages.Missing(what, f"{runs.command} --what {part} --resume")
 
 
 def _along(runs: PaperRuns, column: str, ylabel: str) -> list[Panel]:
@@ -348,12 +246,8 @@ def _stream(runs: PaperRuns) -> Iterator[Part]:
         yield figure("discrepancy", draw(distances, log="y"))
 
 
-def value_of(variant: str) -> float:
-    """The number in a variant's name.
-
-    >>> value_of("C=0.05")
-    0.05
-    """
+def _value_of(variant: str) -> float:
+    """The number in a variant's name."""
     return float(variant.partition("=")[2])
 
 
@@ -363,11 +257,11 @@ def sensitivity(runs: PaperRuns, option: str) -> Iterator[Part]:
     if not runs.has(group):
         yield _missing(runs, group, f"The sensitivity to {name} was not run.")
         return
-    values = sorted(runs.variants(group), key=value_of)
+    values = sorted(runs.variants(group), key=_value_of)
     tasks, methods = runs.tasks(group), runs.methods(group)
 
     def line(task: str, method: str, name: str, style: int) -> Line:
-        rates = {value_of(v): runs.rates(group, task, method, v) for v in values if runs.cell(group, task, method, v)}
+        rates = {_value_of(v): runs.rates(group, task, method, v) for v in values if runs.cell(group, task, method, v)}
         return Line.over(name, style, list(rates), rates.values())
 
     if option == "C":
@@ -404,6 +298,7 @@ RULE_WORDS = {
     "skip": "classes not seen yet left out (the printed formula)",
     "shrink": "class means shrunk by n_k/(n_k + kappa)",
 }
+UPDATES = tuple(RULE_WORDS)
 SMALL = 0.25  # points: less is called no change
 
 
@@ -458,20 +353,10 @@ def refresh_sentences(runs: PaperRuns, family: str) -> Iterator[str]:
         yield f"{title}: {helps(gains[rule], f'updating A with {RULE_WORDS[rule]}')}"
     yield f"{title}: {helps(centring, 'centring every domain, without any update of A,')}"
     after = ", ".join(f"{signed(-float(gain.mean()))} ({rule})" for rule, gain in centred.items())
-    yield (
-        f"{title}: after centring, updating A changes the rate by {after} points on average; before it, by "
-        f"{signed(-float(gains['zero'].mean()))} (zero)."
-    )
     update, by_centring = float(gains["zero"].mean()), float(centring.mean())
-    if update <= SMALL:
-        yield f"{title}: as published, the update gains nothing on average that centring could account for."
-        return
-    gone = 1 - max(float(centred["zero"].mean()), 0.0) / update
-    yield (
-        f"{title}: of the {update:.2f} points that the published update gains, {max(gone, 0.0):.0%} are gone once "
-        f"every domain is centred; centring alone gains {by_centring:.2f} points, "
-        f"{'more' if by_centring > update else 'less'} than the update."
-    )
+    yield f"{title}: {text('after-centring', after=after, before=-update)}"
+    gone = f"{max(1 - max(float(centred['zero'].mean()), 0.0) / (update or 1.0), 0.0):.0%}"
+    yield f"{title}: {text('update-or-centring', update=update, small=SMALL, gone=gone, centring=by_centring)}"
 
 
 def helps(gain: Array, what: str) -> str:
@@ -505,7 +390,7 @@ def inputs(runs: PaperRuns) -> Iterator[Part]:
 
 def input_sentences(runs: PaperRuns) -> Iterator[str]:
     """How far the paper's method leads the best baseline under each scaling, over the tasks that were run with it."""
-    baselines = [m for m in runs.methods("inputs") if m in PUBLISHED_METHODS[:5]]
+    baselines = [m for m in runs.methods("inputs") if m in BASELINES]
     if not baselines or "oddm" not in runs.methods("inputs"):
         return
 
@@ -515,11 +400,8 @@ def input_sentences(runs: PaperRuns) -> Iterator[str]:
         points = means[:-1].min(axis=0, initial=np.inf) - means[-1]
         if not len(points):
             return ""
-        mean = float(points.mean())
-        return (
-            f"{'leads' if mean > 0 else 'trails'} the best baseline of each task by {abs(mean):.2f} points on average "
-            f"and beats it on {int((points > 0).sum())} of {len(points)} tasks"
-        )
+        wins = int((points > 0).sum())
+        return text("lead-over-baselines", mean=float(points.mean()), wins=wins, tasks=len(points))
 
     for variant in runs.variants("inputs"):
         for family, title in FAMILIES.items():
@@ -531,13 +413,12 @@ def input_sentences(runs: PaperRuns) -> Iterator[str]:
 
 # -- statistics and time ----------------------------------------------------------------------------------------
 
-REFERENCE = "oddm"
 TOO_FEW = 6  # paired differences below which Wilcoxon's test cannot reach 0.05, whatever they are
 
 
 def reference(runs: PaperRuns) -> str:
     """The method that the others are compared with: the paper's own if it was run, else the last one."""
-    return REFERENCE if REFERENCE in runs.methods() else runs.methods()[-1]
+    return "oddm" if "oddm" in runs.methods() else runs.methods()[-1]
 
 
 def within_tasks(runs: PaperRuns) -> Table:
@@ -574,18 +455,14 @@ def rank_sentences(runs: PaperRuns, ranks: Ranking | None) -> Iterator[str]:
     if ranks is not None:
         best, lowest_rank = ranks.ordered[0]
         apart = [runs.titles[name] for name, mean in ranks.ordered if mean - lowest_rank >= ranks.critical_difference]
-        yield (
-            f"Over {ranks.tasks} tasks Friedman's chi-square is {ranks.chi_square:.2f} ({chance(ranks.p)}), Iman and "
-            f"Davenport's F {'infinite' if math.isinf(ranks.f) else f'{ranks.f:.2f}'} ({chance(ranks.f_p)}); Nemenyi's "
-            f"critical difference at {ALPHA} is {ranks.critical_difference:.2f} ranks. {runs.titles[best]} has the "
-            f"best mean rank and differs significantly from {', '.join(apart) if apart else 'no other method'}."
-        )
+        words = {"best": runs.titles[best], "apart": ", ".join(apart) or "no other method"}
+        yield text("friedman", ranks=ranks, alpha=ALPHA, **words)
     cells = runs.cells("table")
     orders, splits = max(cell.orders // cell.splits for cell in cells), max(cell.splits for cell in cells)
-    yield caption("orders-of-a-split", orders=orders, splits=splits)["text"]
+    yield text("orders-of-a-split", orders=orders, splits=splits)
     if orders * splits < TOO_FEW:
         yield f"With {orders * splits} paired runs Wilcoxon's test cannot fall below 0.05: run at least {TOO_FEW}."
-    yield caption("ranks-over-tasks")["text"]
+    yield text("ranks-over-tasks")
 
 
 def _statistics(runs: PaperRuns) -> Iterator[Part]:
@@ -620,8 +497,7 @@ def _theory(runs: PaperRuns) -> Iterator[Part]:
 
 
 def _sensitivity(runs: PaperRuns) -> Iterator[Part]:
-    yield from sensitivity(runs, "C")
-    yield from sensitivity(runs, "Tw")
+    return chain(sensitivity(runs, "C"), sensitivity(runs, "Tw"))
 
 
 # title, anchor, what stands there, whether it is about the table's runs
@@ -672,10 +548,10 @@ def _leader(runs: PaperRuns) -> str:
 
 def _agreement(runs: PaperRuns) -> str:
     """How near our means are to the published ones."""
-    cells = [(cell, paper) for key, paper in PUBLISHED.items() if (cell := runs.at(*key))]
+    cells = [(cell, theirs) for key, theirs in PUBLISHED.items() if (cell := runs.at(*key))]
     if not cells:
         return ""
-    off = np.mean([abs(cell.mean - paper.mean) for cell, paper in cells])
+    off = np.mean([abs(cell.mean - theirs.mean) for cell, theirs in cells])
     text = f"Our means lie {off:.2f} points from the published ones on average; "
     if not any(judged(cell) for cell, _ in cells):
         return text + f"with fewer than {ENOUGH_ORDERS} orders it is not judged which of them differ."
@@ -689,12 +565,13 @@ def report(out: str | Path, say: Say = lambda text: None) -> Path:
     runs = PaperRuns.read(folder, say, f"run `{command}` first")
     runs.command = commands_given(folder).rpartition(" · ")[2] or command
     sections = [
-        Section(title, [part for part in make(runs) if part], anchor)
+        pages.Section(title, [part for part in make(runs) if part], anchor)
         for title, anchor, make, of_table in SECTIONS
         if runs.has("table") or not of_table
     ]
-    options = [made for family in FAMILIES if (made := _options(runs, family))]
-    return Report(TITLE, verdict(runs), sections, _facts(runs, folder), ABOUT, options).save(folder)
+    options = [made for family in FAMILIES if (made := paper.options_table(runs, family))]
+    facts, about = _facts(runs, folder), text("about-paper")
+    return pages.Report("HomOTL-ODDM, reproduced", verdict(runs), sections, facts, about, options).save(folder)
 
 
 def _facts(runs: PaperRuns, folder: Path) -> dict[str, str]:
@@ -718,27 +595,3 @@ def _facts(runs: PaperRuns, folder: Path) -> dict[str, str]:
         "run with": "; ".join(sorted(versions)),
         "results": f"{len(frame)} runs in results.jsonl" + "".join(f"; {p}" for p in runs.problems),
     }
-
-
-def _options(runs: PaperRuns, family: str) -> Table | None:
-    """Every option of every method, as used for a family's table."""
-    parts = {m: runs.part("table", task, m) for task in runs.tasks(family=family)[:1] for m in runs.methods()}
-    columns = {m: options_used(m, p["reading"].iloc[0], p["options"].iloc[0]) for m, p in parts.items() if len(p)}
-    names = dict.fromkeys(name for options in columns.values() for name in options if name != "horizon")
-    rows = [[name, *(options.get(name, "–") for options in columns.values())] for name in names]
-    name, header = f"options-{family}", runs.header(list(columns), "option")
-    return table("options", header, rows, name=name, folded=True, family=FAMILIES[family]) if rows else None
-
-
-def options_used(method: str, reading: str, options: dict[str, Any]) -> dict[str, str]:
-    """In words: the reading's answers that the method reads, then the classifier's remaining options with a value.
-
-    Of a method that is not registered here (a plugin's, in a folder of results) nothing is left out.
-    """
-    options = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
-    answers = reading_answers(method, reading, options)
-    read = options_read(method, options) if method in METHODS else answers.keys()
-    used = {name: value for name, value in answers.items() if name in read}
-    used |= {name: value for name, value in options.items() if name not in answers and value is not None}
-    words = {name: "+".join(map(str, v)) if isinstance(v, tuple) else f"{v}" for name, v in used.items()}
-    return {name: "the method's own" if used[name] is None else word for name, word in words.items()}

@@ -10,6 +10,7 @@ import base64
 import io
 import os
 import platform
+import re
 import subprocess
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -242,7 +243,7 @@ def table(
     kind: str, header: Sequence[str], cells: Iterable[Sequence[object]], records: Sequence[Mapping[str, Any]] = (),
     name: str = "", folded: bool = False, **words: Any,
 ) -> Table:  # fmt: skip
-    """A table whose title and note stand in templates/captions.toml under its kind, which is its name as well.
+    """A table whose title and note stand in templates/words.toml under its kind, which is its name as well.
 
     >>> table("change", ["method"], [["PA"]], task="dslr").title
     'Around the abrupt change, dslr'
@@ -252,19 +253,28 @@ def table(
 
 
 def figure(kind: str, drawing: Drawing, name: str = "", **words: Any) -> Figure:
-    """A figure whose caption stands in templates/captions.toml under its kind, which is its name as well."""
+    """A figure whose caption stands in templates/words.toml under its kind, which is its name as well."""
     return Figure(name or kind, drawing, **caption(kind, **words))
 
 
+def text(kind: str, **words: Any) -> str:
+    """A sentence of templates/words.toml, filled in.
+
+    >>> text("one-method")
+    'Only one method was run: there is nothing to compare it with.'
+    """
+    return caption(kind, **words)["text"]
+
+
 def caption(kind: str, **words: Any) -> dict[str, str]:
-    """The texts of a table or figure, filled in."""
-    texts = {part: _templates().from_string(text).render(**words) for part, text in _captions()[kind].items()}
-    return {part: " ".join(text.split()) for part, text in texts.items()}
+    """All texts of this kind, filled in; a line that begins with punctuation belongs to the one before it."""
+    texts = {part: _templates().from_string(text).render(**words) for part, text in _words()[kind].items()}
+    return {part: re.sub(r" (?=[.,;:] )| (?=[.,;:]$)", "", " ".join(text.split())) for part, text in texts.items()}
 
 
 @cache
-def _captions() -> dict[str, dict[str, str]]:
-    return tomllib.loads((resources.files("hedgerow.lab") / "templates/captions.toml").read_text(encoding="utf-8"))
+def _words() -> dict[str, dict[str, str]]:
+    return tomllib.loads((resources.files("hedgerow.lab") / "templates/words.toml").read_text(encoding="utf-8"))
 
 
 @cache
@@ -274,8 +284,8 @@ def _templates() -> Any:
         loader=jinja2.PackageLoader("hedgerow.lab"), autoescape=jinja2.select_autoescape(default_for_string=False),
         trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined,
     )  # fmt: skip
-    made.filters["md"] = _markdown
-    made.filters["tex"] = lambda text: "".join(TEX.get(char, char) for char in str(text))
+    made.filters |= {"md": _markdown, "tex": lambda text: "".join(TEX.get(char, char) for char in str(text))}
+    made.filters |= {"one": "{:.1f}".format, "two": "{:.2f}".format, "signed": signed, "chance": chance}
     return made
 
 

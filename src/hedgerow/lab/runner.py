@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cache, partial
 from itertools import zip_longest
 from pathlib import Path
@@ -30,7 +30,7 @@ import numpy as np
 
 from hedgerow.align import Aligner, Alignment, Info, Projection
 from hedgerow.core.arrays import Array, Matrix, dense
-from hedgerow.core.errors import HedgerowError, InputError, require
+from hedgerow.core.errors import HedgerowError, InputError, require, unknown
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.files import write_whole
 from hedgerow.lab import rows as results
@@ -146,27 +146,23 @@ def compile_loops(method: str) -> None:
 Chunk = tuple[Unit, list[int]]
 
 
-@dataclass(frozen=True)
-class Work:
-    """What every chunk is run with, wherever that is."""
+Work = Callable[[Unit, list[int], Path], Iterator[Row]]  # the rows of a chunk, with a folder for alignments
 
-    data_dir: str | None
-    plugins: tuple[str, ...]
 
-    def rows(self, unit: Unit, trials: Sequence[int], cache: Path) -> Iterator[Row]:
-        """The rows of these orders, each as soon as it is there."""
-        from threadpoolctl import threadpool_limits
+def _rows(data_dir: str | None, plugins: Sequence[str], unit: Unit, trials: list[int], cache: Path) -> Iterator[Row]:
+    """The rows of these orders, each as soon as it is there."""
+    from threadpoolctl import threadpool_limits
 
-        for plugin in self.plugins:
-            load_plugin(plugin)
-        try:
-            with threadpool_limits(1):  # the same sums, in the same order, for any number of workers
-                yield from unit.rows(trials, self.data_dir, AlignmentCache(cache))
-        except HedgerowError as error:
-            raise InputError(f"{unit}: {error}") from error
-        except Exception as error:
-            error.add_note(f"while running {unit}")
-            raise
+    for plugin in plugins:
+        load_plugin(plugin)
+    try:
+        with threadpool_limits(1):  # the same sums, in the same order, for any number of workers
+            yield from unit.rows(trials, data_dir, AlignmentCache(cache))
+    except HedgerowError as error:
+        raise InputError(f"{unit}: {error}") from error
+    except Exception as error:
+        error.add_note(f"while running {unit}")
+        raise
 
 
 def run(
@@ -189,8 +185,11 @@ def run(
     total, done = sum(len(trials) for _, trials in chunks), 0
     if chunks:
         tell(0, total, "runs")
+        if engine != LOCAL:  # workers may have another environment
+            data_dir = data_dir or os.environ.get("HEDGEROW_DATA")
+            data_dir = data_dir and str(Path(data_dir).resolve())
         spread = in_processes if engine == LOCAL else on_dask
-        for finished, where in spread(chunks, Work(data_dir, tuple(plugins)), folder, engine, jobs):
+        for finished, where in spread(chunks, partial(_rows, data_dir, tuple(plugins)), folder, engine, jobs):
             done += finished
             tell(done, total, f"runs {where}".strip())
     return total
@@ -233,7 +232,7 @@ def in_processes(chunks: Sequence[Chunk], work: Work, out: Path, engine: str, jo
 def _in_process(work: Work, unit: Unit, trials: list[int], out: str, owner: int) -> int:
     if os.getpid() != owner:
         _belong_to(owner)
-    for row in work.rows(unit, trials, Path(out) / CACHE):
+    for row in work(unit, trials, Path(out) / CACHE):
         results.append(out, row)
     return len(trials)
 
@@ -255,8 +254,6 @@ def on_dask(chunks: Sequence[Chunk], work: Work, out: Path, engine: str, jobs: i
     """On a Dask cluster (`hedgerow.dask.cluster` says what it can be called), whose workers send their rows."""
     from hedgerow.dask.cluster import Place, as_finished, connected
 
-    here = work.data_dir or os.environ.get("HEDGEROW_DATA")  # workers may have another environment
-    work = replace(work, data_dir=here and str(Path(here).resolve()))
     with connected(Place.of(engine).with_jobs(jobs)) as client:
         calls = [(work, unit, trials, str(out.resolve())) for unit, trials in chunks]
         for rows in as_finished(client, _on_worker, calls, [str(unit) for unit, _ in chunks]):
@@ -271,7 +268,7 @@ def _on_worker(work: Work, unit: Unit, trials: list[int], out: str) -> list[Row]
     from distributed import get_worker
 
     folder = Path(out) if Path(out).is_dir() else Path(get_worker().local_directory)
-    return list(work.rows(unit, trials, folder / CACHE))
+    return list(work(unit, trials, folder / CACHE))
 
 
 def load_plugin(path: str | Path) -> None:
@@ -359,10 +356,13 @@ class Folder:
     say: Say = lambda text: None
     tell: Tell = lambda done, total, what: None
 
-    def begin(self) -> None:
-        """Check what the report will need and the engine, and load the plugins: before methods are looked up."""
+    def begin(self, **counts: int) -> None:
+        """Check the counts, what the report needs and the engine, and load plugins: before methods are looked up."""
         for package in ("pandas", "jinja2", "matplotlib"):
             require(package, "lab")
+        for name, number in counts.items():
+            if number < 1:
+                raise InputError(f"{name}={number}: at least one is needed")
         check_engine(self.engine, self.jobs)
         for plugin in self.plugins:
             load_plugin(plugin)
@@ -425,17 +425,27 @@ def commands_given(out: Path) -> str:
     return " · ".join(line for line in lines if line)
 
 
+def named(kind: str, names: str, known: Iterable[str], every: Iterable[str] | None = None) -> list[str]:
+    """Names joined by commas, in upper or lower case; "all" is `every` one, or all that are known.
+
+    >>> named("task", "dslr, PIE1", ["PIE1", "dslr"]), named("task", "all", ["PIE1", "dslr"])
+    (['dslr', 'PIE1'], ['PIE1', 'dslr'])
+    """
+    table = {name.lower(): [name] for name in known}
+    choices = {"all": [*(known if every is None else every)], **table}
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    if not wanted:
+        raise InputError(f"{names!r} names no {kind}; choose one of {', '.join(known)}, or all")
+    for name in wanted:
+        if name.lower() not in choices:
+            raise unknown(kind, name, [*known, "all"])
+    return list(dict.fromkeys(each for name in wanted for each in choices[name.lower()]))
+
+
 def find_methods(names: str, everything: Iterable[str] = RECIPES) -> list[str]:
     """Methods by name, joined by commas; "all" is `everything` and whatever a plugin brought.
 
     >>> find_methods("oddm,pa"), find_methods("all,hedgerow", ["pa", "oddm"])
     (['oddm', 'pa'], ['pa', 'oddm', 'hedgerow'])
     """
-    every = [*everything, *(name for name in METHODS if name not in RECIPES)]
-    wanted = [name.strip().lower() for name in names.split(",") if name.strip()]
-    methods = list(dict.fromkeys(name for word in wanted for name in (every if word == "all" else [word])))
-    for name in methods:
-        METHODS[name]
-    if not methods:
-        raise InputError(f"--methods {names!r} names no method; known: {', '.join(METHODS)}")
-    return methods
+    return named("method", names, list(METHODS), [*everything, *(name for name in METHODS if name not in RECIPES)])

@@ -7,8 +7,8 @@
 
 An adaptor takes events and gives events, so they compose in any order: `missing(late(events(pairs), 50), 0.1)`. What
 the stream's end finds waiting is handed out then: every label, or that it is given up, arrives exactly once. `play`
-runs a model over events; a prediction is made when its instance arrives and is never taken back. `prequential` runs it
-over a stream whose labels come at once, and stops at checkpoints. Both hand blocks of rows to the one loop, `run`.
+runs a model over events; a prediction is made when its instance arrives and is never taken back. `cut` makes blocks
+of a stream whose labels come at once. Blocks of rows go to the one loop, `run`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any, Protocol
 
 import numpy as np
 
 from hedgerow.core.arrays import Array, Matrix, is_sparse
 from hedgerow.core.errors import InputError
-from hedgerow.core.labels import as_labels, is_missing
 from hedgerow.learner import BLOCK
 
 CHECKPOINTS = 40  # points of a curve in a results file
@@ -82,41 +81,14 @@ def run(model: OnlineModel, blocks: Iterable[Block]) -> Iterator[tuple[Block, Ar
 # -- labels at once ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Checkpoint:
-    """Where a run stands: counts from the start, predictions since the last checkpoint, the model's seconds."""
+def cut(X: Matrix, y: Any, ends: Sequence[int]) -> Iterator[Block]:
+    """A stream whose labels come at once as blocks up to each of the `ends`, where a caller of `run` may look.
 
-    seen: int
-    labelled: int
-    mistakes: int
-    predictions: Array
-    seconds: float
-
-
-def prequential(model: OnlineModel, X: Matrix, y: Any, ends: Sequence[int]) -> Iterator[Checkpoint]:
-    """Run a fitted model over a stream; yield after each of the `ends`, where the caller may look at the model.
-
-    A missing label is neither learned nor counted.
-
-    >>> from hedgerow import OnlineTransferClassifier
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(90, 4)); y = (X[:, 0] > 0).astype(int)
-    >>> clf = OnlineTransferClassifier(method="homotlms").fit(X[:50], y[:50])
-    >>> [(c.seen, len(clf.weights_)) for c in prequential(clf, X[50:], y[50:], [25, 40])]
-    [(25, 2), (40, 2)]
+    >>> [(block.numbers, block.y) for block in cut(np.eye(3), np.array([0, 1, 0]), [2, 3])]
+    [(range(0, 2), array([0, 1])), (range(2, 3), array([0]))]
     """
-    labels = as_labels(y, "y", X.shape[0])
-    if len(ends) and (np.diff([0, *ends]).min() < 1 or ends[-1] > len(labels)):
-        raise InputError(f"checkpoints at {list(ends)} of {len(labels)} instances: they must rise, from 1 to the last")
-    known = ~is_missing(labels)
-    labelled = mistakes = 0
-    cuts = [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
-    blocks = (Block(range(cut.start, cut.stop), X[cut], labels[cut]) for cut in cuts)
-    for cut, (_, predictions, seconds) in zip(cuts, run(model, blocks), strict=True):
-        assert predictions is not None
-        wrong = np.asarray(predictions != labels[cut], dtype=bool) & known[cut]
-        labelled, mistakes = labelled + int(known[cut].sum()), mistakes + int(wrong.sum())
-        yield Checkpoint(cut.stop, labelled, mistakes, predictions, seconds)
+    for start, end in pairwise([0, *ends]):
+        yield Block(range(start, end), X[start:end], y[start:end])
 
 
 def evenly(n: int, count: int = CHECKPOINTS) -> list[int]:

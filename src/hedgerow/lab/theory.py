@@ -36,7 +36,7 @@ from hedgerow.core.arrays import Array
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError, require
 from hedgerow.lab.figures import Line, Panel, draw
-from hedgerow.lab.report import Part, Table, Value, count, figure, table
+from hedgerow.lab.report import Part, Table, Value, count, figure, table, text
 from hedgerow.lab.rows import Runs
 from hedgerow.lab.tasks import classifier
 from hedgerow.mix import Hedge, LogLoss, LossBased, Mixer, horizon_beta
@@ -177,11 +177,8 @@ def sentences(claims: pd.DataFrame, tasks: Mapping[str, str]) -> Iterator[str]:
             title = claim.title[0].upper() + claim.title[1:]
             yield f"{title} ({'proved' if claim.proved else 'not proved'}): {kept}."
     example = loud_expert(RATIO, BEST)
-    yield (
-        f"The Theorem is false: with one expert whose scores are {RATIO:g} times as large as those of the best, summed "
-        f"scores err {int(example.mistakes['scores'][-1])} times where it allows {example.bounds['theorem']:.1f}, and "
-        f"the number grows without limit as the scores grow. Where it held above, that is luck of the data."
-    )
+    mistakes, bound = int(example.mistakes["scores"][-1]), example.bounds["theorem"]
+    yield text("false-theorem", ratio=f"{RATIO:g}", mistakes=mistakes, bound=bound)
 
 
 def summary(runs: Runs, claims: pd.DataFrame) -> Table:

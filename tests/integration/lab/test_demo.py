@@ -50,7 +50,7 @@ def test_table_and_page_agree_with_the_rows(done: Demo) -> None:
 
 
 def test_what_cannot_be_shown_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="at least one order"):
+    with pytest.raises(InputError, match="orders=0: at least one"):
         demo(tmp_path / "out", orders=0)
     with pytest.raises(InputError, match="did you mean 'thin'"):
         demo(tmp_path / "out", target="thim")

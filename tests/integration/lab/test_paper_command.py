@@ -159,7 +159,7 @@ def test_a_folder_without_results_says_so(tmp_path: Path) -> None:
         ({"reading": "tabel"}, "unknown reading 'tabel'; did you mean 'table'?"),
         ({"plugins": ("nowhere.py",)}, "no plugin at nowhere.py"),
         ({"tasks": ","}, "names no task"),
-        ({"trials": 0}, "at least one of each is needed"),
+        ({"trials": 0}, "trials=0: at least one is needed"),
     ],
 )
 def test_a_wrong_name_lists_the_known_ones(wrong: dict[str, Any], words: str, tmp_path: Path) -> None:

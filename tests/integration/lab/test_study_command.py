@@ -21,8 +21,7 @@ from hedgerow.core.errors import InputError
 from hedgerow.lab import rows as results
 from hedgerow.lab.rows import Runs
 from hedgerow.lab.runner import Folder
-from hedgerow.lab.study import STUDIES, run
-from hedgerow.lab.study_report import studies_in, verdict
+from hedgerow.lab.study import STUDIES, run, studies_in, verdict
 
 pytestmark = pytest.mark.slow
 
@@ -152,7 +151,7 @@ def test_an_interrupt_keeps_what_is_finished_and_says_how_to_go_on(start, tmp_pa
         ({"target": "shifty"}, "did you mean 'shifted'"),
         ({"methods": "odm"}, "did you mean 'oddm'"),
         ({"data": "digit"}, "did you mean 'digits'"),
-        ({"orders": 0}, "at least one order"),
+        ({"orders": 0}, "orders=0: at least one"),
     ],
 )
 def test_a_mistype_is_refused_with_a_remedy_before_anything_is_written(tmp_path, wrong, words):

@@ -20,12 +20,12 @@ from hedgerow.lab.stream import (
     Event,
     Label,
     batches,
+    cut,
     evenly,
     events,
     late,
     missing,
     play,
-    prequential,
     run,
 )
 from hedgerow.lab.tasks import fit, task_of
@@ -215,29 +215,21 @@ def test_impossible_strengths_are_refused(adaptor, message):
 def test_checkpoints_change_nothing(digits, fitted, step):
     X, y = digits.stream.X[:60], np.asarray(digits.stream.y)[:60]
     expected = copy.deepcopy(fitted).predict_then_learn(X, y)
-    clf, ends = copy.deepcopy(fitted), [*range(step, 60, step), 60]
-    points = list(prequential(clf, X, y, ends))
-    assert np.concatenate([point.predictions for point in points]).tolist() == expected.tolist()
-    assert [point.seen for point in points] == ends
-    assert [point.mistakes for point in points] == [int((expected != y)[:end].sum()) for end in ends]
-    assert points[-1].mistakes == clf.mistakes_
+    clf, ends, mistakes = copy.deepcopy(fitted), [*range(step, 60, step), 60], []
+    played = []
+    for block, predictions, _ in run(clf, cut(X, y, ends)):
+        played += predictions.tolist()
+        mistakes.append((block.numbers[-1] + 1, clf.mistakes_))
+    assert played == expected.tolist()
+    assert mistakes == [(end, int((expected != y)[:end].sum())) for end in ends]
 
 
-def test_missing_labels_are_predicted_and_not_counted(digits, fitted):
+def test_missing_labels_are_predicted_and_not_learned(digits, fitted):
     clf, y = copy.deepcopy(fitted), np.asarray(digits.stream.y)[:40].astype(object)
     y[::2] = None
-    [last] = prequential(clf, digits.stream.X[:40], y, [40])
-    assert (last.seen, last.labelled, clf.seen_) == (40, 20, 20)
-    assert last.mistakes == clf.mistakes_
-    assert len(last.predictions) == 40
-
-
-@pytest.mark.parametrize("ends", [[5, 5], [7, 3], [0, 4], [11]])
-def test_checkpoints_outside_the_stream_are_refused_before_anything_is_learned(digits, fitted, ends):
-    clf = copy.deepcopy(fitted)
-    with pytest.raises(InputError, match="they must rise"):
-        list(prequential(clf, digits.stream.X[:10], np.asarray(digits.stream.y)[:10], ends))
-    assert clf.seen_ == 0
+    [(_, predictions, _)] = run(clf, cut(digits.stream.X[:40], y, [40]))
+    assert (len(predictions), clf.seen_) == (40, 20)
+    assert clf.mistakes_ == (predictions != y)[1::2].sum()
 
 
 @given(st.integers(0, 500), st.integers(1, 60))
@@ -247,7 +239,7 @@ def test_checkpoints_are_spread_evenly_up_to_the_end(n, count):
     assert places[-1:] == ([n] if n else [])
     steps = np.diff([0, *places])
     assert not len(steps) or steps.max() - steps.min() <= 1
-    assert list(prequential(Spy(), np.zeros((0, 1)), [], evenly(0))) == []
+    assert list(run(Spy(), cut(np.zeros((0, 1)), [], evenly(0)))) == []
 
 
 def test_a_block_without_labels_is_predicted_and_a_late_one_is_only_learned(digits, fitted):

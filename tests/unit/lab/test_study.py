@@ -17,17 +17,20 @@ import pytest
 from hedgerow.core.errors import InputError
 from hedgerow.lab import STUDIES as TITLES
 from hedgerow.lab.rows import FILE, NEEDED, Row, Runs
-from hedgerow.lab.study import STUDIES, Majority, find_studies, wrong
-from hedgerow.lab.study_report import (
+from hedgerow.lab.study import (
+    STUDIES,
     Lead,
+    Majority,
     StudyRuns,
     along,
+    find_studies,
     mistakes,
     report,
     sentences,
     strengths,
     studies_in,
     verdict,
+    wrong,
 )
 from hedgerow.lab.tasks import (
     DRIFTS,
@@ -148,7 +151,7 @@ def test_the_majority_rule_errs_on_all_but_the_most_frequent(digits):
 
 def test_the_command_line_knows_every_study_without_importing_one():
     assert list(TITLES) == list(STUDIES)
-    program = "import sys; from hedgerow.cli.complete import studies; print(*studies('d'), 'numpy' in sys.modules)"
+    program = "import sys; from hedgerow.cli.options import studies; print(*studies('d'), 'numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.split() == ["delay", "drift", "False"]
 

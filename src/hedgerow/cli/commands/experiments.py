@@ -89,8 +89,7 @@ def study(
 ) -> None:
     """Streams as they are: labels late or missing, new classes, drift, imbalance, bad sources; the curve of each."""
     from hedgerow.cli import terminal
-    from hedgerow.lab.study import listed, run
-    from hedgerow.lab.study_report import tables
+    from hedgerow.lab.study import listed, run, tables
 
     if listing:
         terminal.print_table(["name", "what it is about", "strengths or kinds"], listed())
