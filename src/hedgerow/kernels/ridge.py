@@ -628,31 +628,24 @@ def _best(scores: Array, known: int) -> int:
 
 
 @compiled
-def run_row(heads: Heads, record: Record, products: Products, r: int, label: int, weight: float, out: Outcome) -> float:
-    """Row r is predicted and, with a label >= 0, learned; the log-loss of the prediction."""
-    F, known, votes = products.F[r], out.probabilities.shape[1], out.votes[r]
-    if products.known[r] != record.at[2]:
-        _fit(heads, record, products, r)
-        _scores(heads, products.fits[r], F)
-        if len(heads.near_ends):
-            _near(heads, record, products, r, F)
-        _centre(F)
-        products.known[r] = record.at[2]
-    for h in range(len(F)):
-        votes[h] = _best(F[h], known)
-    votes[len(F)] = _best(record.mix.counts, known)
-    loss = mix_row(record.mix, F, label, out.probabilities[r], out.weights[r])
-    if label >= 0:
-        _learn(heads, record, products, r, label, weight)
-    return loss
-
-
-@compiled
 def run_rows(
     heads: Heads, record: Record, products: Products, begin: int, end: int, y: Array, weight: Array, out: Outcome
 ) -> float:
-    """Rows begin..end-1 of one target in order; the sum of their log-losses."""
-    total = 0.0
+    """Rows begin..end-1 of one target: predicted and, with a label >= 0, learned; the sum of their log-losses."""
+    total, known = 0.0, out.probabilities.shape[1]
     for r in range(begin, end):
-        total += run_row(heads, record, products, r, y[r], weight[r], out)
+        F, votes = products.F[r], out.votes[r]
+        if products.known[r] != record.at[2]:
+            _fit(heads, record, products, r)
+            _scores(heads, products.fits[r], F)
+            if len(heads.near_ends):
+                _near(heads, record, products, r, F)
+            _centre(F)
+            products.known[r] = record.at[2]
+        for h in range(len(F)):
+            votes[h] = _best(F[h], known)
+        votes[len(F)] = _best(record.mix.counts, known)
+        total += mix_row(record.mix, F, y[r], out.probabilities[r], out.weights[r])
+        if y[r] >= 0:
+            _learn(heads, record, products, r, y[r], weight[r])
     return total
