@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.laws import STEPS, law, seeds
 
-from hedgerow import OnlineTransferClassifier
+from hedgerow import OnlineTransferClassifier, Reading
 from hedgerow.core import arrays, preprocess
 from hedgerow.core.errors import InputError
 from hedgerow.core.preprocess import INSTANCE_STEPS, Preprocess, RunningStats, parse
@@ -159,7 +159,9 @@ def test_internal_steps_are_not_accepted_from_users(steps):
         parse(steps)
     with pytest.raises(InputError, match="comes with a table"):
         OnlineTransferClassifier(preprocess=steps if isinstance(steps, str) else tuple(steps)).fit(rows(0), [0, 1] * 6)
-    with pytest.raises(InputError, match="has to be the first step"):
+    with pytest.raises(InputError, match=r"comes with a table.*known: row-minmax, unit, .*, table\)"):
+        OnlineTransferClassifier(reading=Reading(preprocess=steps)).fit(rows(0), [0, 1] * 6)
+    with pytest.raises(InputError, match="'target-only-1' comes with a table"):
         Preprocess(("centre", "target-only-1"))
 
 

@@ -491,23 +491,22 @@ def target_only_width(steps: Sequence[str]) -> int:
 def parse(steps: str | Sequence[str] | None, internal: bool = False) -> tuple[str, ...]:
     """The steps as a tuple of known names; one string may join several with '+'.
 
-    Those that come with a table, `fill` and `target-only-N`, are `internal`: not accepted from users.
+    Those that come with a table, `fill` and (first of all) `target-only-N`, are `internal`: not accepted from users.
 
     >>> parse("signed-sqrt+unit")
     ('signed-sqrt', 'unit')
-    >>> parse("centre+target-only-1")
+    >>> parse("centre+fill")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    hedgerow.core.errors.InputError: preprocess: 'target-only-1' comes with a table; write 'table' in its place
+    hedgerow.core.errors.InputError: preprocess: 'fill' comes with a table; write 'table' in its place (known: row-...
     """
     names = () if steps is None else tuple(steps.split("+")) if isinstance(steps, str) else tuple(steps)
     names = tuple(str(name).strip() for name in names if str(name).strip() not in ("", "none"))
     for i, name in enumerate(names):
-        if name == FILL or target_only_width([name]):
-            if not internal:
-                raise InputError(f"preprocess: {name!r} comes with a table; write 'table' in its place")
-            if name != FILL and i:
-                raise InputError(f"preprocess: {name!r} has to be the first step")
-        elif name not in ACCEPTED:
+        width = target_only_width([name])
+        if (name == FILL or width) and not (internal and (i == 0 or not width)):
+            known = ", ".join(ACCEPTED)
+            raise InputError(f"preprocess: {name!r} comes with a table; write 'table' in its place (known: {known})")
+        if name not in ACCEPTED and name != FILL and not width:
             raise unknown("preprocessing step", name, ACCEPTED)
     return names
 
