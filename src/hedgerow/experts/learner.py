@@ -190,7 +190,7 @@ class ExpertsLearner(OnlineLearner):
         """That of the heads' weights."""
         return np.dtype(self.W.dtype)
 
-    @property
+    @cached_property
     def can_fail(self) -> bool:
         """Whether the head or the mixer came from outside."""
         return type(self.plan.head) not in (PassiveAggressive, AROW) or type(self.plan.mixer) not in OWN_MIXERS
