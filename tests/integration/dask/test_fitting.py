@@ -199,7 +199,7 @@ def test_what_cannot_be_is_refused_before_anything_is_read(client: Any, folders:
     narrow = write(tmp_path / "narrow", np.ones((9, 3)), np.arange(9) % 2, 1)
     with pytest.raises(InputError, match=r"source 'narrow': other features than those of source 'thin'"):
         hedgerow.dask.fit(linear, [folders["thin"], narrow], "kind", client=client)
-    with pytest.raises(InputError, match=r"domain 'target': 5 features, but source 'narrow' has 3"):
+    with pytest.raises(InputError, match=r"different width: \[\('narrow', 3\), \('target', 5\)\]"):
         hedgerow.dask.fit(linear, [narrow], "kind", np.ones((4, 5)), client=client)
     with pytest.raises(InputError, match=r"label 0 is not among classes=\[1, 2\]"):
         hedgerow.dask.fit(OnlineTransferClassifier("hedgerow-linear", classes=[1, 2]), [narrow], "kind", client=client)
