@@ -105,6 +105,15 @@ def test_a_dask_dataframe_is_a_source_too_in_any_order_of_columns(client: Any, t
     assert clf.predict(stream.X).tolist() == plain.predict(stream.X).tolist()
 
 
+def test_a_category_that_no_row_has_is_no_class(client: Any) -> None:
+    rng = np.random.default_rng(7)
+    frame = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc"))
+    frame["kind"] = pd.Categorical(np.where(frame["a"] > 0, "up", "down"), categories=["up", "down", "never"])
+    source = dd.from_pandas(frame, npartitions=2)
+    clf = hedgerow.dask.fit(OnlineTransferClassifier("hedgerow-linear"), [source], "kind", client=client)
+    assert clf.classes_.tolist() == ["down", "up"]
+
+
 @pytest.mark.slow
 def test_the_default_method_samples_its_landmarks_and_kept_rows(client: Any, task: Any, folders: Any) -> None:
     sources, warmup, stream = task
@@ -199,7 +208,7 @@ def test_what_cannot_be_is_refused_before_anything_is_read(client: Any, folders:
     narrow = write(tmp_path / "narrow", np.ones((9, 3)), np.arange(9) % 2, 1)
     with pytest.raises(InputError, match=r"source 'narrow': other features than those of source 'thin'"):
         hedgerow.dask.fit(linear, [folders["thin"], narrow], "kind", client=client)
-    with pytest.raises(InputError, match=r"domain 'target': 5 features, but source 'narrow' has 3"):
+    with pytest.raises(InputError, match=r"different width: \[\('narrow', 3\), \('target', 5\)\]"):
         hedgerow.dask.fit(linear, [narrow], "kind", np.ones((4, 5)), client=client)
     with pytest.raises(InputError, match=r"label 0 is not among classes=\[1, 2\]"):
         hedgerow.dask.fit(OnlineTransferClassifier("hedgerow-linear", classes=[1, 2]), [narrow], "kind", client=client)
