@@ -24,9 +24,36 @@ from capymoa.base import ClassifierSSL  # noqa: E402
 class TransferClassifier(ClassifierSSL):  # type: ignore[misc]
     """A fitted `OnlineTransferClassifier` for CapyMOA's evaluations, of labelled and of half-labelled streams.
 
-    The classifier that is given is copied; `classifier` is the copy, which learns. Without one the stream is learned
-    alone. `labels` are the classifier's labels for the schema's classes, one each, in the schema's order; None finds
-    them by their text. Columns are read by name where the schema has the model's names, by position otherwise.
+    Columns are read by name where the schema has the model's names, by position otherwise.
+
+    Parameters
+    ----------
+    schema
+        Of the stream, as CapyMOA has it.
+    classifier
+        A fitted model, which is copied; without one the stream is learned alone.
+    labels
+        The classifier's labels for the schema's classes, one each, in the schema's order; None matches them by their
+        text.
+    random_seed
+        As CapyMOA passes it; nothing here is random.
+
+    Attributes
+    ----------
+    classifier
+        The copy, which learns.
+
+    Raises
+    ------
+    InputError
+        If the schema has not the model's classes, or not as many attributes.
+
+    Examples
+    --------
+    ::
+
+        model = TransferClassifier(stream.get_schema(), OnlineTransferClassifier().fit_domains(sources))
+        prequential_evaluation(stream, model)
     """
 
     def __init__(
@@ -63,30 +90,32 @@ class TransferClassifier(ClassifierSSL):  # type: ignore[misc]
 
     def predict(self, instance: Any) -> int | None:
         """The place of the most likely class in the schema; None before any class is known."""
-        if not len(getattr(self.classifier, "classes_", ())):
+        if not self._knows_a_class:
             return None
         return self._index[self.classifier.predict_one(self._row(instance))]
 
     def predict_proba(self, instance: Any) -> Array | None:
         """A probability for each of the schema's classes; None before any class is known."""
-        if not len(getattr(self.classifier, "classes_", ())):
+        if not self._knows_a_class:
             return None
-        found = np.zeros(len(self._labels))
-        for label, share in self.classifier.predict_proba_one(self._row(instance)).items():
-            found[self._index[label]] = share
-        return found
+        shares = self.classifier.predict_proba_one(self._row(instance))
+        return np.array([shares.get(label, 0.0) for label in self._labels])
+
+    @property
+    def _knows_a_class(self) -> bool:
+        return len(getattr(self.classifier, "classes_", ())) > 0
 
     def _row(self, instance: Any) -> Array:
         x = np.asarray(instance.x, dtype=np.float64)
         return x if self._order is None else x[self._order]
 
 
-def _labels(known: list[Any], values: list[str], given: Sequence[Any] | None) -> list[Any]:
+def _labels(known: list[Any], values: list[str], labels: Sequence[Any] | None) -> list[Any]:
     """The model's label for each class of the schema."""
-    if given is not None:
-        if len(given) != len(values) or len(set(given)) != len(values):
-            raise InputError(f"labels={list(given)}: give one label for each of the schema's classes {listed(values)}")
-        return [plain(label) for label in given]
+    if labels is not None:
+        if len(labels) != len(values) or len(set(labels)) != len(values):
+            raise InputError(f"labels={list(labels)}: give one label for each of the schema's classes {listed(values)}")
+        return [plain(label) for label in labels]
     by_text = {str(label): label for label in known}
     kind: Any = type(known[0]) if known else str
     made = kind if kind in (str, int) else by_text.__getitem__  # of other kinds none can be made of its text

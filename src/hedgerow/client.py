@@ -64,10 +64,35 @@ class LabelResult:
 
 
 class Client:
-    """A connection to one service.
+    """A connection to one service, for one thread at a time.
 
-    `timeout` is for one try, `tries` how often the same request is sent at most; between two tries it waits longer and
-    longer, by chance a little less, or as long as the service asks.
+    Use it in programs that predict over HTTP and must not count an event twice: every event has an id before it is
+    sent, and a request whose answer was lost is repeated with the same ids. In the process that has the model, use
+    `hedgerow.live.LiveModel` itself.
+
+    Parameters
+    ----------
+    base_url : str
+        Where the service listens, e.g. ``"http://127.0.0.1:8080"``.
+    token : str, optional
+        Sent as ``Authorization: Bearer``; needed where the service has a token file.
+    timeout : float
+        Seconds for one try.
+    tries : int
+        How often the same request is sent at most. Between two tries it waits longer and longer, by chance a little
+        less, or as long as the service asks.
+
+    Raises
+    ------
+    ServiceError
+        From every method: the service refused the request, or could not be reached (status 0).
+
+    Examples
+    --------
+    >>> client = Client("http://127.0.0.1:8080", tries=1)
+    >>> client.model("site").name  # nothing is sent yet
+    'site'
+    >>> client.close()
     """
 
     def __init__(self, base_url: str, token: str | None = None, *, timeout: float = 30.0, tries: int = 6) -> None:
@@ -88,8 +113,8 @@ class Client:
 
     def models(self) -> list[dict[str, Any]]:
         """The models that the token may read."""
-        found: list[dict[str, Any]] = self.call("GET", "/v1/models").json()["models"]
-        return found
+        models: list[dict[str, Any]] = self.call("GET", "/v1/models").json()["models"]
+        return models
 
     def model(self, name: str) -> Model:
         """One model; nothing is asked yet."""
@@ -136,7 +161,15 @@ class Client:
 
 @dataclass(frozen=True)
 class Model:
-    """One model of a service."""
+    """One model of a service, as `Client.model` returns it; every method is one request.
+
+    Parameters
+    ----------
+    client : Client
+        Through which it is asked.
+    name : str
+        The model's name at the service; whether it is there is known when it is first asked.
+    """
 
     client: Client
     name: str
@@ -144,9 +177,24 @@ class Model:
     def predict(
         self, instances: Sequence[Instance], ids: Sequence[str] | None = None, *, explain: bool = False
     ) -> list[Prediction]:
-        """Predictions, in the order of the instances; each is an event that can be labelled by its id."""
+        """Predictions, in the order of the instances; each is an event that can be labelled by its id.
+
+        Parameters
+        ----------
+        instances : sequence of mappings or of sequences of numbers
+            By name, or in the model's order of features; a NumPy matrix is one too.
+        ids : sequence of str, optional
+            One for each; made here if there are none. The same id with the same features gives the stored answer.
+        explain : bool
+            Also `probabilities`, and the experts' `votes` and `weights`. Costs a prediction a row; the service refuses
+            batches whose answer would be too large.
+
+        Returns
+        -------
+        list of Prediction
+        """
         body = {"instances": _plain(instances), "ids": _ids(ids, len(instances)), "explain": explain}
-        return [Prediction(**found) for found in self._post("predict", body)["predictions"]]
+        return [Prediction(**one) for one in self._post("predict", body)["predictions"]]
 
     def label(self, id: str, label: Any) -> LabelResult:
         """The label of one event. The same label twice is learned once."""
@@ -155,7 +203,7 @@ class Model:
     def label_many(self, labels: Sequence[tuple[str, Any]]) -> list[LabelResult]:
         """Labels of several events."""
         body = {"labels": [{"id": id, "label": _scalar(label)} for id, label in labels]}
-        return [LabelResult(**found) for found in self._post("label", body)["results"]]
+        return [LabelResult(**one) for one in self._post("label", body)["results"]]
 
     def predict_then_learn(
         self,
@@ -165,12 +213,16 @@ class Model:
         *,
         explain: bool = False,
     ) -> list[Prediction]:
-        """Instances with their labels, each predicted before it is learned."""
+        """Instances with their labels, each predicted before it is learned (test-then-train).
+
+        The fastest way where labels are known at once: one request and one transaction for all of them. Parameters as
+        for `predict`; `labels` has one for each instance.
+        """
         body = {
             "instances": _plain(instances), "labels": [_scalar(label) for label in labels],
             "ids": _ids(ids, len(instances)), "explain": explain,
         }  # fmt: skip
-        return [Prediction(**found) for found in self._post("predict-then-learn", body)["predictions"]]
+        return [Prediction(**one) for one in self._post("predict-then-learn", body)["predictions"]]
 
     def about(self) -> dict[str, Any]:
         """What the model is."""
@@ -237,8 +289,8 @@ def _scalar(value: Any) -> Any:
 
 
 def _object(answer: Any) -> dict[str, Any]:
-    found: dict[str, Any] = answer.json()
-    return found
+    body: dict[str, Any] = answer.json()
+    return body
 
 
 def _asked_to_wait(answer: Any) -> float:
@@ -248,9 +300,9 @@ def _asked_to_wait(answer: Any) -> float:
 
 def _as_error(answer: Any) -> ServiceError:
     try:
-        found = answer.json()
+        problem = answer.json()
     except ValueError:
-        found = {}
-    found = found if isinstance(found, dict) else {}
-    title = str(found.get("title") or answer.reason_phrase)
-    return ServiceError(answer.status_code, title, str(found.get("detail", "")), found.get("errors") or ())
+        problem = {}
+    problem = problem if isinstance(problem, dict) else {}
+    title = str(problem.get("title") or answer.reason_phrase)
+    return ServiceError(answer.status_code, title, str(problem.get("detail", "")), problem.get("errors") or ())

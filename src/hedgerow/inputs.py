@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -311,55 +311,33 @@ def numbers_of(encoder: TableEncoder | None, d: Domain) -> Matrix:
 
 def _encoded(encoder: TableEncoder, X: Any) -> Any:
     """Rows as numbers: a table by its names; an array is encoded already."""
-    if _are_mappings(X):
-        numbers, bad = _of_mappings(encoder, X)
-        if bad:
-            problems = [f"X, row {i}{', ' if why.startswith('column') else ': '}{why}" for i, why in bad.items()]
-            raise InputError(together(problems))
-        return numbers
-    frame = _by_position(encoder, X) if isinstance(X, np.ndarray) and X.ndim == 2 else as_frame(X, "X")
-    if frame is None:
-        return X
-    _check_some(encoder, frame.names, "X: ")
-    return encoder.encode(frame)
+    numbers, reasons = usable(encoder, X) or (X, {})
+    if reasons:
+        marks = {i: ", " if why.startswith("column") else ": " for i, why in reasons.items()}
+        raise InputError(together([f"X, row {i}{marks[i]}{why}" for i, why in reasons.items()]))
+    return numbers
 
 
 def usable(encoder: TableEncoder, X: Any) -> tuple[Array, dict[int, str]] | None:
-    """The numbers of rows, and why some cannot be used (zeros stand for these); None for what is no table.
+    """The numbers of rows, and why some cannot be used (zeros stand for these); None for rows that are numbers already.
 
     Only a table that has none of the columns is refused as a whole.
     """
-    if _are_mappings(X):
-        return _of_mappings(encoder, X)
-    frame = None if isinstance(X, np.ndarray) else as_frame(X, "X")
-    if frame is None:
-        return None
-    _check_some(encoder, frame.names, "X: ")
-    return _read(encoder, frame.column, len(frame))
-
-
-def _are_mappings(X: Any) -> bool:
-    return isinstance(X, list) and bool(X) and all(isinstance(row, Mapping) for row in X)
-
-
-def _of_mappings(encoder: TableEncoder, rows: Sequence[Mapping[Any, Any]]) -> tuple[Array, dict[int, str]]:
-    numbers, reasons = _read(encoder, lambda name: [row.get(name) for row in rows], len(rows))
-    for i, row in enumerate(rows):
-        try:
-            _check_some(encoder, row, "")
-        except InputError as error:
-            reasons[i] = str(error)
-    return numbers, dict(sorted(reasons.items()))
-
-
-def _read(encoder: TableEncoder, column_of: Callable[[str], Any], rows: int) -> tuple[Array, dict[int, str]]:
-    """The numbers of rows, and why some cannot be used: zeros stand for these."""
-    numbers, bad = encoder.read(column_of, rows)
     reasons: dict[int, str] = {}
+    if isinstance(X, list) and X and all(isinstance(row, Mapping) for row in X):
+        reasons = {i: _lacks_all(encoder) for i, row in enumerate(X) if not _has_some(encoder, row)}
+        numbers, bad = encoder.read(lambda name: [row.get(name) for row in X], len(X))
+    else:
+        frame = _by_position(encoder, X) if isinstance(X, np.ndarray) and X.ndim == 2 else as_frame(X, "X")
+        if frame is None:
+            return None
+        if not _has_some(encoder, frame.names):
+            raise InputError(f"X: {_lacks_all(encoder)}")
+        numbers, bad = encoder.read(frame.column, len(frame))
     for i, error in bad:
         reasons[i] = f"{reasons[i]}; {error}" if i in reasons else str(error)
     numbers[list(reasons)] = 0.0
-    return numbers, reasons
+    return numbers, dict(sorted(reasons.items()))
 
 
 def _encoded_row(encoder: TableEncoder, x: Any) -> Any:
@@ -368,7 +346,8 @@ def _encoded_row(encoder: TableEncoder, x: Any) -> Any:
         frame = _by_position(encoder, x[None]) if isinstance(x, np.ndarray) and x.ndim == 1 else None
         return x if frame is None else encoder.encode(frame, where="x")[0]
     if isinstance(x, Mapping):
-        _check_some(encoder, x, "x: ")
+        if not _has_some(encoder, x):
+            raise InputError(f"x: {_lacks_all(encoder)}")
         return np.array(encoder.of_mapping(x))
     names = names_of_row(x)
     if names is None:
@@ -388,11 +367,13 @@ def _by_position(encoder: TableEncoder, X: Array) -> Frame | None:
     return Frame.of_matrix(X, names) if X.shape[1] != encoder.width and known == set(names) else None
 
 
-def _check_some(encoder: TableEncoder, names: Any, where: str) -> None:
+def _has_some(encoder: TableEncoder, names: Any) -> bool:
     """A row may lack columns, but not all of them."""
-    if not any(name in names for name in encoder.names):
-        columns = ", ".join(encoder.names[:8])
-        raise InputError(f"{where}none of the model's columns is there ({columns}); give them by name")
+    return any(name in names for name in encoder.names)
+
+
+def _lacks_all(encoder: TableEncoder) -> str:
+    return f"none of the model's columns is there ({', '.join(encoder.names[:8])}); give them by name"
 
 
 # -- labels, weights, numbers of sources -------------------------------------------------------------------------------

@@ -158,6 +158,8 @@ def test_a_filled_package_that_cannot_be_written_is_read(site):
     assert report(site)["compiled"] == 1
     close(site)
     assert report(site)["compiled"] == 0
+    elsewhere = made(site.parent / "cache")
+    assert report(site, NUMBA_CACHE_DIR=str(elsewhere))["compiled"] == 0  # though another folder comes first
 
 
 @pytest.mark.slow
@@ -283,13 +285,13 @@ def test_after_warm_no_process_compiles_and_without_a_folder_it_fails(site):
     for folder in folders:
         for path in Path(folder).glob("*.nb?"):
             shutil.copy(path, beside)
-    (removed,) = beside.glob("near.near_row-*.nbi")
+    (removed,) = beside.glob("live.predict-*.nbi")
     removed.unlink()
     close(site)
     done = warm(site=site)
     assert done.returncode == 1
-    assert done.stdout.startswith("1 kernels compiled")
-    assert f"not used: {beside}: " in done.stdout
+    assert int(done.stdout.split()[0]) > 0
+    assert f"not written: {beside}: " in done.stdout
     assert "NUMBA_CACHE_DIR" in done.stderr
     assert "Traceback" not in done.stderr
 

@@ -16,6 +16,7 @@ from hedgerow.core.preprocess import unit
 from hedgerow.core.rule_numbers import RULES, UNSEEN
 from hedgerow.heads import StepwiseHead, make_head, margin
 from hedgerow.kernels import EVEN, experts, refresh, rows
+from hedgerow.mix import Hedge
 
 DTYPES = [np.float64, np.float32]
 
@@ -231,9 +232,56 @@ def test_the_small_refresh(dtype, seed, mu, unseen, kappa):
     np.testing.assert_allclose(products.TA[where], (T @ after)[where], **close(dtype))
 
 
-def test_mistakes_are_counted(rng):
-    y, scores, votes = np.array([1, -1, 0]), np.eye(3)[[1, 2, 2]], np.array([[1, 0], [1, 1], [0, 1]])
-    wrong, counters = np.empty((3, 3), dtype=bool), [np.zeros(size, dtype=np.int64) for size in (1, 1, 2)]
-    experts.tally(y, scores, votes, wrong, *counters)
-    assert [each.tolist() for each in counters] == [[2], [1], [0, 2]]
-    np.testing.assert_array_equal(wrong, np.hstack([scores.argmax(axis=1)[:, None], votes]) != y[:, None])
+def test_ties_of_experts_go_to_the_lowest_class():
+    head, Z, one = make_head("pa1"), np.ones((2, 1, 2)), np.zeros(1, dtype=np.int64)
+    counters = [np.zeros(size, dtype=np.int64) for size in (1, 1, 1)]
+    for vote in (False, True):
+        heads = head.compiled(np.zeros((1, 3, 2)), one, one, None)
+        ours = experts.Experts(heads, 0.0, vote, np.zeros(1), *counters, np.zeros(1))
+        scores, weights, votes = np.empty((2, 3)), np.empty((2, 1)), np.empty((2, 1), dtype=np.int64)
+        none = np.empty((0, 0), dtype=bool)
+        experts.step(ours, Z, np.full(2, -1), EVEN, 0, (scores, weights, votes), np.empty((2, 1, 3)), none)
+        assert votes.ravel().tolist() == scores.argmax(axis=1).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("rule", ["pa1", "arow"])
+@given(seeds, st.sampled_from([None, 0.3, 0.9]), st.sampled_from(["scores", "vote"]), st.booleans(), st.integers(0, 12))
+@law(20)
+def test_the_step_of_experts_is_its_parts(rule, seed, beta, combination, weighted, cut):
+    """Heads, Hedge and counters in one loop, whole and in two parts, as each of them does for itself in NumPy."""
+    rng = np.random.default_rng(seed)
+    B, n, d, K, N = 12, 2, 4, 3, 4
+    head, mixer = make_head(rule, 0.7), Hedge(beta, combination)
+    Z, W = rng.normal(size=(B, n, d)), rng.normal(size=(N, K, d))
+    y, weight = labels_and_weights(rng, B, K, weighted)
+    which, space = np.array([2, 3]), np.array([0, 1, 1, 0])
+    memory = None if head.memory(d) is None else np.stack([head.memory(d)] * 2)
+    plain, S = W.copy(), None if memory is None else memory.copy()
+    F, state = np.einsum("bnd,nkd->bnk", Z[:, space], plain), mixer.start(N)
+    for i, e in enumerate(which):
+        for t in range(B):
+            F[t, e] = plain[e] @ Z[t, space[e]]
+            if y[t] >= 0:
+                C = 0.7 * weight[t] if weighted else 0.7
+                margin.step(plain[e], Z[t, space[e]], int(y[t]), rule, C, None if S is None else S[i])
+    expected = mixer.run(state, 0, F, y)
+    loss, counters = np.zeros(N), [np.zeros(size, dtype=np.int64) for size in (1, 1, N)]
+    mixture_loss, wrong = np.zeros(1), np.empty((B, 1 + N), dtype=bool)
+    ours = experts.Experts(
+        head.compiled(W, which, space, memory), beta or 0.0, combination == "vote", loss, *counters, mixture_loss
+    )
+    G, trace = np.empty((B, N, K)), (np.empty((B, K)), np.empty((B, N)), np.empty((B, N), dtype=np.int64))
+    for part in (slice(0, cut), slice(cut, B)):
+        some = weight[part] if weighted else EVEN
+        experts.step(ours, Z[part], y[part], some, 0, tuple(a[part] for a in trace), G[part], wrong[part])
+    for got, wanted in zip(trace, (expected.scores, expected.weights, expected.expert_predictions), strict=True):
+        np.testing.assert_allclose(got, wanted, atol=1e-9)
+    np.testing.assert_allclose(G, F, atol=1e-9)
+    np.testing.assert_allclose(W, plain, atol=1e-9)
+    np.testing.assert_array_equal(loss, state["expert_loss"])
+    named = np.hstack([expected.scores.argmax(axis=1)[:, None], expected.expert_predictions])
+    np.testing.assert_array_equal(wrong, named != y[:, None])
+    seen, mistakes, expert_mistakes = counters
+    assert [seen[0], mistakes[0]] == [(y >= 0).sum(), wrong[y >= 0, 0].sum()]
+    np.testing.assert_array_equal(expert_mistakes, wrong[y >= 0, 1:].sum(axis=0))
+    np.testing.assert_allclose(mixture_loss, (expected.weights * expected.losses).sum())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.adversary import adversary, guesses, one_hot, scores
 from support.laws import fitted, law, make_task, seeds
 
-from hedgerow.mix import Hedge, LogLoss, LossBased, Mixer, Single, horizon_beta, simplex_projection, softmax
+from hedgerow.mix import Hedge, LogLoss, LossBased, Single, horizon_beta, simplex_projection, softmax
 
 betas = st.one_of(st.none(), st.floats(0.02, 0.98))
 
@@ -172,21 +172,3 @@ def test_weights_of_a_long_stream_do_not_underflow():
 def test_the_discount_of_a_horizon():
     assert horizon_beta(100, 4) == pytest.approx(10 / (10 + math.sqrt(math.log(4))))
     assert Single().bound({"expert_loss": np.array([3.0])}, 9) == 3.0
-
-
-@given(seeds, st.sampled_from([None, 0.3, 0.9]), st.integers(1, 5), st.integers(1, 6), st.integers(0, 12))
-@law(30)
-def test_the_compiled_hedge_is_its_twin(seed, beta, n, K, cut):
-    """Whole, and in two parts, to the last bit; the twin in NumPy up to rounding. Scores are whole numbers: ties."""
-    rng = np.random.default_rng(seed)
-    F, y = rng.integers(0, 3, size=(12, n, K + 1)).astype(float), rng.integers(-1, K + 1, size=12)
-    mixer = Hedge(beta=beta)
-    states = [mixer.start(n) for _ in range(3)]
-    whole, twin = mixer.run(states[0], 4, F[:, :, :K], y), Mixer.run(mixer, states[1], 4, F[:, :, :K], y)
-    later = 4 + int((y[:cut] >= 0).sum())
-    parts = [mixer.run(states[2], 4, F[:cut, :, :K], y[:cut]), mixer.run(states[2], later, F[cut:, :, :K], y[cut:])]
-    for name, found in whole._asdict().items():
-        np.testing.assert_allclose(found, getattr(twin, name), atol=1e-12, err_msg=name)
-        np.testing.assert_array_equal(found, np.concatenate([getattr(part, name) for part in parts]), err_msg=name)
-    for state in states[1:]:
-        np.testing.assert_array_equal(states[0]["expert_loss"], state["expert_loss"])

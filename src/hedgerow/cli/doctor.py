@@ -58,12 +58,6 @@ EXTRAS = {
     "skada": "pipelines and scorers of skada", "pipeline": "online pipelines of scikit-learn, saved without pickle",
     "mlflow": "hedgerow.mlflow", "capymoa": "hedgerow.capymoa",
 }  # fmt: skip
-# program: which extra uses it, what for, and how to get it; without the extra it is not looked for
-PROGRAMS = {
-    "java": ("pyspark", "hedgerow.spark needs Java 17 or later", "apt-get install openjdk-17-jre-headless"),
-    "redis-server": ("redis", "only needed if Redis runs on this machine", "apt-get install redis-server"),
-    "chromium": ("playwright", "only for the tests of the page", "apt-get install chromium"),
-}
 
 
 def versions() -> Iterator[Finding]:
@@ -76,9 +70,9 @@ def versions() -> Iterator[Finding]:
     )  # fmt: skip
     for name, least, extra in _requirements():
         if not extra:
-            found, fine = _state(name, least)
+            state, fine = _state(name, least)
             remedy = "" if fine else f"pip install --upgrade '{name}>={least}'"
-            yield Finding("versions", name, found, OK if fine else PROBLEM, remedy)
+            yield Finding("versions", name, state, OK if fine else PROBLEM, remedy)
 
 
 def extras() -> Iterator[Finding]:
@@ -86,23 +80,27 @@ def extras() -> Iterator[Finding]:
     for extra, purpose in EXTRAS.items():
         packages = [(name, least) for name, least, of in _requirements() if of == extra]
         states = [(name, *_state(name, least)) for name, least in packages]
-        found = ", ".join(f"{name} {said}" for name, said, _ in states)
+        versions_ = ", ".join(f"{name} {state}" for name, state, _ in states)
         fine = all(is_fine for _, _, is_fine in states)
         remedy = "" if fine else f"for {purpose}: pip install 'hedgerow[{extra}]'"
-        yield Finding("extras", extra, found, OK if fine else NOTE, remedy)
+        yield Finding("extras", extra, versions_, OK if fine else NOTE, remedy)
 
 
-def programs() -> Iterator[Finding]:
-    """Programs that an installed extra starts or talks to."""
-    for program, (module, purpose, install) in PROGRAMS.items():
-        if find_spec(module) is None:
-            continue
-        path = _java_home() if program == "java" else None
-        path = path or shutil.which(program)
-        if path is None:
-            yield Finding("programs", program, "not found", NOTE, f"{purpose}: {install}")
-        else:
-            yield Finding("programs", program, f"{path}{_java(path) if program == 'java' else ''}")
+def java() -> Iterator[Finding]:
+    """The Java that Spark starts, if Spark is installed: that of JAVA_HOME, which Spark prefers to the one of PATH."""
+    if find_spec("pyspark") is None:
+        return
+    home = os.environ.get("JAVA_HOME")
+    path = (shutil.which("java", path=str(Path(home) / "bin")) if home else None) or shutil.which("java")
+    if path is None:
+        remedy = "hedgerow.spark needs Java 17 or later: apt-get install openjdk-17-jre-headless"
+        yield Finding("programs", "java", "not found", NOTE, remedy)
+        return
+    try:  # it says its version on stderr
+        about = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=20).stderr
+    except (OSError, subprocess.TimeoutExpired):
+        about = ""
+    yield Finding("programs", "java", f"{path} ({about.splitlines()[0]})" if about else path)
 
 
 def compiled_kernels() -> Iterator[Finding]:
@@ -112,7 +110,8 @@ def compiled_kernels() -> Iterator[Finding]:
 
     for folder, reason in compiled.folders().items():
         if reason:
-            yield Finding("compiled kernels", "not used", f"{folder}: {reason}", NOTE)
+            state = OK if reason == compiled.READ_ONLY else NOTE
+            yield Finding("compiled kernels", "not written", f"{folder}: {reason}", state)
             continue
         kept = len(list(folder.glob("*.nbc")))
         remedy = "" if kept else "the first use compiles for some seconds; in advance: hedgerow warm"
@@ -154,32 +153,17 @@ def _requirements() -> Iterator[tuple[str, str, str]]:
 def _state(name: str, least: str) -> tuple[str, bool]:
     """The version of a package in words, and whether it will do."""
     try:
-        found = version(name)
+        installed = version(name)
     except PackageNotFoundError:
         return "not installed", False
-    fine = _numbers(found) >= _numbers(least)
-    return (found, True) if fine else (f"{found}, older than {least}", False)
+    fine = _numbers(installed) >= _numbers(least)
+    return (installed, True) if fine else (f"{installed}, older than {least}", False)
 
 
 def _numbers(text: str) -> tuple[int, ...]:
     """The leading numbers of a version: enough to tell whether it is at least another."""
     whole = re.match(r"\d+(\.\d+)*", text)
     return tuple(int(part) for part in whole[0].split(".")) if whole else ()
-
-
-def _java_home() -> str | None:
-    """The java of JAVA_HOME, which Spark prefers to the one of PATH."""
-    home = os.environ.get("JAVA_HOME")
-    return shutil.which("java", path=str(Path(home) / "bin")) if home else None
-
-
-def _java(path: str) -> str:
-    """The version that java says it is; it says so on stderr."""
-    try:
-        said = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=20).stderr
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return f" ({said.splitlines()[0]})" if said else ""
 
 
 # -- what it runs on --------------------------------------------------------------------------------------------
@@ -193,13 +177,13 @@ THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_
 def processors() -> Iterator[Finding]:
     """How many there are, and how many this process may use."""
     allowed, limit = usable_processors(), _quota()
-    said = f"{os.cpu_count()} in the machine, {allowed} for this process"
+    text = f"{os.cpu_count()} in the machine, {allowed} for this process"
     if limit is None:
-        yield Finding("machine", "processors", said)
+        yield Finding("machine", "processors", text)
     else:
         remedy = f"give --jobs {max(round(limit), 1)} to commands that take it" if limit < allowed else ""
-        said += f", as much time as {limit:g} of them (control group)"
-        yield Finding("machine", "processors", said, NOTE if remedy else OK, remedy)
+        text += f", as much time as {limit:g} of them (control group)"
+        yield Finding("machine", "processors", text, NOTE if remedy else OK, remedy)
     files = _open_files()
     if files is not None:
         few = files < FEW_FILES
@@ -211,14 +195,14 @@ def blas() -> Iterator[Finding]:
     import scipy.linalg.blas  # noqa: F401 (both have one of their own, which must be loaded to be found)
     from threadpoolctl import threadpool_info
 
-    allowed, found = usable_processors(), [one for one in threadpool_info() if one["user_api"] == "blas"]
-    if not found:
+    allowed, libraries = usable_processors(), [one for one in threadpool_info() if one["user_api"] == "blas"]
+    if not libraries:
         yield Finding("machine", "BLAS", "none found", PROBLEM, "pip install --force-reinstall numpy scipy")
-    for one in found:
+    for one in libraries:
         many = one["num_threads"] > allowed
-        said = f"{one['internal_api']} {one['version']}, {one['num_threads']} threads ({Path(one['filepath']).name})"
+        text = f"{one['internal_api']} {one['version']}, {one['num_threads']} threads ({Path(one['filepath']).name})"
         remedy = f"set OPENBLAS_NUM_THREADS={allowed} (or that of your BLAS) before Python starts" if many else ""
-        yield Finding("machine", "BLAS", said, NOTE if many else OK, remedy)
+        yield Finding("machine", "BLAS", text, NOTE if many else OK, remedy)
     for name in THREADS:
         value = os.environ.get(name)
         if value is not None:
@@ -232,9 +216,9 @@ def memory() -> Iterator[Finding]:
     free, limit = free_memory(), _number(CGROUP / "memory.max")
     if free is not None:
         little = free < LITTLE_MEMORY
-        said = f"{free / GIB:.1f} GiB free" + ("" if limit is None else f", limited to {limit / GIB:.1f} GiB")
+        text = f"{free / GIB:.1f} GiB free" + ("" if limit is None else f", limited to {limit / GIB:.1f} GiB")
         remedy = "end other programs, or size='small' and --jobs 1" if little else ""
-        yield Finding("machine", "memory", said, NOTE if little else OK, remedy)
+        yield Finding("machine", "memory", text, NOTE if little else OK, remedy)
 
 
 def folders() -> Iterator[Finding]:
@@ -268,15 +252,15 @@ def _folder(name: str, path: Path, remedy: str) -> Finding:
 
 
 def clock() -> Iterator[Finding]:
-    """Labels are given up, tokens end and files are ordered by the clock: it must not stand before the installation."""
+    """Labels expire and files are ordered by the clock: it must not stand before the installation."""
     now, made = time.time(), Path(hedgerow.__file__).stat().st_mtime
-    said = datetime.fromtimestamp(now, UTC).isoformat(sep=" ", timespec="seconds")
+    date = datetime.fromtimestamp(now, UTC).isoformat(sep=" ", timespec="seconds")
     if now < made - 60:
         installed = datetime.fromtimestamp(made, UTC).isoformat(sep=" ", timespec="seconds")
         remedy = f"set the clock; if it is right, {REINSTALL}"
-        yield Finding("machine", "clock", f"{said}, before hedgerow was installed ({installed})", PROBLEM, remedy)
+        yield Finding("machine", "clock", f"{date}, before hedgerow was installed ({installed})", PROBLEM, remedy)
     else:
-        yield Finding("machine", "clock", said)
+        yield Finding("machine", "clock", date)
 
 
 def usable_processors() -> int:
@@ -313,7 +297,7 @@ def _open_files() -> int | None:
 # -- all of it --------------------------------------------------------------------------------------------------
 
 CHECKS: list[Callable[[], Iterable[Finding]]] = [
-    versions, extras, programs, compiled_kernels, data_sets, processors, blas, memory, folders, clock,
+    versions, extras, java, compiled_kernels, data_sets, processors, blas, memory, folders, clock,
 ]  # fmt: skip
 
 
@@ -324,8 +308,8 @@ def examine(checks: Iterable[Callable[[], Iterable[Finding]]] = CHECKS) -> list[
         try:
             findings += check()
         except Exception as error:  # a broken package may raise anything when it is imported
-            said = f"{type(error).__name__}: {error}".splitlines()[0]
-            findings.append(Finding("checks", check.__name__.replace("_", " "), said, PROBLEM, REINSTALL))
+            text = f"{type(error).__name__}: {error}".splitlines()[0]
+            findings.append(Finding("checks", check.__name__.replace("_", " "), text, PROBLEM, REINSTALL))
     return findings
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,20 +34,16 @@ def inspected(path: Path) -> list[tuple[str, str]]:
 def _model(path: Path) -> list[tuple[str, str]]:
     clf = OnlineTransferClassifier.load(path)
     names = getattr(clf, "feature_names_in_", None)
-    weights = sorted(clf.weights_.items(), key=lambda pair: -pair[1])
     constants = sum(clf.constants_.for_kernels(name).nbytes for name in clf.constants_)
     state = sum(array.nbytes for array in clf.learner_.arrays().values())
-    apart = ", ".join(f"{name} {d:.3g}" for name, d in clf.discrepancy_.items())
     return [
         ("what", "a model file"),
         ("method", f"{clf.method} (reading {clf.reading if isinstance(clf.reading, str) else clf.reading.preset})"),
         ("features", str(clf.n_features_in_) + ("" if names is None else f": {listed(list(names))}")),
         ("classes", f"{len(clf.classes_)}: {listed(clf.classes_.tolist())}"),
-        ("sources", f"{len(clf.source_names_)}: {listed(clf.source_names_)}"),
         ("labels learned", _mistakes(clf.seen_, clf.mistakes_)),
         ("guarantee", f"at most {clf.bound_:.1f}, on {clf.guarantee_}"),
-        ("most trusted", ", ".join(f"{name} {weight:.0%}" for name, weight in weights[:5])),
-        ("discrepancy", apart or "-"),
+        *_trusted(clf, clf.weights_, clf.discrepancy_),
         ("size", f"{_bytes(path.stat().st_size)}; in memory {_bytes(constants)} constants, {_bytes(state)} state"),
         *(() if clf.table_ is None else clf.table_.rows()),
     ]  # fmt: skip
@@ -69,21 +65,26 @@ def _journal(path: Path) -> list[tuple[str, str]]:
         ("kept", f"{counts['kept']} events, {_bytes(counts['bytes'])} with snapshots"),
         ("recovery", f"from snapshot {counts['snapshot']}, then {counts['steps_since_snapshot']} steps"),
     ]
-    return rows + _trusted(path, point)
-
-
-def _trusted(path: Path, point: dict[str, Any] | None) -> list[tuple[str, str]]:
-    from hedgerow.estimator import OnlineTransferClassifier
-
     snapshots = Snapshots(path)
     clf = OnlineTransferClassifier.load(snapshots.path(snapshots.newest_number))
-    weights = list(clf.weights_.values()) if point is None else point["weights"]
-    discrepancy = list(clf.discrepancy_.values()) if point is None else point["discrepancy"]
-    pairs = sorted(zip(clf.expert_names_, weights, strict=True), key=lambda pair: -pair[1])
+    if point is None:
+        return rows + _trusted(clf, clf.weights_, clf.discrepancy_)
+    weights, discrepancy = (
+        dict(zip(names, point[key], strict=True))
+        for names, key in ((clf.expert_names_, "weights"), (clf.source_names_, "discrepancy"))
+    )
+    return rows + _trusted(clf, weights, discrepancy)
+
+
+def _trusted(
+    clf: OnlineTransferClassifier, weights: Mapping[str, float], discrepancy: Mapping[str, float]
+) -> list[tuple[str, str]]:
+    """Sources, the experts with the largest weights, and how far each source is from the target."""
+    largest = sorted(weights.items(), key=lambda pair: -pair[1])[:5]
     return [
         ("sources", f"{len(clf.source_names_)}: {listed(clf.source_names_)}"),
-        ("most trusted", ", ".join(f"{name} {weight:.0%}" for name, weight in pairs[:5])),
-        ("discrepancy", ", ".join(f"{n} {d:.3g}" for n, d in zip(clf.source_names_, discrepancy, strict=True)) or "-"),
+        ("most trusted", ", ".join(f"{name} {weight:.0%}" for name, weight in largest)),
+        ("discrepancy", ", ".join(f"{name} {d:.3g}" for name, d in discrepancy.items()) or "-"),
     ]
 
 

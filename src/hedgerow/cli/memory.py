@@ -41,12 +41,12 @@ def size_of(sources: Sequence[Path]) -> int | None:
     total = 0
     for source in sources:
         try:
-            found = Files.of(str(source))
+            files = Files.of(str(source))
         except InputError:
             return None  # for the reader to say
-        if found.format != "parquet":
+        if files.format != "parquet":
             return None
-        for file in found.paths:
+        for file in files.paths:
             size = _size_of_file(file)
             if size is None:
                 return None
@@ -70,5 +70,5 @@ def free_memory() -> int | None:
         lines = MEMINFO.read_text(encoding="ascii").splitlines()
     except OSError:
         return None
-    found = [line.split() for line in lines if line.startswith("MemAvailable:")]
-    return 1024 * int(found[0][1]) if found else None
+    available = [line.split() for line in lines if line.startswith("MemAvailable:")]
+    return 1024 * int(available[0][1]) if available else None

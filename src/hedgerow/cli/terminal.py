@@ -32,7 +32,7 @@ def console(stream: TextIO) -> Console:
 
 
 def printable(text: object) -> str:
-    """A text without control characters, which could change what a terminal shows: they are written as escapes.
+    r"""A text without control characters, which could change what a terminal shows: they are written as escapes.
 
     >>> printable("a\x1b[2Jb")
     'a\\x1b[2Jb'

@@ -30,7 +30,7 @@ def warm(progress: Callable[[int, int, str], None]) -> tuple[list[str], int]:
     compilations, loaded, unsaved = statistics()
     lines = [f"{compilations} kernels compiled, {loaded} found compiled, {time.perf_counter() - began:.1f} s"]
     lines += [
-        f"not used: {folder}: {reason}" if reason else f"kept in {folder}" for folder, reason in folders().items()
+        f"not written: {folder}: {reason}" if reason else f"kept in {folder}" for folder, reason in folders().items()
     ]
     return [*lines, REMEDY if unsaved else PROCESSOR], 1 if unsaved else 0
 

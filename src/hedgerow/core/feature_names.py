@@ -76,11 +76,10 @@ def names_of_row(x: Any, what: str = "x") -> Names | None:
     """The names of one instance: the keys of a mapping, the index of a Series, the columns of a table of one row."""
     if isinstance(x, Mapping):
         return checked_names(x, what)
-    column = as_narwhals(x, what) if getattr(x, "ndim", 0) == 1 else None
-    if column is None:
+    if getattr(x, "ndim", 0) != 1 or not hasattr(type(x), "to_numpy"):
         return names_of_table(x, what)
-    index = require("narwhals.stable.v2", extra="tables").maybe_get_index(column)
-    return None if index is None else checked_names(index, what)
+    series = require("narwhals.stable.v2.dependencies", extra="tables").is_pandas_like_series(x)
+    return checked_names(x.index, what) if series else None  # other packages' columns have no names for their rows
 
 
 def order_by_name(names: FeatureNames, wanted: FeatureNames, what: str, whose: str) -> list[int] | None:

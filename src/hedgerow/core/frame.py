@@ -130,17 +130,19 @@ def _column(column: Any) -> Array:
     """Floats where every value is a number or a gap, else objects."""
     if isinstance(column, np.ma.MaskedArray):
         column = column.astype(object).tolist()
-    values = cells(column) if isinstance(column, list) else np.asarray(column)
-    kind = values.dtype.kind
-    if kind in "fiub":
-        return values.astype(np.float64)
-    if kind == "M":
-        return cells(values.astype("datetime64[us]").tolist())
-    if kind == "m":
-        return np.where(np.isnat(values), np.nan, values / np.timedelta64(1, "s"))
-    if kind == "c":
-        raise InputError("Complex data not supported; give real numbers")
-    items = cells(values.tolist())
+    if not isinstance(column, list):
+        values = np.asarray(column)
+        kind = values.dtype.kind
+        if kind in "fiub":
+            return values.astype(np.float64)
+        if kind == "M":
+            return cells(values.astype("datetime64[us]").tolist())
+        if kind == "m":
+            return np.where(np.isnat(values), np.nan, values / np.timedelta64(1, "s"))
+        if kind == "c":
+            raise InputError("Complex data not supported; give real numbers")
+        column = values.tolist()
+    items = cells(column)
     if all(value is None or isinstance(value, int | float | np.number) for value in items):
         with suppress(OverflowError):
             return np.array([np.nan if value is None else float(value) for value in items], dtype=np.float64)

@@ -50,9 +50,10 @@ def _from_column(y: Any) -> Array:
         column = column[column.columns[0]]
     if column is None or len(column.shape) > 1:
         values, items = np.asarray(y), getattr(y, "tolist", None)
-        nulls = values.ndim == 1 and is_missing(values).any()
+        nulls = values.ndim == 1 and bool(is_missing(values).any())
     else:
-        values, items, nulls = column.to_numpy(), column.to_list, column.null_count()
+        values, items = column.to_numpy(), column.to_list
+        nulls = column.null_count() > 0 and not column.dtype.is_float()  # a float has NaN for it
     if not nulls or items is None:
         return values
     return objects([None if _none(item) else item for item in items()])

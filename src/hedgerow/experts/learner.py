@@ -190,7 +190,7 @@ class ExpertsLearner(OnlineLearner):
         """That of the heads' weights."""
         return np.dtype(self.W.dtype)
 
-    @property
+    @cached_property
     def can_fail(self) -> bool:
         """Whether the head or the mixer came from outside."""
         return type(self.plan.head) not in (PassiveAggressive, AROW) or type(self.plan.mixer) not in OWN_MIXERS
@@ -226,7 +226,7 @@ class ExpertsLearner(OnlineLearner):
         """One dense row: a block of one without a label."""
         if self._experts is not None:
             X = self.pre.apply(x[None]) if self.pre.steps else x[None]
-            trace, F = self._run_experts(self._units(self.spaces.project(self._contiguous(X))), NO_LABEL, None)
+            trace, F = self._run_experts(self._units(self.spaces.project(self._contiguous(X))), NO_LABEL)
             scores, weights = trace.scores, trace.weights
         else:
             F = self.expert_scores(x[None])
@@ -243,17 +243,19 @@ class ExpertsLearner(OnlineLearner):
             return self._whole(x[None], np.array([y]), None, None if weight == 1 else np.array([weight]))
 
     def _step(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> Trace:
-        if self._experts is None or known is not None:
+        if self._experts is None:
             return super()._step(X, y, known, weight)
         rows, before = self.pre.fold(X, y >= 0) if self.pre.steps else X, self.seen
         Z = self._units(self.spaces.learn(self._contiguous(rows), y, weight, before))
-        return self._run_experts(Z, y, weight)[0]
+        return self._run_experts(Z, y, weight, known)[0]
 
-    def _run_experts(self, Z: Array, y: Array, weight: Array | None) -> tuple[Trace, Array]:
+    def _run_experts(
+        self, Z: Array, y: Array, weight: Array | None = None, known: int | None = None
+    ) -> tuple[Trace, Array]:
         """Rows in their spaces through our own heads and Hedge, in one compiled step; and each expert's scores."""
         (N, K, _), B = self.W.shape, len(y)
         F, scored = np.empty((B, N, K), dtype=self.W.dtype), 0 if B < FEW else self.plan.frozen
-        trace = Trace(np.empty((B, K)), np.empty((B, N)), np.empty((B, N), dtype=np.int64))
+        trace = Trace(np.empty((B, known or K)), np.empty((B, N)), np.empty((B, N), dtype=np.int64))
         self._score(Z, F, scored)
         due = self.seen % evidence.EVERY + B >= evidence.EVERY  # then the mistakes are looked at, in order
         before, wrong = (self._counts, np.empty((B, 1 + N), dtype=np.bool_)) if due else (None, NOBODY)

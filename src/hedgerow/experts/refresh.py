@@ -15,9 +15,9 @@ T, V is set so that A_i stays as it was. A row x is projected by its products wi
 refresh needs nothing but products of those vectors with each other and with A, which are kept up to date from the rows'
 own products (`kernels.refresh.Products`). No matrix of m x m or rows x rows is built.
 
-When S is full, H takes S^T V and T takes S: one product of rank `ROOM`. Where fewer rows come at once than lie between
-two refreshes, H becomes A at each refresh, and a row is projected by H alone until the next. Rounding adds up along
-this path, so after `ANCHOR` refreshes all products are computed anew from A.
+When S is full, H takes S^T V and T takes S: one product of rank `ROOM`. Where fewer dense rows come at once than lie
+between two refreshes, H becomes A at each refresh, and a row is projected by H alone until the next. Rounding adds
+up along this path, so after `ANCHOR` refreshes all products are computed anew from A.
 """
 
 from __future__ import annotations
@@ -42,20 +42,21 @@ class LastRow(Generic[T]):
     """What was computed for the dense row that came last: a row is predicted, and then its label is learned."""
 
     def __init__(self) -> None:
-        self._row: Array | None = None
+        self._row = b""
         self._value: T
 
     def of(self, X: Matrix, compute: Callable[[], T]) -> T:
         """`compute()`, or what it gave for the same row; of several rows and of sparse ones nothing is kept."""
         if is_sparse(X) or len(X) != 1:
             return compute()
-        if self._row is None or not np.array_equal(X, self._row):
-            self._row, self._value = X.copy(), compute()
+        row = X.tobytes()
+        if row != self._row:
+            self._row, self._value = row, compute()
         return self._value
 
     def forget(self) -> None:
         """To be called when what is computed would change."""
-        self._row = None
+        self._row = b""
 
 
 class LowRankRefresh:
@@ -146,12 +147,12 @@ class LowRankRefresh:
             elif ends:
                 self._join()
             kernels.refresh.add_projections(Z[here], y[here], even[here], self.products.TA)
-            add_rows(self.target, X[here], y[here], None if weight is None else weight[here])
+            add_rows(self.target, X[here], y[here], even[here])
             if self._moved:
                 self.UV[K1 + own.start : K1 + own.stop] = -self.UV[0] - self.UV[1 + self._classes[own]]
             if ends:
                 self._refresh()
-        if self.refreshes > refreshes and len(y) < self.refresh.every:  # rows come one by one: A is written at once
+        if self.refreshes > refreshes and len(y) < self.refresh.every and self.order == "C":  # dense rows, one by one
             self.add_to(self.H)
             self.P[:], self.UV[:], self._moved = 0, 0, False
             self._close()
@@ -253,10 +254,9 @@ def add_product(H: Array, S: Array, U: Array) -> None:
         gemm(1.0, U.T, S.T, beta=1.0, c=H.T, trans_b=True, overwrite_c=True)
 
 
-def add_rows(target: Moments, X: Matrix, y: Array, weight: Array | None) -> None:
-    """Labelled rows join the target's moments in place, dense ones by a compiled loop."""
+def add_rows(target: Moments, X: Matrix, y: Array, weight: Array) -> None:
+    """Labelled rows join the target's moments in place, dense ones by a compiled loop; `weight` empty: one each."""
     if is_sparse(X):
-        target.add(X, y, weight)
-        return
-    even = kernels.EVEN if weight is None else weight
-    kernels.refresh.add_moments(X, y, even, target.count, target.total, target.class_counts, target.class_totals)
+        target.add(X, y, weight if len(weight) else None)
+    else:
+        kernels.refresh.add_moments(X, y, weight, target.count, target.total, target.class_counts, target.class_totals)

@@ -18,6 +18,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from hedgerow import kernels
 from hedgerow.align import refreshed
 from hedgerow.align.base import kernel_rows
 from hedgerow.core.arrays import Array, Matrix, Order, dense, is_sparse, on_large_pages
@@ -78,7 +79,7 @@ class FixedSpaces(Spaces):
 
     def learn(self, X: Matrix, y: Array, weight: Array | None, seen: int) -> Array:
         """Nothing moves but the target's moments."""
-        add_rows(self.target, X, y, weight)
+        add_rows(self.target, X, y, kernels.EVEN if weight is None else weight)
         return self.project(X)
 
     def projection(self, i: int) -> Array | None:

@@ -41,10 +41,10 @@ class Batch:
     @cached_property
     def by_key(self) -> dict[Key, list[int]]:
         """The places of each key's rows, in order."""
-        found: dict[Key, list[int]] = {}
+        places: dict[Key, list[int]] = {}
         for i, key in enumerate(self.keys):
-            found.setdefault(key, []).append(i)
-        return found
+            places.setdefault(key, []).append(i)
+        return places
 
     def codes(self, clf: OnlineTransferClassifier) -> Array:
         """The labels as places among the classes of a model: MISSING where there is none, below it where it is new."""
@@ -82,32 +82,32 @@ def checked(
     clf: OnlineTransferClassifier, keys: Any, X: Any, y: Any, sample_weight: Any, letters: list[DeadLetter] | None
 ) -> tuple[Batch, list[int]]:
     """The rows of a batch that can be used, and their places in it. Others are an error, or letters."""
-    found, good = checked_keys(keys, letters)
+    usable_keys, good = checked_keys(keys, letters)
     rows, bad = _matrix(clf, X, letters)
     n = len(rows)
-    if len(found) != n:
-        raise InputError(f"{len(found)} keys for {n} rows of X; give one a row")
+    if len(usable_keys) != n:
+        raise InputError(f"{len(usable_keys)} keys for {n} rows of X; give one a row")
     if y is None:
         labels, weights = np.full(n, None, dtype=object), np.ones(n)
     else:
-        labels, given = weighted_labels(y, sample_weight, n)
-        weights = np.ones(n) if given is None else given
+        labels, counts = weighted_labels(y, sample_weight, n)
+        weights = np.ones(n) if counts is None else counts
     if letters is not None:
-        letters += [DeadLetter(i, found[i], bad[i]) for i in good if i in bad]
+        letters += [DeadLetter(i, usable_keys[i], bad[i]) for i in good if i in bad]
         good = [i for i in good if i not in bad]
-        good = list(_finite(rows, found, good, letters, clf.learner_.gaps))
-    batch = Batch(found, rows, labels, weights)
+        good = list(_finite(rows, usable_keys, good, letters, clf.learner_.gaps))
+    batch = Batch(usable_keys, rows, labels, weights)
     return (batch if len(good) == n else batch.some(good)), good
 
 
 def _matrix(clf: OnlineTransferClassifier, X: Any, letters: list[DeadLetter] | None) -> tuple[Array, dict[int, str]]:
     """The rows as numbers; where there are letters also the rows that cannot be, with the reason."""
     if clf.table_ is not None and not isinstance(X, np.ndarray):
-        found = None if letters is None else usable(clf.table_, X)
-        if found is None:
+        checked_rows = None if letters is None else usable(clf.table_, X)
+        if checked_rows is None:
             return np.asarray(clf.as_matrix(X), np.float64), {}
         with np.errstate(over="ignore"):  # what is too large is found with what is not finite
-            return found[0].astype(clf.learner_.dtype).astype(np.float64), found[1]
+            return checked_rows[0].astype(clf.learner_.dtype).astype(np.float64), checked_rows[1]
     shape: tuple[int, ...] = getattr(X, "shape", ())
     if len(shape) == 2 and shape[1] != clf.n_features_in_:
         raise InputError(

@@ -32,7 +32,7 @@ from hedgerow.fleet.holder import Holder
 from hedgerow.fleet.key_state import KeyState
 from hedgerow.fleet.keys import DeadLetter, Key, checked_key
 from hedgerow.fleet.store import FleetStore
-from hedgerow.fleet.work import Said, Work, in_parts
+from hedgerow.fleet.work import Predictions, Work, in_parts
 from hedgerow.store import Closed, JournalError, Owner
 
 if TYPE_CHECKING:
@@ -386,7 +386,7 @@ class Fleet:
 
     # -- batches ------------------------------------------------------------------------------------------------
 
-    def said(self, keys: Any, X: Any, letters: Letters = None) -> Iterator[tuple[list[int], Said]]:
+    def said(self, keys: Any, X: Any, letters: Letters = None) -> Iterator[tuple[list[int], Predictions]]:
         """Probabilities of some rows after the other: their places, and what was said of them, a column a class."""
         with self._open():
             batch, places = checked(self.base.clf, keys, X, None, None, letters)
@@ -400,7 +400,7 @@ class Fleet:
 
     def _learned(
         self, keys: Any, X: Any, y: Any, sample_weight: Any, mark: Any, letters: Letters
-    ) -> Iterator[tuple[list[int], Said]]:
+    ) -> Iterator[tuple[list[int], Predictions]]:
         if y is None:
             raise InputError("learn needs a label for each row (None for one without)")
         with self._open():
@@ -439,9 +439,9 @@ class Fleet:
         clf = self._holder.held[key].clf
         (self.base.clf if clf is None else clf).check_labels(labels)
 
-    def _applied(self, batch: Batch, number: int) -> list[Said]:
+    def _applied(self, batch: Batch, number: int) -> list[Predictions]:
         """What the journal has is learned. An error here leaves memory behind the journal: the fleet closes itself."""
-        found: list[Said] = []
+        found: list[Predictions] = []
         try:
             for parts in batched(in_parts(batch.by_key.items()), self._work.threads):
                 self._disk.make_place()
@@ -465,7 +465,7 @@ class Fleet:
                 letters.extend(DeadLetter(places[i], key, str(bad[key])) for i in rows)
         return [(key, rows) for key, rows in part if key not in bad]
 
-    def _labels(self, n: int, found: Iterator[tuple[list[int], Said]]) -> Array:
+    def _labels(self, n: int, found: Iterator[tuple[list[int], Predictions]]) -> Array:
         labels = np.full(n, None, dtype=object)
         for places, said in found:
             labels[places] = said.classes[said.P.argmax(axis=1)]

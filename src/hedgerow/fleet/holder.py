@@ -113,13 +113,13 @@ class Holder:
 
     def too_many(self) -> list[Key]:
         """The keys that have to leave, longest unused first."""
-        over, found = self.bytes - self.limit, []
+        over, leaving = self.bytes - self.limit, []
         for key, held in self.held.items():
             if over <= 0:
                 break
             over -= held.bytes
-            found.append(key)
-        return found
+            leaving.append(key)
+        return leaving
 
     def leave(self, keys: Sequence[Key]) -> None:
         """Take keys out of memory; what they have learned is in the store."""

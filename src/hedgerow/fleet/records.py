@@ -66,7 +66,7 @@ class Arena:
 
 
 class Arenas:
-    """Arenas of rooms 8, 16, 32, .. up to `most`; one holds records of `limit` bytes in all, and `more` beside."""
+    """Arenas of rooms 8, 16, 32, .. up to `most`; one holds records of `limit` bytes in all, and `more` records."""
 
     def __init__(self, shape: Shape, most: int, limit: int, more: int) -> None:
         self.shape, self.most, self._limit, self._more = shape, most, limit, more

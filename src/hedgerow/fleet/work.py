@@ -38,7 +38,7 @@ REMEMBERED = 16  # parts of the last prediction whose products are kept: their l
 
 
 @dataclass(frozen=True)
-class Said:
+class Predictions:
     """Probabilities of some rows of a batch (their places), a column a class."""
 
     places: list[int]
@@ -82,20 +82,20 @@ class Work:
         """What was computed for an earlier one is of no use."""
         self._last = []
 
-    def predict(self, batch: Batch, parts: Sequence[Part]) -> Iterator[Said]:
+    def predict(self, batch: Batch, parts: Sequence[Part]) -> Iterator[Predictions]:
         """The rows of some parts, whose keys are held."""
         held = self.holder.held
         light = [_rows([pair for pair in part if held[pair[0]].arena is not None]) for part in parts]
         light = [pair for pair in light if pair[0]]
-        found = self._in_threads(lambda pair: self._predict_light(pair[0], batch.X[pair[1]]), light)
-        for (keys, places), (P, products) in zip(light, found, strict=True):
+        predicted = self._in_threads(lambda pair: self._predict_light(pair[0], batch.X[pair[1]]), light)
+        for (keys, places), (P, products) in zip(light, predicted, strict=True):
             if len(self._last) < REMEMBERED:
                 self._last.append((keys, products if products.along.shape[2] <= REMEMBERED_ROOM else None))
-            yield Said(places, P, self.base.classes)
+            yield Predictions(places, P, self.base.classes)
         for key, places in (pair for part in parts for pair in part):
             clf = held[key].clf
             if clf is not None:
-                yield Said(places, clf.predict_proba(batch.X[places]), clf.classes_)
+                yield Predictions(places, clf.predict_proba(batch.X[places]), clf.classes_)
 
     def _predict_light(self, keys: list[Key], X: Array) -> tuple[Array, Products]:
         assert self.light is not None
@@ -104,7 +104,7 @@ class Work:
         products = self.light.products(where, rows)
         return self.light.run(where, products), products
 
-    def learn(self, batch: Batch, parts: Sequence[Part], number: int) -> Iterator[Said]:
+    def learn(self, batch: Batch, parts: Sequence[Part], number: int) -> Iterator[Predictions]:
         """The same before each label, which is learned; `number` is that of the batch in the journal."""
         codes = batch.codes(self.base.clf)
         least = 0 if self.light is None or self.light.has_pool else MISSING
@@ -123,7 +123,7 @@ class Work:
                 end = at + len(own)
                 self.holder.remember(key, some.X[at:end], some.codes[at:end], some.weights[at:end], number)
                 at = end
-            yield Said(some.places, P, self.base.classes)
+            yield Predictions(some.places, P, self.base.classes)
         done = {key for part in light for key, _ in part}
         for key, places in (pair for part in parts for pair in part):
             if key not in done:
@@ -145,16 +145,16 @@ class Work:
             return False
         return self.holder.make_room(key, len(rows))
 
-    def _learn_own(self, batch: Batch, key: Key, places: list[int], number: int) -> Said:
+    def _learn_own(self, batch: Batch, key: Key, places: list[int], number: int) -> Predictions:
         clf = self.holder.own(key)
         labels, weights = batch.labels[places], batch.weights[places]
         X = np.ascontiguousarray(batch.X[places])
-        found = clf.explain_then_learn(X, labels, None if (weights == 1).all() else weights)
+        explained = clf.explain_then_learn(X, labels, None if (weights == 1).all() else weights)
         codes = clf.codes_of(labels)
         codes[is_missing(labels)] = MISSING
         self.holder.meet(clf)
         self.holder.remember(key, X, codes, weights, number)
-        return Said(places, found.probabilities, found.classes)
+        return Predictions(places, explained.probabilities, explained.classes)
 
     def _replay(self, states: list[tuple[Key, KeyState]]) -> None:
         """Light keys that were read go through their rows again, many keys together."""
@@ -175,18 +175,16 @@ class Work:
 
     def _where(self, keys: Sequence[Key]) -> Where:
         """The rows of a part by the arena of their keys: arena, places, slots."""
-        found: dict[int, tuple[Arena, list[int], list[int]]] = {}
+        by_room: dict[int, tuple[Arena, list[int], list[int]]] = {}
         held = self.holder.held
         for i, key in enumerate(keys):
             own = held[key]
             arena = own.arena
             assert arena is not None
-            entry = found.get(arena.room)
-            if entry is None:
-                entry = found[arena.room] = (arena, [], [])
-            entry[1].append(i)
-            entry[2].append(own.slot)
-        return [(arena, np.array(places), np.array(slots)) for arena, places, slots in found.values()]
+            _, places, slots = by_room.setdefault(arena.room, (arena, [], []))
+            places.append(i)
+            slots.append(own.slot)
+        return [(arena, np.array(places), np.array(slots)) for arena, places, slots in by_room.values()]
 
 
 class _Rows:

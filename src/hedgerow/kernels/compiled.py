@@ -5,9 +5,8 @@ that others can write, and does not recompile a kernel when one that it calls ha
 index and data files and changes these four: it reads from every folder that is trusted, writes to the first that is
 writable, and stamps each file with a digest of the sources of all kernels.
 
-Folders, in this order, up to the first that is writable: NUMBA_CACHE_DIR if it is set, `__pycache__` beside the
-kernels, and `hedgerow/compiled` in $XDG_CACHE_HOME or ~/.cache. A cached kernel is code, so a folder that others can
-write is not used.
+Folders, in this order: NUMBA_CACHE_DIR if it is set, `__pycache__` beside the kernels, and `hedgerow/compiled` in
+$XDG_CACHE_HOME or ~/.cache. A cached kernel is code, so a folder that others can write is not used.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from hedgerow.core import rule_numbers
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 KERNELS: list[Any] = []  # every kernel that was imported
 HERE = Path(__file__).resolve().parent
-READ_ONLY = "it is not writable"
+READ_ONLY = "it is only read"
 log = logging.getLogger("hedgerow")
 
 
@@ -123,7 +122,7 @@ def _announce() -> None:
 
 @cache
 def folders() -> dict[Path, str]:
-    """Folders up to the first that can be used, which has no reason against it; the reason against each of the others.
+    """The folders, and why nothing is written to each of them; "" is that of the first that is trusted and writable.
 
     Two installations may have kernels of the same name, so each has a folder of its own.
     """
@@ -135,9 +134,10 @@ def folders() -> dict[Path, str]:
     first = [Path(chosen).absolute() / installation] if chosen else []
     reasons: dict[Path, str] = {}
     for folder in (*first, HERE / "__pycache__", caches / "hedgerow" / "compiled" / installation):
-        reasons[folder.resolve()] = reason = refusal(folder.resolve())
-        if not reason:
-            break
+        if "" not in reasons.values():
+            reasons[folder.resolve()] = refusal(folder.resolve())
+        elif folder.is_dir():
+            reasons[folder.resolve()] = refusal(folder.resolve()) or READ_ONLY
     return reasons
 
 

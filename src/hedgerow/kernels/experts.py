@@ -1,6 +1,7 @@
 """Loops over the experts of a block: linear heads that learn from labels, and Hedge over their mistakes.
 
-A block has B >= 1 rows; one row is a block of one. Twins in NumPy: `heads.margin.step`, `mix.base.Mixer.run`.
+A block has B >= 1 rows; one row is a block of one. Twins in NumPy: `heads.margin.step` of `passes`, and with
+`mix.base.Mixer.run` and `learner.OnlineLearner._step` of `step`.
 """
 
 from __future__ import annotations
@@ -178,55 +179,8 @@ def weigh(loss: Array, eta: float, p: Array) -> None:
         p[e] /= total
 
 
-@compiled
-def _mix(F: Array, vote: bool, p: Array, votes: Array, scores: Array) -> None:
-    """One row: the class that each expert names (N), and the sum of their scores, or of their votes, by weight (K)."""
-    for k in range(len(scores)):
-        scores[k] = 0.0
-    for e in range(len(F)):
-        votes[e] = best(F[e])
-        if vote:
-            scores[votes[e]] += p[e]
-        else:
-            for k in range(len(scores)):
-                scores[k] += p[e] * F[e, k]
-
-
-@compiled
-def hedge(
-    F: Array, y: Array, seen: int, beta: float, vote: bool, loss: Array, mixed: tuple[Array, Array, Array, Array]
-) -> None:
-    """Rows in order: combined scores (B x K, Eq. 6), weights, losses and votes (B x N); `loss` holds each L_e."""
-    scores, weights, losses, votes = mixed
-    for t in range(len(F)):
-        weigh(loss, rate(beta, seen, len(loss)), weights[t])
-        _mix(F[t], vote, weights[t], votes[t], scores[t])
-        for e in range(len(loss)):
-            losses[t, e] = 1.0 if y[t] >= 0 and votes[t, e] != y[t] else 0.0
-            loss[e] += losses[t, e]
-        seen += y[t] >= 0
-
-
-@compiled
-def tally(
-    y: Array, scores: Array, votes: Array, wrong: Array, seen: Array, mistakes: Array, expert_mistakes: Array
-) -> None:
-    """Count the labels of a block, the mistakes of prediction and experts; `wrong` (B x 1 + N, or empty) says whose."""
-    for t in range(len(y)):
-        mistaken = best(scores[t]) != y[t]
-        if len(wrong):
-            wrong[t, 0] = mistaken
-            for e in range(votes.shape[1]):
-                wrong[t, e + 1] = votes[t, e] != y[t]
-        if y[t] >= 0:
-            seen[0] += 1
-            mistakes[0] += mistaken
-            for e in range(votes.shape[1]):
-                expert_mistakes[e] += votes[t, e] != y[t]
-
-
 class Experts(NamedTuple):
-    """All that a step of experts in fixed spaces changes: heads, the losses that Hedge weighs, counters."""
+    """All that a step of experts changes: heads, the losses that Hedge weighs (beta = 0: anytime), counters."""
 
     heads: Heads
     beta: float
@@ -240,33 +194,43 @@ class Experts(NamedTuple):
 
 @compiled
 def step(
-    experts: Experts,
-    Z: Array,
-    y: Array,
-    weight: Array,
-    scored: int,
-    trace: tuple[Array, Array, Array],
-    F: Array,
+    experts: Experts, Z: Array, y: Array, weight: Array, scored: int, trace: tuple[Array, Array, Array], F: Array,
     wrong: Array,
-) -> None:
-    """A block of rows in their spaces: `passes`, then `hedge` and `tally`, in one call. `trace` and F are filled.
+) -> None:  # fmt: skip
+    """A block of rows in their spaces Z (B x n x d): scores, Hedge over the experts' mistakes, heads, counters.
 
-    Of the frozen experts the first `scored` have their scores in F already.
+    Filled in are F (B x N x K), of whose frozen experts the first `scored` are known already, and the trace: combined
+    scores (B x K, Eq. 6), weights (B x N, Eq. 8 and 9) and votes (B x N). Scores of fewer classes than F has are those
+    of the first ones. `wrong` (B x 1 + N, or empty) says who is mistaken: the prediction, then each expert.
     """
     scores, weights, votes = trace
-    heads, loss = experts.heads, experts.loss
+    heads, loss, N, K = experts.heads, experts.loss, len(experts.loss), scores.shape[1]
     for t in range(len(Z)):
-        for e in range(scored, len(loss) - len(heads.which)):
+        for e in range(scored, N - len(heads.which)):
             product_row(heads.W[e], Z[t, heads.space[e]], F[t, e])
     passes(heads, Z, y, weight, F, np.empty((1, 0, 0), Z.dtype))
-    seen = experts.seen[0]
     for t in range(len(Z)):
-        weigh(loss, rate(experts.beta, seen, len(loss)), weights[t])
-        _mix(F[t], experts.vote, weights[t], votes[t], scores[t])
+        p, f = weights[t], scores[t]
+        weigh(loss, rate(experts.beta, experts.seen[0], N), p)
+        for k in range(K):
+            f[k] = 0.0
+        for e in range(N):
+            votes[t, e] = best(F[t, e, :K])
+            if experts.vote:
+                f[votes[t, e]] += p[e]
+            else:
+                for k in range(K):
+                    f[k] += p[e] * F[t, e, k]
+        mistaken = best(f) != y[t]
+        if len(wrong):
+            wrong[t, 0] = mistaken
+            for e in range(N):
+                wrong[t, e + 1] = votes[t, e] != y[t]
         if y[t] >= 0:
-            seen += 1
-            for e in range(len(loss)):
+            experts.seen[0] += 1
+            experts.mistakes[0] += mistaken
+            for e in range(N):
                 if votes[t, e] != y[t]:
+                    experts.expert_mistakes[e] += 1
+                    experts.mixture_loss[0] += p[e]
                     loss[e] += 1.0
-                    experts.mixture_loss[0] += weights[t, e]
-    tally(y, scores, votes, wrong, experts.seen, experts.mistakes, experts.expert_mistakes)

@@ -10,7 +10,7 @@ import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.kernels.compiled import compiled
-from hedgerow.kernels.ridge import Heads, Mixture, Outcome, Products, Record, run_row
+from hedgerow.kernels.ridge import Heads, Mixture, Outcome, Products, Record, run_rows
 
 LOSS, MEMBERS, PAIR, STACKS, CURVES, COUNTS, ROWS = range(7)  # places of `at`
 
@@ -62,6 +62,6 @@ def run_slots(
     for t in range(len(rows)):
         r = rows[t]
         record = _record(R[slots[t]], at, room, log_w, diagonal, top, pending, D, Q)
-        run_row(heads, record, products, r, y[r], weight[r], out)
+        run_rows(heads, record, products, r, r + 1, y, weight, out)
         if y[r] >= 0 and record.at[2] % fade_every == 0:
             _fade(heads, record, D)

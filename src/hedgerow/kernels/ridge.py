@@ -27,9 +27,9 @@ from typing import NamedTuple
 import numpy as np
 
 from hedgerow.core.arrays import Array
-from hedgerow.kernels import SCALE, SUMS
+from hedgerow.kernels import SCALE, SUMS, TEMPERATURES
 from hedgerow.kernels.compiled import compiled
-from hedgerow.kernels.rows import row_product, symmetric_row
+from hedgerow.kernels.rows import product_row, row_product, symmetric_row
 
 LEAST = 1e-12  # a probability is never smaller where its logarithm is taken
 MOST = 1e4  # scores beyond are brought down to it, all of a head alike: the stacks square them
@@ -38,7 +38,6 @@ LOST = 1e-13  # of what z' P z could be: lost to rounding when pending rows are 
 MANY = 24  # rows of a block for which the BLAS is faster, the copies that it needs included
 FAINT = 20.0  # a row votes if its vote is at least exp(-FAINT) times the largest of its domain
 TRUST = 0.3  # votes of a source's row, against those of a row of the target
-TEMPERATURES = 5  # of the first mixture's experts: 2, 4, 8, 16, 32
 KEEP = (1.0, 0.98)  # how much of its curvature a stack keeps from label to label: the second forgets
 FLOOR = 0.3  # what the curvature of a stack that forgets does not fall below
 SHARE = 1.0  # SHARE/(t + 1) of the tracker's weight goes back to its start after label t
@@ -137,44 +136,19 @@ class Outcome(NamedTuple):
 # -- regressions --------------------------------------------------------------------------------------------------
 
 
-@compiled(fastmath=SUMS)
-def _along(G: Array, first: int, n: int, z: Array, out: Array) -> None:
-    """The products g_i . z of rows first..n-1 of G, four rows at a time: see `kernels/rows.py`.
-
-    Where they are no multiple of four, some are computed twice, so that all are summed in the same order.
-    """
-    d = len(z)
-    for i0 in range(first, n, 4):
-        i1, i2, i3 = min(i0 + 1, n - 1), min(i0 + 2, n - 1), min(i0 + 3, n - 1)
-        r, t = G[i0 * d : (i0 + 1) * d], G[i1 * d : (i1 + 1) * d]
-        u, v = G[i2 * d : (i2 + 1) * d], G[i3 * d : (i3 + 1) * d]
-        a = b = c = e = 0.0
-        for j in range(d):
-            a += r[j] * z[j]
-            b += t[j] * z[j]
-            c += u[j] * z[j]
-            e += v[j] * z[j]
-        out[i0 - first], out[i1 - first], out[i2 - first], out[i3 - first] = a, b, c, e
+@compiled
+def _add_product(factors: Array, rows: Array, sign: float, out: Array) -> None:
+    """out += sign sum_i factors[i] rows[i]."""
+    total = np.empty(len(out))
+    row_product(factors, rows, total)
+    for j in range(len(out)):
+        out[j] += sign * total[j]
 
 
 @compiled
-def _add_rows(rows: Array, first: int, n: int, factors: Array, sign: float, out: Array) -> None:
-    """out += sign sum_i factors[i - first] rows[i], four rows at a time."""
-    w = len(out)
-    for i0 in range(first, n, 4):
-        i1, i2, i3 = min(i0 + 1, n - 1), min(i0 + 2, n - 1), min(i0 + 3, n - 1)
-        a, b = sign * factors[i0 - first], sign * factors[i1 - first]
-        c, e = sign * factors[i2 - first], sign * factors[i3 - first]
-        if i0 + 3 >= n:
-            e = 0.0
-            if i0 + 2 >= n:
-                c = 0.0
-                if i0 + 1 >= n:
-                    b = 0.0
-        r, t = rows[i0 * w : (i0 + 1) * w], rows[i1 * w : (i1 + 1) * w]
-        u, v = rows[i2 * w : (i2 + 1) * w], rows[i3 * w : (i3 + 1) * w]
-        for j in range(w):
-            out[j] += a * r[j] + b * t[j] + c * u[j] + e * v[j]
+def _matrix(flat: Array, first: int, end: int, width: int) -> Array:
+    """Rows first..end-1 of a flat matrix."""
+    return flat[first * width : end * width].reshape((end - first, width))
 
 
 @compiled(fastmath=SUMS)
@@ -195,9 +169,10 @@ def _fit(heads: Heads, record: Record, products: Products, r: int) -> None:
     d, q = 0, 0
     for s in range(len(heads.d_ends)):
         first, n, d_end, q_end = products.folded[s], record.pending[s], heads.d_ends[s], heads.q_ends[s]
-        along = products.along[r, s]
-        _along(record.G[room * d : room * d_end], first, n, z[d:d_end], along)
-        _add_rows(record.E[room * q : room * q_end], first, n, along, 1.0, fits[q:q_end])
+        along = products.along[r, s, : n - first]
+        if n > first:
+            product_row(_matrix(record.G[room * d : room * d_end], first, n, d_end - d), z[d:d_end], along)
+            _add_product(along, _matrix(record.E[room * q : room * q_end], first, n, q_end - q), 1.0, fits[q:q_end])
         if products.shorter[r, s] < 1.0:
             for j in range(q, q_end):
                 fits[j] /= products.shorter[r, s]
@@ -236,7 +211,8 @@ def learn_row(
     g, e = G[n * d : (n + 1) * d], E[n * q : (n + 1) * q]
     for j in range(d):
         g[j] = pz[j]
-    _add_rows(G, first, n, along, -1.0, g)
+    if n > first:
+        _add_product(along[: n - first], _matrix(G, first, n, d), -1.0, g)
     if not ROUNDING * top * _product(z, z) <= noise:
         _learn_carefully(G, n, z, g, missed, noise, diagonal, e)
         return
@@ -382,18 +358,18 @@ def inner_products(S: Array, Q: Array) -> Array:
 
 
 @compiled
-def votes(D: Array, y: Array, domain: Array, weight: Array, g: float, V: Array, loudest: Array) -> None:
+def votes(D: Array, y: Array, domain: Array, weight: Array, g: float, V: Array, largest: Array) -> None:
     """V[domain, y] += weight exp(g (c - 1)) over one row of inner products D, c = D/SCALE^2."""
     unit = 1.0 / (SCALE * SCALE)
-    for s in range(len(loudest)):
-        loudest[s] = -2.0
+    for s in range(len(largest)):
+        largest[s] = -2.0
     for i in range(len(D)):
         c = D[i] * unit
-        if c > loudest[domain[i]]:
-            loudest[domain[i]] = c
+        if c > largest[domain[i]]:
+            largest[domain[i]] = c
     for i in range(len(D)):
         c = D[i] * unit
-        if g * (loudest[domain[i]] - c) <= FAINT:
+        if g * (largest[domain[i]] - c) <= FAINT:
             V[domain[i], y[i]] += weight[i] * np.exp(g * (c - 1.0))
 
 
@@ -401,14 +377,14 @@ def votes(D: Array, y: Array, domain: Array, weight: Array, g: float, V: Array, 
 def _near(heads: Heads, record: Record, products: Products, r: int, F: Array) -> None:
     """The scores of the local heads: shares of one in the votes, minus their mean.
 
-    One head hears all sources, and one each source alone; the target's rows are heard by all.
+    One head counts all sources, and one each source alone; the target's rows count in all.
     """
     kinds, first, K = len(heads.near_ends), len(heads.columns), F.shape[1]
     each = (F.shape[0] - first) // kinds
     sources = max(1, each - 1)
     used, at, room, stored = record.at[0], record.at[1], len(record.labels), products.by_kept.shape[2]
     D, domain = np.empty(used, np.float32), np.zeros(used, np.int64)
-    own, past, loudest = np.empty((sources, K)), np.empty((1, K)), np.empty(sources)
+    own, past, largest = np.empty((sources, K)), np.empty((1, K)), np.empty(sources)
     a = 0
     for kind in range(kinds):
         b = heads.near_ends[kind]
@@ -427,17 +403,17 @@ def _near(heads: Heads, record: Record, products: Products, r: int, F: Array) ->
                 own[s, k] = 0.0
         votes(
             products.by_source[kind, r], heads.near_y, heads.near_domain, heads.near_weight, heads.sharpness[kind],
-            own, loudest,
+            own, largest,
         )  # fmt: skip
-        votes(D, record.labels, domain, record.weights, heads.sharpness[kind], past, loudest[:1])
+        votes(D, record.labels, domain, record.weights, heads.sharpness[kind], past, largest[:1])
         for h in range(each):
             V, total = F[first + kind * each + h], 0.0
             for k in range(K):
-                heard = 0.0
+                by_sources = 0.0
                 for s in range(sources):
                     if h == 0 or h == s + 1:
-                        heard += own[s, k]
-                V[k] = past[0, k] + TRUST * heard
+                        by_sources += own[s, k]
+                V[k] = past[0, k] + TRUST * by_sources
                 total += V[k]
             total = max(total, 1e-300)
             for k in range(K):
@@ -631,9 +607,9 @@ def mix_row(mix: Mixture, F: Array, label: int, shipped: Array, by_head: Array) 
     for e in range(n):
         last[e] = mix.members[e] * np.exp(logs[e, at])
     seen = whole - len(mix.counts) + 1.0
-    alpha, believed = SHARE / (seen + 1.0), _total(last)
+    alpha, evidence = SHARE / (seen + 1.0), _total(last)
     for e in range(n):
-        mix.members[e] = (1.0 - alpha) * (last[e] / believed) + alpha * START
+        mix.members[e] = (1.0 - alpha) * (last[e] / evidence) + alpha * START
     for s in range(stacks):
         _newton(mix.a[s], mix.H[s], X, logs[2 + s], at, KEEP[s], FLOOR)
     return float(-np.log(max(shipped[at], LEAST)))
@@ -652,31 +628,24 @@ def _best(scores: Array, known: int) -> int:
 
 
 @compiled
-def run_row(heads: Heads, record: Record, products: Products, r: int, label: int, weight: float, out: Outcome) -> float:
-    """Row r is predicted and, with a label >= 0, learned; the log-loss of the prediction."""
-    F, known, votes = products.F[r], out.probabilities.shape[1], out.votes[r]
-    if products.known[r] != record.at[2]:
-        _fit(heads, record, products, r)
-        _scores(heads, products.fits[r], F)
-        if len(heads.near_ends):
-            _near(heads, record, products, r, F)
-        _centre(F)
-        products.known[r] = record.at[2]
-    for h in range(len(F)):
-        votes[h] = _best(F[h], known)
-    votes[len(F)] = _best(record.mix.counts, known)
-    loss = mix_row(record.mix, F, label, out.probabilities[r], out.weights[r])
-    if label >= 0:
-        _learn(heads, record, products, r, label, weight)
-    return loss
-
-
-@compiled
 def run_rows(
     heads: Heads, record: Record, products: Products, begin: int, end: int, y: Array, weight: Array, out: Outcome
 ) -> float:
-    """Rows begin..end-1 of one target in order; the sum of their log-losses."""
-    total = 0.0
+    """Rows begin..end-1 of one target: predicted and, with a label >= 0, learned; the sum of their log-losses."""
+    total, known = 0.0, out.probabilities.shape[1]
     for r in range(begin, end):
-        total += run_row(heads, record, products, r, y[r], weight[r], out)
+        F, votes = products.F[r], out.votes[r]
+        if products.known[r] != record.at[2]:
+            _fit(heads, record, products, r)
+            _scores(heads, products.fits[r], F)
+            if len(heads.near_ends):
+                _near(heads, record, products, r, F)
+            _centre(F)
+            products.known[r] = record.at[2]
+        for h in range(len(F)):
+            votes[h] = _best(F[h], known)
+        votes[len(F)] = _best(record.mix.counts, known)
+        total += mix_row(record.mix, F, y[r], out.probabilities[r], out.weights[r])
+        if y[r] >= 0:
+            _learn(heads, record, products, r, y[r], weight[r])
     return total

@@ -9,7 +9,6 @@ the next call goes on from there, with any engine.
 from __future__ import annotations
 
 import copy
-import hashlib
 import importlib.util
 import io
 import json
@@ -26,6 +25,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 
 from hedgerow.align import Aligner, Alignment, Info, Projection
@@ -305,11 +305,7 @@ class AlignmentCache:
         """The alignment, from the cache or solved now."""
         if type(aligner).__name__ == "Identity":
             return aligner.fit(X, codes, target)
-        digest = hashlib.sha256(repr(aligner).encode())
-        for array in (dense(X), codes, dense(target)):
-            digest.update(str(array.shape).encode())
-            digest.update(np.ascontiguousarray(array).tobytes())
-        path = self.directory / f"{digest.hexdigest()[:32]}.npz"
+        path = self.directory / f"{joblib.hash((repr(aligner), dense(X), codes, dense(target)))}.npz"
         if path.is_file():
             alignment, seconds = _read_alignment(path)
             self.saved += seconds

@@ -60,9 +60,6 @@ class AdaHedge(Mistakes, Stepwise):
 
     combination: str = "scores"
 
-    def __post_init__(self) -> None:
-        self._check_combination()
-
     def start(self, n: int) -> State:
         """No loss, no gap: the rate is infinite, only leaders count."""
         return super().start(n) | {"mixer.gap": np.zeros(1)}
@@ -86,11 +83,6 @@ class AdaHedge(Mistakes, Stepwise):
         6.0
         """
         return self._on_mistakes(float(state["expert_loss"].min() + 2 * state["mixer.gap"][0]))
-
-    @property
-    def guarantee(self) -> str:
-        """As Hedge's."""
-        return "mistakes of the vote" if self.combination == "vote" else "AdaHedge's weighted loss, not the mistakes"
 
     def _rate(self, state: State) -> float:
         gap = float(state["mixer.gap"][0])
@@ -121,9 +113,6 @@ class Squint(Mistakes, Stepwise):
 
     combination: str = "scores"
 
-    def __post_init__(self) -> None:
-        self._check_combination()
-
     def start(self, n: int) -> State:
         """No regret."""
         return super().start(n) | {"mixer.regret": np.zeros(n), "mixer.square": np.zeros(n)}
@@ -151,11 +140,6 @@ class Squint(Mistakes, Stepwise):
         loss, V = state["expert_loss"], state["mixer.square"]
         regret = (RATES * V[:, None] + np.log(len(loss) / RATE_PRIOR) / RATES).min(axis=1)
         return self._on_mistakes(float((loss + regret).min()))
-
-    @property
-    def guarantee(self) -> str:
-        """As Hedge's."""
-        return "mistakes of the vote" if self.combination == "vote" else "Squint's weighted loss, not the mistakes"
 
 
 def _softmin(loss: Array, eta: float) -> float:
@@ -253,9 +237,6 @@ class FixedShare(Mistakes, Sharing):
     combination: str = "scores"
     rates = RATES
     rate_prior = RATE_PRIOR
-
-    def __post_init__(self) -> None:
-        self._check_combination()
 
     def gains(self, p: Array, loss: Array) -> tuple[Array, Array]:
         """1 + eta r, and l - l_0 + eta r^2."""

@@ -143,7 +143,13 @@ class Mistakes(Mixer):
         """Shares of the vote are probabilities already."""
         return scores if self.combination == "vote" else softmax(scores)
 
-    def _check_combination(self) -> None:
+    @property
+    def guarantee(self) -> str:
+        """A weighted vote has a bound on its mistakes; summed scores only on the mixer's own weighted loss."""
+        own = f"{type(self).__name__}'s weighted loss, not the mistakes"
+        return "mistakes of the vote" if self.combination == "vote" else own
+
+    def __post_init__(self) -> None:
         if self.combination not in ("scores", "vote"):
             raise unknown("combine", self.combination, ("scores", "vote"))
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hedgerow import kernels
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError, unknown
-from hedgerow.mix.base import Exponential, Mistakes, Mixed, State
+from hedgerow.mix.base import Exponential, Mistakes, State
 
 GUARANTEES = ("proved", "theorem")
 
@@ -58,19 +57,9 @@ class Hedge(Mistakes, Exponential):
     def __post_init__(self) -> None:
         if self.beta is not None and not 0 < self.beta < 1:
             raise InputError(f"beta={self.beta}: the discount must be between 0 and 1 (exclusive)")
-        self._check_combination()
+        super().__post_init__()
         if self.proof not in GUARANTEES:
             raise unknown("guarantee", self.proof, GUARANTEES)
-
-    def run(self, state: State, seen: int, F: Array, y: Array) -> Mixed:
-        """As every mixer, by a compiled loop; a subclass with a rule of its own runs by its own methods."""
-        if type(self) not in (Hedge, Single):
-            return super().run(state, seen, F, y)
-        B, N, K = F.shape
-        mixed = Mixed(np.empty((B, K)), np.empty((B, N)), np.empty((B, N)), np.empty((B, N), dtype=np.int64))
-        vote, beta = self.combination == "vote", self.beta or 0.0
-        kernels.experts.hedge(np.ascontiguousarray(F), y, seen, beta, vote, state["expert_loss"], mixed)
-        return mixed
 
     def rates(self, seen: Array, n: int) -> Array:
         """ln(1/beta), or with the anytime rule ln(1 + sqrt(ln N / t)) in round t = seen + 1."""
@@ -96,10 +85,10 @@ class Hedge(Mistakes, Exponential):
 
     @property
     def guarantee(self) -> str:
-        """A weighted vote has a bound on its mistakes; summed scores only on Hedge's own weighted loss."""
+        """As of every mixer on mistakes, or the paper's."""
         if self.proof == "theorem":
             return "the paper's Theorem 1 on mistakes, as printed (not proved for summed scores)"
-        return "mistakes of the vote" if self.combination == "vote" else "Hedge's weighted loss, not the mistakes"
+        return super().guarantee
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ class Made:
     def __init__(
         self, names: Sequence[str], rows: Sequence[SourceRows], pool: Array, K: int, size: Size, own: int = 0
     ) -> None:
-        """`own`: columns that stand beside the spaces."""
+        """`own`: target-only columns, which join the rows of spaces."""
         self.names, self.rows, self.pool, self.K, self.size, self.own = names, rows, pool, K, size, own
         self.settings: list[Settings] = []
         self.maps: list[Map] = []
@@ -142,17 +142,8 @@ class Made:
     def plan(self, steps: tuple[str, ...], axes: bool) -> RidgePlan:
         """What was added, as a plan."""
         maps = ["+".join(key for key in ("landmarks", "A", "axes") if key in each.arrays()) for each in self.maps]
-        return RidgePlan(
-            steps,
-            tuple(self.settings),
-            tuple(maps),
-            tuple(self.rooms),
-            tuple(self.heads_of),
-            tuple(self.heads),
-            tuple(self.near),
-            self.size.target_rows,
-            axes,
-        )
+        spaces = tuple(self.settings), tuple(maps), tuple(self.rooms), tuple(self.heads_of)
+        return RidgePlan(steps, *spaces, tuple(self.heads), tuple(self.near), self.size.target_rows, axes)
 
 
 def build(spaces: Sequence[str], training: Training) -> Built:
@@ -212,14 +203,14 @@ def _check_width(features: int, sources: int) -> None:
 class _Input:
     """What is known of the sources' rows and the pool before any space: moments, Gram matrices, in one pass."""
 
-    def __init__(self, given: Sequence[SourceRows], rows: Sequence[SourceRows], pool: Array, K: int) -> None:
-        """`given`: the rows as the moments count them; `rows`: as the spaces see them, with fewer features perhaps."""
+    def __init__(self, counted: Sequence[SourceRows], rows: Sequence[SourceRows], pool: Array, K: int) -> None:
+        """`counted`: the rows as the moments count them; `rows`: as the spaces see them."""
         self.rows, self.pool = rows, pool
         totals = [source.totals(Gram(), ClassMoments(K, weighed=False)) for source in rows]
         self.grams: list[Array] = [gram for gram, _ in totals]
-        self._once: list[Moments] = [counted for _, counted in totals]
-        as_they_are = all(a.width == b.width and not b.weighed for a, b in zip(given, rows, strict=True))
-        self.moments: list[Moments] = self._once if as_they_are else summed(given, ClassMoments(K))
+        self._once: list[Moments] = [moments for _, moments in totals]
+        as_they_are = all(a.width == b.width and not b.weighed for a, b in zip(counted, rows, strict=True))
+        self.moments: list[Moments] = self._once if as_they_are else summed(counted, ClassMoments(K))
 
     @property
     def gram(self) -> Array:

@@ -4,7 +4,7 @@ First mixture: experts are (head, temperature c, prior power j) with q = softmax
 running class frequencies. Weights are products of q(y): sum_t -ln qbar(y_t) <= min_e L_e + ln(1/w_e).
 Stacks: softmax(sum_i a_i F_i) over the heads' scores, centred log qbar and centred log pi, fitted by one online Newton
 step a label; one starts at qbar and remembers all labels, the other at the average of the heads, and forgets.
-Tracker: fixed share over qbar, pi and the stacks, so that after a change the one that is good now is soon believed.
+Tracker: fixed share over qbar, pi and the stacks, so that after a change the one that is good now soon has the weight.
 Last mixture: Bayes over qbar and the tracker, half each: qbar's bound costs ln 2 more and no more. Its argmax is
 the prediction: M <= (min_e L_e + ln(1/w_e) + ln 2)/ln 2.
 """
@@ -16,8 +16,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from hedgerow.core.arrays import Array
+from hedgerow.kernels import TEMPERATURES
 
-TEMPERATURES = 5  # 2, 4, 8, 16, 32; as in `kernels/ridge.py`, which learns
 PRIOR_WEIGHT = 0.05  # of an expert that multiplies in the class frequencies, against 1 of one that does not
 RIDGE = 3.0  # how slowly a stack leaves its start; three of them (1, 3, 10) were no better than one
 PARTS = ("log_w", "loss", "members", "pair", "a", "H", "counts")  # the fields of `kernels.ridge.Mixture`

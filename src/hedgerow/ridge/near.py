@@ -1,6 +1,6 @@
 """Local heads: the labels of close rows vote, exp(g (cos - 1)) each; rows of the sources count TRUST of a target's row.
 
-One head hears all sources, and one each source alone; the target's rows are heard by all. The rows are kept, so there
+One head counts all sources, and one each source alone; the target's rows count in all. The rows are kept, so there
 are bounds: of the sources, rows chosen once (`chosen`), shared by all models; of the target the newest, so that old
 ones are forgotten. A kept row is a unit vector in whole numbers (11 bits, in 16). `kernels/ridge.py` has the votes.
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -199,15 +199,7 @@ def layout(plan: RidgePlan) -> Layout:
         state[name] = Spec(shape, low=low)
 
     def consistent(arrays: Mapping[str, Array], sizes: Mapping[str, int]) -> str | None:
-        if not arrays["mix.members"].sum() > 0:
-            return "'mix.members' has nobody to believe"
-        if plan.own and sizes["s"] + plan.own != sizes["m"]:
-            return f"{sizes['s']} columns and {plan.own} beside them, of {sizes['m']}"
-        for i, settings in enumerate(plan.spaces):
-            broken = _inconsistent(i, settings, plan, arrays, sizes)
-            if broken:
-                return f"space {i}: {broken}"
-        return _near_inconsistent(plan, arrays, sizes) if plan.near else None
+        return next(_problems(plan, arrays, sizes), None)
 
     return Layout(constants, state, (not_more_known_before, consistent))
 
@@ -236,7 +228,7 @@ def _constant_specs(i: int, settings: Settings, plan: RidgePlan, rows: str) -> d
 
 
 def _mapped(plan: RidgePlan, i: int) -> str:
-    """The letter of the dimension behind the map of space i: less than the space has, where columns stand beside."""
+    """The letter of the dimension behind the map of space i: less than the space has, with target-only columns."""
     return f"e{i}" if plan.own_in(i) else f"d{i}"
 
 
@@ -269,57 +261,45 @@ def _near(plan: RidgePlan, rows: str) -> tuple[dict[str, Spec], dict[str, Spec]]
     return constants, state
 
 
-def _inconsistent(
-    i: int, settings: Settings, plan: RidgePlan, arrays: Mapping[str, Array], sizes: Mapping[str, int]
-) -> str | None:
-    """What the shapes alone do not say."""
-    widths, extra = arrays[f"space.{i}.widths"], sizes["K"] - sizes["K0"]
-    q0, rows = int(widths.sum()), sizes["r" if plan.axes else "s" if plan.own else "m"]
-    if sizes.get(f"q0_{i}", q0) != q0:
-        return f"heads of {widths.tolist()} columns in {sizes[f'q0_{i}']}"
-    if not settings.class_targets and any(width != sizes["K0"] for width in widths.tolist()):
-        return f"one column a class is needed, not {widths.tolist()}"
-    if sizes.get(f"q{i}", q0 + extra * len(widths)) != q0 + extra * len(widths):
-        return f"weights of {sizes[f'q{i}']} columns, not {q0 + extra * len(widths)}"
-    have = [f"space.{i}.{name}" in arrays for name in ("P", "M")]
-    prior = [f"space.{i}.prior.{name}" in arrays for name in ("P", "M")]
-    if have[0] != have[1] or not (all(have) or all(prior)):
-        return "neither a prior nor what became of it"
-    if extra and not all(have):
-        return "a prior does not know of new classes"
-    d = sizes[f"d{i}"]
-    if plan.maps[i] == "" and d != rows + plan.own_in(i):
-        return f"{d} dimensions of {rows} features"
-    if plan.maps[i] and sizes[_mapped(plan, i)] + plan.own_in(i) != d:
-        return f"{d} dimensions of {sizes[_mapped(plan, i)]} behind the map and {plan.own_in(i)} beside"
-    if sizes[f"tri{i}"] != d * (d + 1) // 2:
-        return f"a covariance of {sizes[f'tri{i}']} numbers for {d} dimensions"
-    if (f"space.{i}.G" in arrays) != (f"space.{i}.E" in arrays):
-        return "half of the pending rows"
-    if sizes.get(f"pending{i}", 0) > max(TURN, PENDING):
-        return f"{sizes[f'pending{i}']} pending rows"
-    return _pool_inconsistent(i, plan.rooms[i], arrays, sizes) if plan.rooms[i] else None
-
-
-def _pool_inconsistent(i: int, room: int, arrays: Mapping[str, Array], sizes: Mapping[str, int]) -> str | None:
-    own = f"space.{i}."
-    U = arrays.get(own + "U", arrays.get(own + "prior.U"))
-    if U is None or len(U) != sizes[f"u{i}"] or len(U) > room:
-        return f"labels of {sizes[f'u{i}']} rows for a pool of {None if U is None else len(U)}"
-    if arrays[own + "at"].max() >= max(len(U), 1):
-        return f"a turn beyond the pool's {len(U)} rows"
-    if arrays[own + "waiting"].dtype != U.dtype or sizes[f"waiting{i}"] > TURN:
-        return "rows that cannot wait for this pool"
-    return None
-
-
-def _near_inconsistent(plan: RidgePlan, arrays: Mapping[str, Array], sizes: Mapping[str, int]) -> str | None:
-    own = len(plan.heads) - sum(plan.heads_of)
-    sources = sizes["n"]
-    if own != len(plan.near) * (sources + 1 if sources > 1 else 1):
-        return f"{own} local heads of {sources} sources"
-    if sizes["kept"] > plan.kept or arrays["near.at"][0] >= plan.kept:
-        return f"{sizes['kept']} kept rows, of which the next is {arrays['near.at'][0]}"
-    if sizes["kept"] < plan.kept and arrays["near.at"][0] != sizes["kept"]:
-        return "a gap in the kept rows"
-    return None
+def _problems(plan: RidgePlan, arrays: Mapping[str, Array], sizes: Mapping[str, int]) -> Iterator[str]:
+    """What the shapes alone do not say; one is looked for if those before it are not there."""
+    if not arrays["mix.members"].sum() > 0:
+        yield "'mix.members': weights must sum to more than 0"
+    if plan.own and sizes["s"] + plan.own != sizes["m"]:
+        yield f"{sizes['s']} shared columns and {plan.own} of the target only, of {sizes['m']}"
+    rows, extra = sizes["r" if plan.axes else "s" if plan.own else "m"], sizes["K"] - sizes["K0"]
+    for i, settings in enumerate(plan.spaces):
+        own = {
+            name.removeprefix(f"space.{i}."): array for name, array in arrays.items() if name.startswith(f"space.{i}.")
+        }
+        widths, d, e = own["widths"].tolist(), sizes[f"d{i}"], sizes.get(_mapped(plan, i), 0)
+        q = sum(widths) + extra * len(widths)
+        if sizes.get(f"q0_{i}", sum(widths)) != sum(widths) or sizes.get(f"q{i}", q) != q:
+            yield f"space {i}: heads of {widths} columns, and {extra} new classes, in other weights"
+        if not settings.class_targets and any(width != sizes["K0"] for width in widths):
+            yield f"space {i}: one column a class is needed, not {widths}"
+        if ("P" in own) != ("M" in own) or not ({"P", "M"} <= own.keys() or {"prior.P", "prior.M"} <= own.keys()):
+            yield f"space {i}: neither a prior nor what became of it"
+        if extra and "M" not in own:
+            yield f"space {i}: a prior does not know of new classes"
+        if d != (e if plan.maps[i] else rows) + plan.own_in(i):
+            yield f"space {i}: {d} dimensions of {e if plan.maps[i] else rows} columns and {plan.own_in(i)} target-only"
+        if sizes[f"tri{i}"] != d * (d + 1) // 2:
+            yield f"space {i}: a covariance of {sizes[f'tri{i}']} numbers for {d} dimensions"
+        if ("G" in own) != ("E" in own) or sizes.get(f"pending{i}", 0) > PENDING:
+            yield f"space {i}: {sizes[f'pending{i}']} pending rows"
+        if plan.rooms[i]:
+            U = own.get("U", own.get("prior.U"))
+            if U is None or len(U) != sizes[f"u{i}"] or len(U) > plan.rooms[i]:
+                yield f"space {i}: labels of {sizes[f'u{i}']} rows for a pool of {0 if U is None else len(U)}"
+            elif own["at"].max() >= max(len(U), 1):
+                yield f"space {i}: a turn beyond the pool's {len(U)} rows"
+            elif own["waiting"].dtype != U.dtype or sizes[f"waiting{i}"] > TURN:
+                yield f"space {i}: rows that cannot wait for this pool"
+    if plan.near:
+        local, sources = len(plan.heads) - sum(plan.heads_of), sizes["n"]
+        if local != len(plan.near) * (sources + 1 if sources > 1 else 1):
+            yield f"{local} local heads of {sources} sources"
+        kept, place = sizes["kept"], arrays["near.at"][0]
+        if kept > plan.kept or place >= plan.kept or (kept < plan.kept and place != kept):
+            yield f"{kept} kept rows, of which the next is {place}"

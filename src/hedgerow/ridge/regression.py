@@ -32,7 +32,7 @@ class Regression:
         self, P: Array, M: Array, G: Array | None = None, E: Array | None = None, *, shared: bool = False
     ) -> None:
         self.P, self.M, self.shared = P, M, shared
-        self.beside: Regressions | None = None  # that it is one of
+        self.group: Regressions | None = None  # that it is one of
         self.G = np.empty((0, len(P))) if G is None else G
         self.E = np.empty((0, M.shape[1])) if E is None else E
         self.pending = np.array([len(self.G)])
@@ -112,10 +112,10 @@ class Regression:
 
     def own(self) -> None:
         """Copy P and M, if they are still the shared prior's."""
-        if self.shared and self.beside is None:
+        if self.shared and self.group is None:
             self.P, self.M = self.P.copy(), self.M.copy()
-        elif self.shared and self.beside is not None:
-            self.beside.own()
+        elif self.shared and self.group is not None:
+            self.group.own()
         self.shared = False
 
 
@@ -138,7 +138,7 @@ class Regressions:
             self.M = np.concatenate([regression.M.ravel() for regression in each])
         self._share_out()
         for s, regression in enumerate(each):
-            regression.beside, regression.pending = self, self.pending[s : s + 1]
+            regression.group, regression.pending = self, self.pending[s : s + 1]
             regression.diagonal, regression.top = self.diagonal[self.d[s]], self.top[s : s + 1]
             regression.measure()
         self.make_room(room)
@@ -185,7 +185,7 @@ class Regressions:
         return MZ
 
     def covariances(self, Z: Array, until: Sequence[int] | None = None) -> Array:
-        """Z P, space by space; of each only the first rows, if it is said how many."""
+        """Z P, space by space; of each only the first `until` rows, if any are named."""
         PZ = np.empty_like(Z)
         if len(Z) == 1:
             from hedgerow.kernels.ridge import base_covariances

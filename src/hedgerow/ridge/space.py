@@ -191,7 +191,7 @@ class Space:
 
 
 def with_own(P: Array, M: Array, own: int) -> dict[str, Array]:
-    """A prior with columns beside the space: they start at zero weight, with a variance of their own."""
+    """A prior with target-only columns: they start at zero weight, with a variance of their own."""
     d = len(P)
     wide = np.zeros((d + own, d + own))
     wide[:d, :d] = P

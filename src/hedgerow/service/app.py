@@ -40,7 +40,34 @@ from hedgerow.service.settings import ServiceSettings
 
 
 def create_app(folder: Path, settings: ServiceSettings | None = None, *, demo: bool = False) -> Starlette:
-    """An ASGI application that serves the live models in a folder."""
+    """An ASGI application that serves the live models in a folder; one process only, since it owns them.
+
+    Parameters
+    ----------
+    folder : Path
+        Every folder in it is a live model, and a file NAME.safetensors without one becomes the live model NAME.
+    settings : ServiceSettings, optional
+        Limits and tokens; host and port are used to tell which Host headers are ours.
+    demo : bool
+        Also stream the embedded digits into a model of their own.
+
+    Returns
+    -------
+    Starlette
+        With `lifespan`: an ASGI server opens the models when it starts and closes them, with a snapshot, at its end.
+
+    Raises
+    ------
+    InputError
+        The token file cannot be read, is readable by others, or has a line that cannot be used.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> app = create_app(Path("models"))  # nothing is opened before the server starts
+    >>> [route.path for route in app.routes][:2]
+    ['/v1/models/{name}/predict', '/v1/models/{name}/label']
+    """
     settings = settings or ServiceSettings()
     tokens = None if settings.token_file is None else Tokens.read(settings.token_file)
     models, log, requests = Models(Path(folder), settings), Log(), Requests()

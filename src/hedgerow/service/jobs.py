@@ -10,7 +10,7 @@ import sys
 import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -93,20 +93,20 @@ async def fit(call: Call) -> Response:
         if job is None:
             models.release(entry)
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-    return respond(job.status(), 202, {"Location": f"/v1/jobs/{job.id}"})
+    return respond(job.status, 202, {"Location": f"/v1/jobs/{job.status.id}"})
 
 
 @operation("GET", "/v1/jobs", "admin", answer=schemas.JobList)
 async def list_jobs(call: Call) -> Response:
     """All jobs of models that the caller administers, newest first."""
-    jobs = [job.status() for job in _jobs(call) if call.caller.may("admin", job.entry.name)]
+    jobs = [job.status for job in _jobs(call) if call.caller.may("admin", job.entry.name)]
     return respond(schemas.JobList(jobs))
 
 
 @operation("GET", "/v1/jobs/{job}", "admin", answer=schemas.JobStatus)
 async def get_job(call: Call) -> Response:
     """How far a job is."""
-    return respond(_job(call).status())
+    return respond(_job(call).status)
 
 
 @operation("DELETE", "/v1/jobs/{job}", "admin", answer=schemas.JobStatus, errors=(409,))
@@ -114,7 +114,7 @@ async def cancel_job(call: Call) -> Response:
     """Cancel a job that waits or runs: its process is ended and its files are removed."""
     job = _job(call)
     await _jobs(call).cancel(job)
-    return respond(job.status())
+    return respond(job.status)
 
 
 def _jobs(call: Call) -> Jobs:
@@ -137,29 +137,18 @@ KEPT = 100  # ended jobs that are remembered
 
 @dataclass
 class Job:
-    """One fit."""
+    """One fit: what callers see of it, and what runs it."""
 
     entry: Entry
     folder: Path
-    id: str = field(default_factory=lambda: uuid4().hex)
-    state: str = "waiting"
-    progress: float = 0.0
-    text: str = "waiting for its turn"
-    error: str | None = None
-    created: float = field(default_factory=time.time)
-    ended: float | None = None
+    status: schemas.JobStatus
     task: asyncio.Task[None] | None = None
     installing: bool = False  # its model is being opened: too late to stop
 
     @property
     def over(self) -> bool:
         """Whether nothing will happen any more."""
-        return self.state in ("done", "failed", "cancelled")
-
-    def status(self) -> schemas.JobStatus:
-        """As callers see it."""
-        values = {name: getattr(self, name) for name in schemas.JobStatus.__struct_fields__ if name != "model"}
-        return schemas.JobStatus(model=self.entry.name, **values)
+        return self.status.state in ("done", "failed", "cancelled")
 
 
 class Jobs:
@@ -171,7 +160,7 @@ class Jobs:
         self._running = asyncio.Semaphore(models.settings.jobs)
 
     def __iter__(self) -> Iterator[Job]:
-        return iter(sorted(self._jobs.values(), key=lambda job: -job.created))
+        return iter(sorted(self._jobs.values(), key=lambda job: -job.status.created))
 
     def get(self, job_id: str) -> Job | None:
         """The job of this id."""
@@ -186,16 +175,16 @@ class Jobs:
     def start(self, entry: Entry, folder: Path) -> Job:
         """Queue a fit of the files in a folder of its own, for a reserved name."""
         for old in [job for job in self if job.over][KEPT:]:
-            del self._jobs[old.id]
-        job = Job(entry, folder)
-        self._jobs[job.id] = job
+            del self._jobs[old.status.id]
+        job = Job(entry, folder, schemas.JobStatus(uuid4().hex, entry.name, time.time()))
+        self._jobs[job.status.id] = job
         job.task = asyncio.create_task(self._run(job))
         return job
 
     async def cancel(self, job: Job) -> None:
         """End a job; its process and its files are gone afterwards."""
         if job.over or job.installing or job.task is None:
-            raise Problem("finished", f"the job is {'opening its model' if job.installing else job.state}")
+            raise Problem("finished", f"the job is {'opening its model' if job.installing else job.status.state}")
         job.task.cancel()
         await asyncio.gather(job.task, return_exceptions=True)
 
@@ -208,29 +197,29 @@ class Jobs:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _run(self, job: Job) -> None:
-        settings = self._models.settings
+        settings, status = self._models.settings, job.status
 
         def tell(line: dict[str, Any]) -> None:
-            job.progress = float(line.get("progress", job.progress))
-            job.text = str(line.get("text", job.text))
+            status.progress = float(line.get("progress", status.progress))
+            status.text = str(line.get("text", status.text))
 
         try:
             async with self._running:
-                job.state, job.text = "running", "starting"
+                status.state, status.text = "running", "starting"
                 await work("fit", job.folder, settings.job_seconds, settings.worker_bytes, tell)
-                job.progress, job.text, job.installing = 0.95, "opening the model", True
+                status.progress, status.text, job.installing = 0.95, "opening the model", True
                 await self._models.install(job.entry, job.folder / MODEL_FILE)
-            job.state, job.progress, job.text = "done", 1.0, "done"
+            status.state, status.progress, status.text = "done", 1.0, "done"
         except asyncio.CancelledError:
-            job.state, job.text = "cancelled", "cancelled"
+            status.state, status.text = "cancelled", "cancelled"
             raise
         except (InputError, Problem) as error:
-            job.state, job.error = "failed", str(error)
+            status.state, status.error = "failed", str(error)
         except Exception as error:
-            job.state, job.error = "failed", f"an error inside ({type(error).__name__})"
+            status.state, status.error = "failed", f"an error inside ({type(error).__name__})"
             raise
         finally:
-            job.ended, job.installing = time.time(), False
+            status.ended, job.installing = time.time(), False
             self._models.release(job.entry)
             await asyncio.to_thread(shutil.rmtree, job.folder, ignore_errors=True)
 

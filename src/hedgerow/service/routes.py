@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -175,9 +176,17 @@ async def stats(call: Call) -> Response:
 
 @operation("GET", f"{MODEL}/history", "read", answer=schemas.History)
 async def history(call: Call) -> Response:
-    """Mistakes, weights and discrepancy over time."""
-    live = call.live
-    return await respond_from(lambda: {"points": live.history()})
+    """Mistakes, weights and discrepancy over time; of a model with very many experts, every second point or fewer."""
+    live, most = call.live, call.models.settings.answer_bytes
+    return await respond_from(lambda: {"points": _thinned(live.history(), most)})
+
+
+def _thinned(points: list[dict[str, Any]], most: int) -> list[dict[str, Any]]:
+    """As many points as have room in so many bytes, evenly spaced, the newest among them."""
+    if not points:
+        return points
+    size = NUMBER * sum(len(value) if isinstance(value, list) else 1 for value in points[-1].values())
+    return points[:: -math.ceil(len(points) * size / most)][::-1]
 
 
 @operation("GET", f"{MODEL}/latest", "read", query=schemas.LatestQuery, answer=schemas.Latest)

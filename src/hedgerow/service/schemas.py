@@ -258,12 +258,12 @@ class JobStatus(Struct):
 
     id: str
     model: str
-    state: Literal["waiting", "running", "done", "failed", "cancelled"]
-    progress: Annotated[float, Meta(ge=0, le=1)]
-    text: Annotated[str, Meta(description="What it does now, or did last.")]
-    error: str | None
     created: float
-    ended: float | None
+    state: Literal["waiting", "running", "done", "failed", "cancelled"] = "waiting"
+    progress: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    text: Annotated[str, Meta(description="What it does now, or did last.")] = "waiting for its turn"
+    error: str | None = None
+    ended: float | None = None
 
 
 class JobList(Struct):

@@ -14,8 +14,33 @@ LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True)
 class ServiceSettings:
-    """Limits and addresses of a service; `live` goes to the models that it creates.
+    """Limits and addresses of a service; every number must be above 0.
 
+    Parameters
+    ----------
+    host, port : str, int
+        Where to listen; a host that other machines can reach needs a `token_file`. Port 0 takes a free one.
+    token_file : Path, optional
+        Lines of ``TOKEN RIGHTS MODELS``, readable by its owner only.
+    body_bytes, answer_bytes, upload_bytes, header_bytes : int
+        Limits of a JSON body, of an answer with `explain`, of a model file or the files of a fit, and of the JSON
+        header of a model file.
+    batch_rows, models, connections, waiting, streams, exports : int
+        How many there may be: see the comments below.
+    request_seconds, body_seconds, upload_seconds, write_seconds, shutdown_seconds : float
+        How long they may take.
+    jobs, jobs_waiting, job_seconds, worker_bytes
+        Fits in the background.
+    live : hedgerow.live.Settings
+        Of the models that the service creates.
+
+    Raises
+    ------
+    InputError
+        A number that is not above 0, a port that is none, or a host that others can reach without a token file.
+
+    Examples
+    --------
     >>> ServiceSettings(batch_rows=0)
     Traceback (most recent call last):
     hedgerow.core.errors.InputError: batch_rows=0: must be above 0

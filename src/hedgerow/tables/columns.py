@@ -265,10 +265,12 @@ class Hashed(Column):
 
     def of_cell(self, cell: Any) -> tuple[float, ...]:
         """The signs of all terms in their places, of unit length; a value never seen before has a place as well."""
-        total = [0.0] * self.places
-        for term in self.terms(cell):
+        total, terms = [0.0] * self.places, self.terms(cell)
+        for term in terms:
             place, sign = hashed(term, self.places)
             total[place] += sign
+        if len(terms) == 1:
+            return tuple(total)
         norm = math.sqrt(sum(value * value for value in total)) or 1.0
         return tuple(value / norm for value in total)
 

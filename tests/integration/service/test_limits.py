@@ -11,6 +11,7 @@ import time
 from urllib.parse import urlsplit
 
 import httpx
+import numpy as np
 import pytest
 
 from hedgerow.live import LiveModel
@@ -245,6 +246,22 @@ def test_an_answer_that_would_be_too_large_is_refused_before_any_work(models):
     assert kind(large) == (413, "too-large")
     assert "ask for" in large.json()["detail"]
     assert (small.status_code, events) == (200, 2)
+
+
+def test_curves_are_thinned_to_what_an_answer_may_have(models):
+    app = create_app(models, ServiceSettings(answer_bytes=8_000))
+
+    async def work(http, entry):
+        rows = np.random.default_rng(0).normal(size=(3000, 3))
+        for i in range(0, 3000, 100):
+            entry.live.predict_then_learn(rows[i : i + 100], ["up", "down"] * 50)
+        return await http.get("/v1/models/site/history"), entry.live.history()
+
+    answer, points = with_client(app, work)
+    shown = answer.json()["points"]
+    assert 5 < len(shown) < len(points)
+    assert shown[-1]["labels"] == points[-1]["labels"] == 3000
+    assert len(answer.content) < 8_000
 
 
 def test_one_more_export_than_allowed_waits_for_its_turn(models):

@@ -6,6 +6,7 @@ import base64
 import json
 import random
 import re
+import tomllib
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 from hedgerow.core.errors import InputError
+from hedgerow.lab import report
 from hedgerow.lab import rows as results
 from hedgerow.lab.compare import measure
 from hedgerow.lab.figures import Line, Panel, draw, expert_weights, spread
@@ -285,6 +287,19 @@ def test_markdown_keeps_its_tables_whole() -> None:
     assert "![" in text
     assert "(figures/f.svg)" in text
     assert "versions" not in text  # what changes from one making to the next is in the page alone
+
+
+def test_every_text_of_a_report_is_used_and_ends_as_a_sentence_does() -> None:
+    folder = Path(report.__file__).parent
+    words = tomllib.loads((folder / "templates/words.toml").read_text(encoding="utf-8"))
+    source = "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.py"))
+    whole = {kind for kind in words if re.search(rf"""["']{kind}["']""", source)}
+    made = {f"{stem}-{end}" for stem in ("time", "inputs") for end in ("offline", "online", "centred", "zscore-unit")}
+    assert whole | made >= words.keys()
+    for kind, texts in words.items():
+        assert set(texts) <= {"title", "note", "shows", "more", "text"}, kind
+        for part in {"note", "shows", "more"} & texts.keys():
+            assert re.search(r"(\.|%\})\s*$", texts[part]), (kind, part)
 
 
 def test_tables_as_files(tmp_path: Path) -> None:
