@@ -113,15 +113,28 @@ class LabelMoments:
 
 
 @dataclass(frozen=True)
-class ByLabel(Statistic[LabelMoments]):
-    """Moments by label as they stand there, before the classes are known: the first pass over a source."""
+class Labels(Statistic[Array]):
+    """The different labels, as they stand there: before the classes are known."""
 
-    scatter: bool = False
+    def of(self, part: Part) -> Array:
+        """Of a block, which may name some that none of its rows has."""
+        assert part.labels is not None
+        assert part.codes is not None
+        return np.asarray(part.labels[np.unique(part.codes[part.codes >= 0])])
+
+    def merge(self, a: Array, b: Array) -> Array:
+        """Of both."""
+        return union(a, b)
+
+
+@dataclass(frozen=True)
+class ByLabel(Statistic[LabelMoments]):
+    """Moments by label, with the centred scatter: all sums of a source in one pass."""
 
     def of(self, part: Part) -> LabelMoments:
         """Of a block."""
         assert part.labels is not None
-        return LabelMoments(part.labels, Moments.of(part.X, part.codes, len(part.labels), self.scatter))
+        return LabelMoments(part.labels, Moments.of(part.X, part.codes, len(part.labels), scatter=True))
 
     def merge(self, a: LabelMoments, b: LabelMoments) -> LabelMoments:
         """Of both, with the labels of both."""
@@ -204,9 +217,9 @@ class PartitionedSource:
         self.client, self.opened, self.passes = client, opened, 0
         self.name, self.feature_names, self.dtype = opened.name, opened.features, opened.dtype
         asked: tuple[Statistic[Any], ...] = Smallest(), Spread()
-        by_label, *known = self.totals(Pass((ByLabel(), *asked)))
-        self.labels: Array = by_label.labels
-        self.count = int(by_label.moments.count[0])
+        labels, *known = self.totals(Pass((Labels(), *asked)))
+        self.labels: Array = labels
+        self.count = int(known[1].n[0])
         self._known = tuple(zip(asked, known, strict=True))
 
     def totals(self, job: Pass) -> list[Any]:
@@ -429,7 +442,7 @@ def statistics(source: Source, label: str | None = None, *, client: Any = None, 
     """
     (opened,) = open_sources([source], label)
     with _connected(client, engine) as connection:
-        (by_label,) = run_pass(connection, opened.partitions, Pass((ByLabel(scatter=True),)))
+        (by_label,) = run_pass(connection, opened.partitions, Pass((ByLabel(),)))
     return Statistics(by_label.labels, by_label.moments)
 
 

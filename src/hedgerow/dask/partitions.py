@@ -68,7 +68,8 @@ class Partition(ABC):
         width = len(self.features)
         X = np.empty((width, batch.num_rows), self.dtype).T  # column by column
         for j, column in enumerate(batch.columns[:width]):
-            X[:, j] = column.cast(self.dtype, safe=False).to_numpy(zero_copy_only=False)
+            numbers = column if column.type == "double" else column.cast(self.dtype, safe=False)
+            X[:, j] = numbers.to_numpy(zero_copy_only=False)
         flat = X.T.ravel()
         if not np.vdot(flat, flat) <= LARGEST[X.dtype] ** 2:  # not for NaN either
             self.refuse(X, first)
@@ -77,7 +78,8 @@ class Partition(ABC):
         column = batch.column(width)
         encoded = column if hasattr(column, "dictionary") else column.dictionary_encode()
         labels = labels_of_values(encoded.dictionary.to_pylist())
-        of = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        indices = encoded.indices.fill_null(-1) if encoded.null_count else encoded.indices
+        of = indices.to_numpy(zero_copy_only=False).astype(np.int64)
         missing = (of < 0) | np.append(is_missing(labels), False)[of]
         if missing.any():
             raise InputError(

@@ -105,6 +105,15 @@ def test_a_dask_dataframe_is_a_source_too_in_any_order_of_columns(client: Any, t
     assert clf.predict(stream.X).tolist() == plain.predict(stream.X).tolist()
 
 
+def test_a_category_that_no_row_has_is_no_class(client: Any) -> None:
+    rng = np.random.default_rng(7)
+    frame = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc"))
+    frame["kind"] = pd.Categorical(np.where(frame["a"] > 0, "up", "down"), categories=["up", "down", "never"])
+    source = dd.from_pandas(frame, npartitions=2)
+    clf = hedgerow.dask.fit(OnlineTransferClassifier("hedgerow-linear"), [source], "kind", client=client)
+    assert clf.classes_.tolist() == ["down", "up"]
+
+
 @pytest.mark.slow
 def test_the_default_method_samples_its_landmarks_and_kept_rows(client: Any, task: Any, folders: Any) -> None:
     sources, warmup, stream = task
