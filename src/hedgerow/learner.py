@@ -50,6 +50,11 @@ class Trace(NamedTuple):
         """argmax of the combined scores: the prediction made before the label (Eq. 7)."""
         return np.asarray(self.scores.argmax(axis=1))
 
+    def mistaken(self, y: Array) -> Array:
+        """Who is mistaken on each labelled row (labels x 1 + N): the prediction, then each expert."""
+        answers = np.concatenate([self.predictions[:, None], self.votes], axis=1)
+        return np.asarray((answers != y[:, None])[y >= 0])
+
 
 class Prediction:
     """One row's prediction: its class, the combined scores (K), who is trusted (N), and what each expert says (N)."""
@@ -301,8 +306,7 @@ class OnlineLearner(ABC):
     def _step(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> Trace:
         state, labelled = self.state, y >= 0
         trace, loss = self._run_block(self.pre.fold(X, labelled | self.learns_unlabelled), y, known, weight)
-        answers = np.concatenate([trace.predictions[:, None], trace.votes], axis=1)
-        wrong = (answers != y[:, None])[labelled]
+        wrong = trace.mistaken(y)
         evidence.learned(state, self._counts, wrong)
         state["expert_mistakes"] += wrong[:, 1:].sum(axis=0)
         state["mistakes"] += int(wrong[:, 0].sum())

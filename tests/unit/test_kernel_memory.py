@@ -68,7 +68,7 @@ def learned(d):
 def arow(W, S, Z, y, F):
     none = np.zeros((1, 0, 0))
     one = np.zeros(1, np.int64)
-    experts.passes(experts.Heads(W, S, one, one, 3, 1.0), Z, y, np.empty(0), F, none)
+    experts.passes((W, S, one, one, 3, 1.0), Z, y, np.empty(0), F, none)
 
 
 def spread(d, K=4, B=6):

@@ -16,6 +16,7 @@ from hedgerow.core.preprocess import unit
 from hedgerow.core.rule_numbers import RULES, UNSEEN
 from hedgerow.heads import StepwiseHead, make_head, margin
 from hedgerow.kernels import EVEN, experts, refresh, rows
+from hedgerow.learner import Trace
 from hedgerow.mix import Hedge
 
 DTYPES = [np.float64, np.float32]
@@ -237,11 +238,10 @@ def test_ties_of_experts_go_to_the_lowest_class():
     counters = [np.zeros(size, dtype=np.int64) for size in (1, 1, 1)]
     for vote in (False, True):
         heads = head.compiled(np.zeros((1, 3, 2)), one, one, None)
-        ours = experts.Experts(heads, 0.0, vote, np.zeros(1), *counters, np.zeros(1))
+        ours = tuple(experts.Experts(heads, 0.0, vote, np.zeros(1), *counters, np.zeros(1)))
         scores, weights, votes = np.empty((2, 3)), np.empty((2, 1)), np.empty((2, 1), dtype=np.int64)
-        none = np.empty((0, 0), dtype=bool)
-        experts.step(ours, Z, np.full(2, -1), EVEN, 0, (scores, weights, votes), np.empty((2, 1, 3)), none)
-        assert votes.ravel().tolist() == scores.argmax(axis=1).tolist() == [0, 0]
+        named = experts.step(ours, Z, np.full(2, -1), EVEN, 0, (scores, weights, votes), np.empty((2, 1, 3)))
+        assert [named] * 2 == votes.ravel().tolist() == scores.argmax(axis=1).tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("rule", ["pa1", "arow"])
@@ -266,22 +266,21 @@ def test_the_step_of_experts_is_its_parts(rule, seed, beta, combination, weighte
                 margin.step(plain[e], Z[t, space[e]], int(y[t]), rule, C, None if S is None else S[i])
     expected = mixer.run(state, 0, F, y)
     loss, counters = np.zeros(N), [np.zeros(size, dtype=np.int64) for size in (1, 1, N)]
-    mixture_loss, wrong = np.zeros(1), np.empty((B, 1 + N), dtype=bool)
-    ours = experts.Experts(
-        head.compiled(W, which, space, memory), beta or 0.0, combination == "vote", loss, *counters, mixture_loss
-    )
+    mixture_loss, heads = np.zeros(1), head.compiled(W, which, space, memory)
+    ours = tuple(experts.Experts(heads, beta or 0.0, combination == "vote", loss, *counters, mixture_loss))
     G, trace = np.empty((B, N, K)), (np.empty((B, K)), np.empty((B, N)), np.empty((B, N), dtype=np.int64))
     for part in (slice(0, cut), slice(cut, B)):
         some = weight[part] if weighted else EVEN
-        experts.step(ours, Z[part], y[part], some, 0, tuple(a[part] for a in trace), G[part], wrong[part])
+        experts.step(ours, Z[part], y[part], some, 0, tuple(a[part] for a in trace), G[part])
     for got, wanted in zip(trace, (expected.scores, expected.weights, expected.expert_predictions), strict=True):
         np.testing.assert_allclose(got, wanted, atol=1e-9)
     np.testing.assert_allclose(G, F, atol=1e-9)
     np.testing.assert_allclose(W, plain, atol=1e-9)
     np.testing.assert_array_equal(loss, state["expert_loss"])
     named = np.hstack([expected.scores.argmax(axis=1)[:, None], expected.expert_predictions])
-    np.testing.assert_array_equal(wrong, named != y[:, None])
+    np.testing.assert_array_equal(Trace(*trace).mistaken(y), (named != y[:, None])[y >= 0])
     seen, mistakes, expert_mistakes = counters
-    assert [seen[0], mistakes[0]] == [(y >= 0).sum(), wrong[y >= 0, 0].sum()]
-    np.testing.assert_array_equal(expert_mistakes, wrong[y >= 0, 1:].sum(axis=0))
+    wrong = (named != y[:, None])[y >= 0].sum(axis=0)
+    assert [seen[0], mistakes[0]] == [(y >= 0).sum(), wrong[0]]
+    np.testing.assert_array_equal(expert_mistakes, wrong[1:])
     np.testing.assert_allclose(mixture_loss, (expected.weights * expected.losses).sum())

@@ -39,14 +39,15 @@ class uninterrupted:
             return  # handlers run in the main thread only
         for number in WAITING:
             handler = _signal.getsignal(number)
+            if not callable(handler):
+                continue
             outer = getattr(handler, "__self__", None)
             if isinstance(outer, uninterrupted):
                 if outer._open:
                     continue
                 handler = outer._handlers[number]  # it was left behind, see `_note`
-            if callable(handler):
-                self._handlers[number] = handler
-                _signal.signal(number, self._note)
+            self._handlers[number] = handler
+            _signal.signal(number, self._note)
         self._open = True
 
     def _note(self, number: int, frame: FrameType | None) -> None:

@@ -24,6 +24,7 @@ yet. No other step sees them, so that what is transferred stays what it is.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -227,8 +228,9 @@ def unit(X: Matrix, out: Array | None = None) -> Matrix:
         row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
         return _scale_rows(X, np.sqrt(np.bincount(row, X.data.astype(np.float64) ** 2, X.shape[0])))
     if X.ndim == 2 and len(X) == 1 and out is None:  # the usual step of a stream
-        length = np.sqrt(np.einsum("i,i->", X[0], X[0]))
-        if np.isnan(length):
+        x = X[0]
+        length = math.sqrt(np.einsum("i,i->", x, x))
+        if math.isnan(length):
             length = _norm_of_the_rest(X)[0, 0]
         return X / (length if length else 1)
     norm = np.sqrt(np.einsum("...i,...i->...", X, X))[..., None]
@@ -381,14 +383,17 @@ class ZScore(DomainStep):
 
     def formula(self, D: Array, n: Array, total: Array, squares: Array) -> Array:
         """D less its mean, over its sd."""
-        mean = total / n
+        mean, variance = total / n, squares / n
         out = D - mean
-        out /= _divisor(np.sqrt(np.maximum(squares / n - mean**2, 0)), self.stats.shift)
+        variance -= mean * mean
+        out /= _divisor(variance, self.stats.shift)
         return out
 
 
-def _divisor(sd: Array, mean: Array) -> Array:
-    return np.where(sd <= CONSTANT * np.abs(mean), 1, sd)
+def _divisor(variance: Array, mean: Array) -> Array:
+    """The sd, in place of the variance; one where a column only varies by rounding."""
+    np.putmask(variance, variance <= (CONSTANT * mean) ** 2, 1)
+    return np.asarray(np.sqrt(variance, out=variance))
 
 
 class Scale(DomainStep):
@@ -404,7 +409,7 @@ class Scale(DomainStep):
     def _through(self, X: Matrix, learned: Array | None) -> Array:
         X = densified(X, self.name)
         if self._sd is None:
-            self._sd = _divisor(np.sqrt(self.stats.variance), self.stats.shift)
+            self._sd = _divisor(self.stats.variance, self.stats.shift)
         return np.asarray(X / self._sd, dtype=X.dtype)
 
 

@@ -105,7 +105,6 @@ def _shape(plan: Plan, W: Array) -> tuple[int, ...]:
 
 
 NO_LABEL = np.full(1, -1)
-NOBODY = np.empty((0, 0), dtype=np.bool_)
 FEW = 8  # rows that frozen experts score sooner in one loop than by a product each
 OWN_MIXERS = (Hedge, AdaHedge, Squint, FixedShare, FixedShareLogLoss, LossBased, LogLoss, Single)
 
@@ -226,11 +225,11 @@ class ExpertsLearner(OnlineLearner):
         """One dense row: a block of one without a label."""
         if self._experts is not None:
             X = self.pre.apply(x[None]) if self.pre.steps else x[None]
-            trace, F = self._run_experts(self._units(self.spaces.project(self._contiguous(X))), NO_LABEL)
-            scores, weights = trace.scores, trace.weights
-        else:
-            F = self.expert_scores(x[None])
-            scores, weights, *_ = self.plan.mixer.run(self.state, self.seen, F, NO_LABEL)
+            Z = self._units(self.spaces.project(self._contiguous(X)))
+            code, (scores, weights, _), F = self._run_experts(Z, NO_LABEL)
+            return Prediction(code, scores[0], weights[0], F[0])
+        F = self.expert_scores(x[None])
+        scores, weights, *_ = self.plan.mixer.run(self.state, self.seen, F, NO_LABEL)
         return Prediction(int(scores[0].argmax()), scores[0], weights[0], F[0])
 
     # -- learning -----------------------------------------------------------------------------------------------
@@ -245,24 +244,26 @@ class ExpertsLearner(OnlineLearner):
     def _step(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> Trace:
         if self._experts is None:
             return super()._step(X, y, known, weight)
-        rows, before = self.pre.fold(X, y >= 0) if self.pre.steps else X, self.seen
-        Z = self._units(self.spaces.learn(self._contiguous(rows), y, weight, before))
-        return self._run_experts(Z, y, weight, known)[0]
+        rows, seen = self.pre.fold(X, y >= 0) if self.pre.steps else X, self.seen
+        looks = seen % evidence.EVERY + len(y) >= evidence.EVERY  # then the mistakes are looked at, in order
+        before = self._counts if looks else None
+        Z = self._units(self.spaces.learn(self._contiguous(rows), y, weight, seen))
+        trace = Trace(*self._run_experts(Z, y, weight, known)[1])
+        if before is not None:
+            evidence.learned(self.state, before, trace.mistaken(y))
+        return trace
 
     def _run_experts(
         self, Z: Array, y: Array, weight: Array | None = None, known: int | None = None
-    ) -> tuple[Trace, Array]:
-        """Rows in their spaces through our own heads and Hedge, in one compiled step; and each expert's scores."""
+    ) -> tuple[int, tuple[Array, Array, Array], Array]:
+        """Rows in their spaces by our own heads and Hedge: the last one's class, a trace, each expert's scores."""
         (N, K, _), B = self.W.shape, len(y)
         F, scored = np.empty((B, N, K), dtype=self.W.dtype), 0 if B < FEW else self.plan.frozen
-        trace = Trace(np.empty((B, known or K)), np.empty((B, N)), np.empty((B, N), dtype=np.int64))
-        self._score(Z, F, scored)
-        due = self.seen % evidence.EVERY + B >= evidence.EVERY  # then the mistakes are looked at, in order
-        before, wrong = (self._counts, np.empty((B, 1 + N), dtype=np.bool_)) if due else (None, NOBODY)
-        kernels.experts.step(self._experts, Z, y, kernels.EVEN if weight is None else weight, scored, trace, F, wrong)
-        if before is not None:
-            evidence.learned(self.state, before, wrong[y >= 0])
-        return trace, F
+        trace = np.empty((B, known or K)), np.empty((B, N)), np.empty((B, N), dtype=np.int64)
+        if scored:
+            self._score(Z, F, scored)
+        even = kernels.EVEN if weight is None else weight
+        return kernels.experts.step(self._experts, Z, y, even, scored, trace, F), trace, F
 
     def _run_block(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> tuple[Trace, float]:
         W = self.W
@@ -287,11 +288,11 @@ class ExpertsLearner(OnlineLearner):
             return None
         assert isinstance(head, PassiveAggressive | AROW)
         assert isinstance(mixer, Hedge)
-        return kernels.experts.Experts(
+        return tuple(kernels.experts.Experts(
             head.compiled(self.W, self._online, self._space, state.get("memory")),
             mixer.beta or 0.0, mixer.combination == "vote", state["expert_loss"],
             *(state[name] for name in ("seen", "mistakes", "expert_mistakes", "mixture_loss")),
-        )  # fmt: skip
+        ))  # fmt: skip
 
     def _units(self, Z: Array) -> Array:
         """Projected rows as the heads take them: of unit length, if the plan says so."""

@@ -139,15 +139,16 @@ class LowRankRefresh:
         before = self._pending - len(classes)
         for first, last, start, stop, ends in windows:
             here, own = slice(first, last), slice(before + start, before + stop)
+            projected, labels, times = Z[here], y[here], even[here]
             if XB is not None:
-                self._add_parts(Z[here], XB[here], own.start)
-                kernels.refresh.group_sums(XB[here], group[here], even[here], SB)
+                self._add_parts(projected, XB[here], own.start)
+                kernels.refresh.group_sums(XB[here], group[here], times, SB)
                 kernels.refresh.join(self.products, SB[start:stop], self._classes[own], (n + 1) * K1 + own.start)
                 self._joined = own.stop
             elif ends:
                 self._join()
-            kernels.refresh.add_projections(Z[here], y[here], even[here], self.products.TA)
-            add_rows(self.target, X[here], y[here], even[here])
+            kernels.refresh.add_projections(projected, labels, times, self.products.TA)
+            add_rows(self.target, X[here], labels, times)
             if self._moved:
                 self.UV[K1 + own.start : K1 + own.stop] = -self.UV[0] - self.UV[1 + self._classes[own]]
             if ends:

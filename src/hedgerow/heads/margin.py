@@ -86,7 +86,7 @@ class MarginHead(Head):
     def compiled(self, W: Array, which: Array, space: Array, memory: Array | None) -> Any:
         """The heads `which` of W, as the compiled loops take them; AROW's step is PA-II's along u."""
         S = NONE[W.dtype] if memory is None else memory
-        return kernels.experts.Heads(W, S, which, space, RULES.get(self.rule, PA2), float(self.C))
+        return tuple(kernels.experts.Heads(W, S, which, space, RULES.get(self.rule, PA2), float(self.C)))
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ class Heads(NamedTuple):
     """Heads in their spaces: weights W (N x K x d), those that learn, the space of each, the rule and its C.
 
     S (a matrix for each head that learns) is AROW's covariance, d x d or its diagonal 1 x d; one without rows: none.
+    Kernels take it, and `Experts`, as a plain tuple: a named one takes a microsecond more to pass.
     """
 
     W: Array
@@ -115,7 +116,7 @@ def passes(heads: Heads, Z: Array, y: Array, weight: Array, F: Array, mean: Arra
 
     `weight` (empty: one each) multiplies C. `mean` (a W for each, or one without rows) gets their mean W.
     """
-    B, d = len(Z), Z.shape[2]
+    heads, B, d = Heads(*heads), len(Z), Z.shape[2]
     u = np.empty(d, Z.dtype)
     for i in range(len(heads.which)):
         e = heads.which[i]
@@ -194,21 +195,20 @@ class Experts(NamedTuple):
 
 @compiled
 def step(
-    experts: Experts, Z: Array, y: Array, weight: Array, scored: int, trace: tuple[Array, Array, Array], F: Array,
-    wrong: Array,
-) -> None:  # fmt: skip
+    experts: Experts, Z: Array, y: Array, weight: Array, scored: int, trace: tuple[Array, Array, Array], F: Array
+) -> int:  # fmt: skip
     """A block of rows in their spaces Z (B x n x d): scores, Hedge over the experts' mistakes, heads, counters.
 
     Filled in are F (B x N x K), of whose frozen experts the first `scored` are known already, and the trace: combined
     scores (B x K, Eq. 6), weights (B x N, Eq. 8 and 9) and votes (B x N). Scores of fewer classes than F has are those
-    of the first ones. `wrong` (B x 1 + N, or empty) says who is mistaken: the prediction, then each expert.
+    of the first ones. Returned is the class predicted for the last row.
     """
-    scores, weights, votes = trace
-    heads, loss, N, K = experts.heads, experts.loss, len(experts.loss), scores.shape[1]
+    experts, (scores, weights, votes) = Experts(*experts), trace
+    heads, loss, N, K, named = Heads(*experts.heads), experts.loss, len(experts.loss), scores.shape[1], -1
     for t in range(len(Z)):
         for e in range(scored, N - len(heads.which)):
             product_row(heads.W[e], Z[t, heads.space[e]], F[t, e])
-    passes(heads, Z, y, weight, F, np.empty((1, 0, 0), Z.dtype))
+    passes(experts.heads, Z, y, weight, F, np.empty((1, 0, 0), Z.dtype))
     for t in range(len(Z)):
         p, f = weights[t], scores[t]
         weigh(loss, rate(experts.beta, experts.seen[0], N), p)
@@ -221,16 +221,13 @@ def step(
             else:
                 for k in range(K):
                     f[k] += p[e] * F[t, e, k]
-        mistaken = best(f) != y[t]
-        if len(wrong):
-            wrong[t, 0] = mistaken
-            for e in range(N):
-                wrong[t, e + 1] = votes[t, e] != y[t]
+        named = best(f)
         if y[t] >= 0:
             experts.seen[0] += 1
-            experts.mistakes[0] += mistaken
+            experts.mistakes[0] += named != y[t]
             for e in range(N):
                 if votes[t, e] != y[t]:
                     experts.expert_mistakes[e] += 1
                     experts.mixture_loss[0] += p[e]
                     loss[e] += 1.0
+    return named

@@ -149,9 +149,8 @@ def test_a_delete_whose_answer_was_lost_has_succeeded(shared, clf, monkeypatch):
 
 
 def test_an_upload_that_waiting_does_not_help_is_not_repeated(serve, models, clf, monkeypatch):
-    waits = []
+    waits, service = [], serve(models, "--max-models", "1").ready()
     monkeypatch.setattr("hedgerow.client.time.sleep", waits.append)
-    service = serve(models, "--max-models", "1").ready()
     with Client(service.url) as client, pytest.raises(ServiceError, match="delete one first"):
         client.model("second").upload(clf.to_bytes())
     assert waits == []
