@@ -386,14 +386,14 @@ class ZScore(DomainStep):
         mean, variance = total / n, squares / n
         out = D - mean
         variance -= mean * mean
-        out /= _divisor(np.sqrt(np.maximum(variance, 0, out=variance), out=variance), self.stats.shift)
+        out /= _divisor(variance, self.stats.shift)
         return out
 
 
-def _divisor(sd: Array, mean: Array) -> Array:
-    """sd, in place, with ones where a column only varies by rounding."""
-    np.putmask(sd, sd <= CONSTANT * np.abs(mean), 1)
-    return sd
+def _divisor(variance: Array, mean: Array) -> Array:
+    """The sd, in place of the variance; one where a column only varies by rounding."""
+    np.putmask(variance, variance <= (CONSTANT * mean) ** 2, 1)
+    return np.asarray(np.sqrt(variance, out=variance))
 
 
 class Scale(DomainStep):
@@ -409,7 +409,7 @@ class Scale(DomainStep):
     def _through(self, X: Matrix, learned: Array | None) -> Array:
         X = densified(X, self.name)
         if self._sd is None:
-            self._sd = _divisor(np.sqrt(self.stats.variance), self.stats.shift)
+            self._sd = _divisor(self.stats.variance, self.stats.shift)
         return np.asarray(X / self._sd, dtype=X.dtype)
 
 
