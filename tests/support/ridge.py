@@ -3,27 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from hedgerow.kernels import ridge
-from hedgerow.kernels.ridge import Mixture
+from hedgerow.kernels.ridge import Mixture, learn_row, mix_row
 from hedgerow.ridge import mixture
 from hedgerow.ridge.regression import Regressions
 
 NEVER = np.inf  # noise of a row that is predicted and not learned
-
-
-def callable_part(part):
-    """A part of the compiled loops, which only compiled code can call, by itself."""
-
-    def call(*arguments):
-        return part(*arguments)
-
-    call.__name__ = part.__name__
-    return njit(call)
-
-
-learn_row, mix_row, newton = (callable_part(part) for part in (ridge._learn_row, ridge._mix_row, ridge._newton))
 
 
 class Sides:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support import ridge as parts
 from support.laws import METHODS, make_task
 
 from hedgerow import OnlineTransferClassifier
@@ -50,7 +49,7 @@ def mixed(heads, K):
 
 
 def mix_row(*arguments):
-    parts.mix_row(ridge.Mixture(*arguments[:7]), *arguments[7:])
+    ridge.mix_row(ridge.Mixture(*arguments[:7]), *arguments[7:])
 
 
 def square(d):
@@ -81,8 +80,8 @@ CASES = {
     for d in (3, 4, 7, 16, 33)
     for loop, make in (
         (mix_row, lambda d: mixed(d, min(d, 9))),
-        (parts.newton, lambda d: newton(d, min(d, 9))),
-        (parts.learn_row, learned),
+        (ridge._newton, lambda d: newton(d, min(d, 9))),
+        (ridge.learn_row, learned),
         (rows.symmetric_row, lambda d: [square(d), rng.normal(size=d), np.zeros(d)]),
         (rows.row_product, lambda d: [rng.normal(size=d), rng.normal(size=(d, 5)), np.zeros(5)]),
         (rows.product_row, lambda d: [rng.normal(size=(5, d)), rng.normal(size=d), np.zeros(5)]),

@@ -11,7 +11,6 @@ $XDG_CACHE_HOME or ~/.cache. A cached kernel is code, so a folder that others ca
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import logging
 import os
@@ -26,13 +25,12 @@ from typing import Any, TypeVar, overload
 from numba import njit
 from numba.core import config
 from numba.core.caching import FunctionCache, IndexDataCacheFile
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler, CompileResult
+from numba.core.compiler import CompileResult
 
 from hedgerow.core import rule_numbers
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
-KERNELS: list[Any] = []  # every kernel that was imported and that Python may call
+KERNELS: list[Any] = []  # every kernel that was imported
 HERE = Path(__file__).resolve().parent
 READ_ONLY = "it is only read"
 log = logging.getLogger("hedgerow")
@@ -44,8 +42,6 @@ def compiled(fn: Kernel) -> Kernel: ...
 def compiled(*, fastmath: set[str] = ..., threads: bool = ...) -> Callable[[Kernel], Kernel]: ...
 def compiled(fn: Any = None, *, fastmath: set[str] | bool = False, threads: bool = False) -> Any:
     """Compile a function when it is first called, and cache the result on disk.
-
-    One whose name begins with an underscore is a part of the kernels that call it, and Python cannot call it.
 
     Parameters
     ----------
@@ -62,63 +58,10 @@ def compiled(fn: Any = None, *, fastmath: set[str] | bool = False, threads: bool
     # forceinline: a kernel would else have its own copy of each kernel that it calls, which may round in another way,
     # and the call goes to whichever copy the process has loaded first: results would depend on what was compiled when.
     decorator: Any = njit
-    options = {"fastmath": fastmath, "no_cfunc_wrapper": True, "nogil": threads, "forceinline": True}
-    if fn.__name__.startswith("_"):
-        return decorator(no_cpython_wrapper=True, pipeline_class=PartCompiler, **options)(fn)
-    kernel = decorator(pipeline_class=KernelCompiler, **options)(fn)
+    kernel = decorator(fastmath=fastmath, no_cfunc_wrapper=True, nogil=threads, forceinline=True)(fn)
     kernel._cache = KernelCache(fn)  # where cache=True puts a FunctionCache
     KERNELS.append(kernel)
     return kernel
-
-
-class Part(JITCodeLibrary):
-    """The code of a part as it was lowered: the kernels that call it have it inside, and only there it is optimised.
-
-    To optimise each part by itself too, and to make machine code that nobody runs, takes half as long again.
-    """
-
-    @property
-    def codegen(self) -> Any:
-        """What numba asks to set the environment of the machine code."""
-        return self
-
-    def set_env(self, name: str, environment: Any) -> None:
-        """Nothing to set."""
-
-    def finalize(self) -> None:
-        """Join it with the parts that it calls."""
-        for library in dict.fromkeys(self._linking_libraries):
-            self._reload_init.update(library._reload_init)
-            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
-        self._finalize_dynamic_globals()  # type: ignore[no-untyped-call]
-        self._finalized = True
-
-    def get_pointer_to_function(self, name: str) -> int:
-        """None: there is no machine code."""
-        self._ensure_finalized()  # type: ignore[no-untyped-call]
-        return 0
-
-
-class KernelCompiler(Compiler):
-    """numba's compiler, while nothing is searched for garbage, of which it leaves little: a tenth of the time."""
-
-    def compile_extra(self, func: Callable[..., Any]) -> Any:
-        """Compile a kernel, with all that it calls."""
-        collects = gc.isenabled()
-        gc.disable()
-        try:
-            return super().compile_extra(func)  # type: ignore[no-untyped-call]
-        finally:
-            if collects:
-                gc.enable()
-
-
-class PartCompiler(KernelCompiler):
-    """The compiler of parts: it fills another library."""
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)  # type: ignore[no-untyped-call]
-        self.state.library = Part(self.state.targetctx.codegen(), "part")  # type: ignore[no-untyped-call]
 
 
 class KernelCache(FunctionCache):

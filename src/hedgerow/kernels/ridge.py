@@ -202,7 +202,7 @@ def base_covariances(d_ends: Array, P: Array, z: Array, out: Array) -> None:
 
 
 @compiled
-def _learn_row(
+def learn_row(
     G: Array, E: Array, n: int, first: int, z: Array, pz: Array, missed: Array, noise: float, along: Array,
     diagonal: Array, top: float,
 ) -> None:  # fmt: skip
@@ -281,7 +281,7 @@ def _learn(heads: Heads, record: Record, products: Products, r: int, label: int,
         if scale < 1.0:  # the target and the noise as the row
             for j in range(q, q_end):
                 missed[j] *= scale
-        _learn_row(
+        learn_row(
             record.G[room * d : room * d_end], record.E[room * q : room * q_end], record.pending[s],
             products.folded[s], z[d:d_end], pz[d:d_end], missed[q:q_end], scale * scale / weight, products.along[r, s],
             record.diagonal[d:d_end], record.top[s],
@@ -358,7 +358,7 @@ def inner_products(S: Array, Q: Array) -> Array:
 
 
 @compiled
-def _votes(D: Array, y: Array, domain: Array, weight: Array, g: float, V: Array, largest: Array) -> None:
+def votes(D: Array, y: Array, domain: Array, weight: Array, g: float, V: Array, largest: Array) -> None:
     """V[domain, y] += weight exp(g (c - 1)) over one row of inner products D, c = D/SCALE^2."""
     unit = 1.0 / (SCALE * SCALE)
     for s in range(len(largest)):
@@ -401,11 +401,11 @@ def _near(heads: Heads, record: Record, products: Products, r: int, F: Array) ->
             past[0, k] = 0.0
             for s in range(sources):
                 own[s, k] = 0.0
-        _votes(
+        votes(
             products.by_source[kind, r], heads.near_y, heads.near_domain, heads.near_weight, heads.sharpness[kind],
             own, largest,
         )  # fmt: skip
-        _votes(D, record.labels, domain, record.weights, heads.sharpness[kind], past, largest[:1])
+        votes(D, record.labels, domain, record.weights, heads.sharpness[kind], past, largest[:1])
         for h in range(each):
             V, total = F[first + kind * each + h], 0.0
             for k in range(K):
@@ -539,7 +539,7 @@ def _weights(log_prior: Array, loss: Array, w: Array) -> None:
 
 
 @compiled
-def _mix_row(mix: Mixture, F: Array, label: int, shipped: Array, by_head: Array) -> float:
+def mix_row(mix: Mixture, F: Array, label: int, shipped: Array, by_head: Array) -> float:
     """The probabilities of one row with the heads' scores F into `shipped`, the first mixture's weights into `by_head`.
 
     A label >= 0 is learned; its log-loss. One beyond `shipped` is a class that no head could name: the prediction
@@ -645,7 +645,7 @@ def run_rows(
         for h in range(len(F)):
             votes[h] = _best(F[h], known)
         votes[len(F)] = _best(record.mix.counts, known)
-        total += _mix_row(record.mix, F, y[r], out.probabilities[r], out.weights[r])
+        total += mix_row(record.mix, F, y[r], out.probabilities[r], out.weights[r])
         if y[r] >= 0:
             _learn(heads, record, products, r, y[r], weight[r])
     return total
