@@ -286,12 +286,12 @@ def test_after_warm_no_process_compiles_and_without_a_folder_it_fails(site):
         for path in Path(folder).glob("*.nb?"):
             shutil.copy(path, beside)
     (removed,) = beside.glob("experts.step-*.nbi")
-    forms = len([*beside.glob(f"{removed.stem}.*.nbc")])  # one a precision
+    forms = len([*beside.glob(f"{removed.stem}.*.nbc")])  # those of warm, and what other tests have compiled
     removed.unlink()
     close(site)
     done = warm(site=site)
     assert done.returncode == 1
-    assert done.stdout.startswith(f"{forms} kernels compiled")
+    assert 1 <= int(done.stdout.split(" kernels compiled")[0]) <= forms  # of that kernel alone
     assert f"not written: {beside}: " in done.stdout
     assert "NUMBA_CACHE_DIR" in done.stderr
     assert "Traceback" not in done.stderr
