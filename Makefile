@@ -1,4 +1,4 @@
-# The door. On a machine with Python 3.11+ `make demo` and `make test` set up everything they need.
+# On a machine with Python 3.11+ `make demo` and `make test` set up everything they need.
 VENV   ?= .venv
 PYTHON ?= python3
 BIN    := $(VENV)/bin
@@ -10,9 +10,14 @@ PIP    := -m pip install --quiet --disable-pip-version-check
 .PHONY: how-far torture setup clean
 .DEFAULT_GOAL := demo
 
-demo: setup
-	$(BIN)/hedgerow demo --out hedgerow-demo
-	@echo 'To see a model run: $(BIN)/hedgerow serve --demo, then open http://127.0.0.1:8080'
+demo: $(VENV)/.demo
+	@echo 'Running all methods on embedded data: under a minute'
+	@$(BIN)/hedgerow demo --out hedgerow-demo
+	@printf '%s\n' '' 'How to go on:' \
+	  '  . $(VENV)/bin/activate' \
+	  '  python examples/quickstart.py    # the lines of the README' \
+	  '  hedgerow serve --demo            # a live model: open http://127.0.0.1:8080' \
+	  '  hedgerow --help                  # fit, run, compare, serve on your own files'
 
 # a file of tests is run by one process, so that its service, cluster or browser starts once; long files come first.
 # One thread of BLAS a process: there is a process a core already
@@ -97,10 +102,19 @@ bench-peers:
 
 setup: $(VENV)/.ready
 
+# what the demo needs: the core, the command line, the experiments, the service
+$(VENV)/.demo: pyproject.toml constraints.txt
+	@echo 'Installing hedgerow and what the demo needs into $(VENV): 0.7 GB, about a minute if packages need not be downloaded'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python $(PIP) --constraint constraints.txt --editable '.[cli,lab,live]'
+	@touch $@
+
+# all extras and the tools of developers: tests, checks, pages, benchmarks
 $(VENV)/.ready: pyproject.toml constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
-	touch $@
+	@echo 'Installing all extras and the tools of developers into $(VENV): 2.3 GB, some minutes'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python $(PIP) --constraint constraints.txt --editable '.[dev]'
+	@touch $(VENV)/.demo $@
 
 clean:
 	rm -rf $(VENV) $(PEERS) $(MOA) hedgerow-demo out docs/api docs/gallery .mypy_cache .ruff_cache .pytest_cache .hypothesis

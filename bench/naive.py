@@ -24,6 +24,7 @@ import scipy.linalg
 from hedgerow.align.spaces import kernel_root
 from hedgerow.kernels import SCALE
 from hedgerow.kernels.ridge import FLOOR, KEEP, LEAST, SHARE, START, TRUST
+from hedgerow.kernels.trees import LARGE, Trees
 from hedgerow.ridge import mixture
 from hedgerow.ridge import pool as balance
 from hedgerow.ridge.learner import RidgeLearner
@@ -233,6 +234,7 @@ class NaiveOwn:
         self.mix = {name: array for name, array in self.learner.state.items() if name.startswith("mix.")}
         self.spaces = [NaiveSpace(space) for space in self.learner.spaces]
         self.near = NaiveNear(self.learner.near) if self.learner.near.settings else None
+        self.leaves = np.zeros(()) if self.learner.trees is None else self.learner.trees.counts.copy()
         self.seen = 0
 
     def step(self, x: np.ndarray, y: int) -> int:
@@ -244,6 +246,14 @@ class NaiveOwn:
             compared = [row[0] if settings.of < 0 else z[settings.of] for settings in self.near.near.settings]
             heads += [self.near.votes(compared, self.learner.n_classes)]
             self.near.keep(compared, y)
+        if self.learner.trees is not None:
+            trees = self.learner.trees.trees
+            columns = tree_columns(trees, x[None])
+            raw, leaves = boosted_raw(trees, columns)[0], forest_leaves(trees, columns)[0]
+            p = np.exp(raw - raw.max(axis=1, keepdims=True))
+            boost, own = p / p.sum(axis=1, keepdims=True), leaf_shares(trees, leaves, self.leaves)
+            heads += [log_scores(each, self.learner.n_classes) for each in (boost, own)]
+            self.leaves[leaves, y] += 1
         F = centred(np.vstack(heads))
         shipped, _ = mix_row(self.mix, F, y, F.shape[1])
         self.seen += 1
@@ -424,3 +434,173 @@ def log_softmax(F: np.ndarray) -> Any:
 def centred(F: np.ndarray) -> Any:
     """Minus its mean over the classes."""
     return F - F.mean(axis=-1, keepdims=True)
+
+
+# -- trees -------------------------------------------------------------------------------------------------------------
+
+
+def tree_columns(trees: Trees, X: Array) -> Array:
+    """The columns that trees see: numbers as they are, a category as its code."""
+    out = np.empty((len(X), len(trees.first)))
+    for c, (first, width, place) in enumerate(zip(trees.first, trees.width, trees.place, strict=True)):
+        block = X[:, first : first + width]
+        if width == 1:
+            out[:, c] = block[:, 0]
+            continue
+        at = np.abs(block).argmax(axis=1)
+        value = block[np.arange(len(X)), at]
+        codes = trees.codes[place + np.where(value == 0, 2 * width, 2 * at + (value < 0))]
+        out[:, c] = np.where(np.isnan(block).any(axis=1), np.nan, codes)
+    return out
+
+
+def leaf_nodes(trees: Trees, columns: Array, roots: Array) -> Array:
+    """The node of the leaf that each row falls into, in each of these trees (B x trees)."""
+    node = np.tile(roots, (len(columns), 1))
+    rows = np.arange(len(columns))[:, None]
+    while (inner := trees.feature[node] >= 0).any():
+        value = columns[rows, np.maximum(trees.feature[node], 0)]
+        left = np.where(np.isnan(value), trees.missing[node] == 1, value <= trees.threshold[node])
+        node = node + np.where(inner, np.where(left, 1, trees.right[node]), 0)
+    return node
+
+
+def boosted_raw(trees: Trees, columns: Array) -> Array:
+    """What boosting sums for each head and class (B x heads x K0)."""
+    raw = np.tile(trees.baseline, (len(columns), 1, 1))
+    values = trees.threshold[leaf_nodes(trees, columns, trees.starts[: len(trees.head)])]
+    for t, (h, k) in enumerate(zip(trees.head, trees.label, strict=True)):
+        raw[:, h, k] += values[:, t]
+    return raw
+
+
+def forest_leaves(trees: Trees, columns: Array) -> Array:
+    """The number of each row's leaf in every tree of the forest, which compares in single precision."""
+    single = np.clip(columns, -LARGE, LARGE).astype(np.float32)
+    nodes = leaf_nodes(trees, single, trees.starts[len(trees.head) :])
+    return np.asarray(trees.threshold[nodes].astype(np.int64))
+
+
+def log_scores(p: Array, K: int) -> Array:
+    """log max(p, FLOOR)/4 less its mean, of classes beyond those of p too."""
+    padded = np.concatenate([p, np.zeros((*p.shape[:-1], K - p.shape[-1]))], axis=-1)
+    scores = np.log(np.maximum(padded, 1e-3)) / 4
+    return np.asarray(scores - scores.mean(axis=-1, keepdims=True))
+
+
+def leaf_shares(trees: Trees, leaves: Array, own: Array) -> Array:
+    """p_h(k|x): mean over trees of (.3 sum_i w_hi N_i + n + 1/K0), normalised, for one row (heads x K)."""
+    sources, K = trees.counts.shape[1], own.shape[1]
+    heads = [np.ones(sources)]
+    if sources > 1:
+        heads += [np.where(np.arange(sources) == i, 1.0, 0.03) for i in range(sources)]
+    known = trees.counts.shape[2]
+    prior = 0.3 * np.einsum("hi,tik->htk", np.array(heads), trees.counts[leaves]) + 1 / known
+    n = np.pad(prior, [(0, 0), (0, 0), (0, K - known)]) + own[leaves]
+    return np.asarray((n / n.sum(axis=-1, keepdims=True)).mean(axis=1))
+
+
+# -- the regressor -----------------------------------------------------------------------------------------------------
+
+
+class NaiveRegressor:
+    """`hedgerow.kernels.regression.run` as it is read: one row at a time, whole arrays, nothing compiled.
+
+    Made of a fitted learner, of whose state it has a copy by name.
+    """
+
+    def __init__(self, learner: Any) -> None:
+        self.learner, self.s = learner, {name: array.copy() for name, array in learner.state.items()}
+
+    def step(self, x: Array, y: float, weight: float = 1.0) -> tuple[float, Array, Array]:
+        """The prediction, half the width of each interval and what every head predicts, before y is learned."""
+        from hedgerow.kernels import regression as k
+
+        s, constants = self.s, self.learner.constants
+        (c,), (sd,), (width, farthest, largest) = constants["y.mean"], constants["y.sd"], constants["settings"]
+        rows, y = self.learner._rows(x[None]), (y - c) / sd
+        Z = [rows.linear[0], rows.kernel[0], rows.kernel[0], rows.kernel[0]]
+        M, P = ([s[f"regression.{i}.{name}"] for i in range(4)] for name in "MP")
+        spaces = [m @ z for m, z in zip(M, Z, strict=True)]
+        for f in spaces:
+            f[-1] += rows.trees[0, 0]
+        g = np.append(rows.trees[0], rows.source[0])
+        U = np.stack([np.ones_like(g), g], axis=1)
+        levels = [g + (U * a).sum(axis=1) for a in s["level_a"]]
+        two = np.array([rows.trees[0, 0], rows.source[0]])
+        n, total, average, squares = s["running"]
+        mean = total / (n + 1)
+        kept = int(s["place"][0])
+        kept_y = s["kept_y"][:kept]
+        distance = ((s["kept_x"][:kept] - rows.x[0]) ** 2).sum(axis=1)
+        near: list[float] = []
+        for share in (k.NARROW, k.NARROW / 5):
+            w = np.exp(-distance / (share * width))
+            near += [*(two + w @ kept_y[:, 1:3] / (w.sum() + 0.5)), (w @ kept_y[:, 0] + 0.3 * mean) / (w.sum() + 0.3)]
+        near.append((w @ kept_y[:, 0] + rows.votes[0, 0] + 0.05 * mean) / (w.sum() + rows.votes[0, 1] + 0.05))
+        raw = np.concatenate([*spaces, *levels, two, *(two + offset for offset in s["offsets"]), near, [mean, average]])
+        low, high = s["range"]
+        low, high = low - k.MARGIN * (high - low), high + k.MARGIN * (high - low)
+        f, W = np.clip(raw, low, high), high - low
+        beyond = float(np.clip(raw[0] - f[0], -farthest, farthest))
+        # the mixture
+        base = float(np.clip(_polynomial_weights(s["R"], s["S"], W) @ f, low, high))
+        exponential = np.exp(-(s["L"] - s["L"].min()) / (2 * W**2))
+        mixed = np.array([base, exponential @ f / exponential.sum(), *(base + s["stack_a"] @ (f - base))])
+        mixed = np.clip(mixed, low, high)
+        prediction = float(_polynomial_weights(s["last_R"], s["last_S"], W) @ mixed)
+        w = np.exp(-distance / (k.NARROW * width))
+        spread = (w @ kept_y[:, 3] + k.SMOOTH * s["miss"][0]) / (w.sum() + k.SMOOTH)
+        said = c + sd * (prediction + beyond), sd * s["quantile"] * spread, c + sd * (f + beyond)
+        if np.isnan(y):
+            return said
+        # the interval
+        inner = y - beyond
+        miss = abs(inner - prediction)
+        noise = max(1.0, miss / (k.HUBER * s["miss"][0])) / weight
+        s["top"][0] = max(k.FADE * s["top"][0], miss / spread)
+        missed = (miss / spread > s["quantile"]) - (1 - np.array(self.learner.plan.coverage))
+        s["quantile"] = np.maximum(s["quantile"] + k.STEP * s["top"] * missed, 0)
+        s["miss"][1] += 1
+        s["miss"][0] += (miss - s["miss"][0]) / min(s["miss"][1], k.RECENT)
+        # the weights
+        inside = np.clip(inner, low, high)
+        for R, S, values, at in (("last_R", "last_S", mixed, prediction), ("R", "S", f, base)):
+            r = 2 * (at - inside) * (at - values)
+            s[R] += r
+            s[S] += r**2
+        for a, Q in zip(s["stack_a"], s["stack_P"], strict=True):
+            _least_squares(Q, a[None], f - base, np.array([inner - base - a @ (f - base)]), noise)
+        s["L"] += (f - inside) ** 2
+        # the heads
+        for p, m, z, fit, keep in zip(P, M, Z, spaces, k.KEEP, strict=True):
+            _least_squares(p, m, z, y - fit, noise, keep)
+            if keep < 1:
+                p *= min(1 / keep, largest / np.trace(p))
+        for i, keep in enumerate(k.KEEP_LEVEL):
+            for j, u in enumerate(U):
+                p = s["level_P"][i, j]
+                _least_squares(p, s["level_a"][i, j][None], u, np.array([y - levels[i][j]]), noise, keep)
+                if keep < 1:
+                    p *= min(1 / keep, 1.1 / np.trace(p))
+        s["running"][:] = n + 1, total + y, average + max(0.2, 1 / (n + 1.5)) * (y - average), squares + y * y
+        rates = np.array([1 / (n + 3), max(0.05, 1 / (n + 3))])
+        s["offsets"] += rates[:, None] * (y - two - s["offsets"])
+        at = int(s["place"][1])
+        s["kept_x"][at], s["kept_y"][at] = rows.x[0], [y, *(y - two), miss]
+        s["place"][:] = min(kept + 1, len(s["kept_x"])), (at + 1) % len(s["kept_x"])
+        s["range"][:] = min(s["range"][0], inner), max(s["range"][1], inner)
+        return said
+
+
+def _polynomial_weights(R: Array, S: Array, W: float) -> Array:
+    w = np.maximum(R, 0) / (4 * W**4 + S)
+    return w / w.sum() if w.sum() > 0 else np.full(len(w), 1 / len(w))
+
+
+def _least_squares(P: Array, M: Array, z: Array, missed: Array, noise: float, keep: float = 1.0) -> None:
+    """A row z whose heads (rows of M) missed by so much."""
+    gain = P @ z
+    variance = keep * noise + z @ gain
+    M += np.outer(missed, gain) / variance
+    P -= np.outer(gain, gain) / variance

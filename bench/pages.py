@@ -32,9 +32,16 @@ BENCHMARKS = {  # name: the module that has the function, and the title of its s
     "workers": ("scale", "One and two workers of a fleet"),
     "nine": ("nine", "Our learner against the paper's methods"),
     "peers": ("peers", "Our learner against other packages"),
+    "tables": ("tables", "Tables"),
+    "numbers": ("numbers", "Numbers"),
     "torture": ("", "Torture"),
 }
-BY_NAME = ("peers", "torture")  # what runs elsewhere (`make bench-peers`, `make torture`), or only when it is named
+BY_NAME = (
+    "peers",
+    "tables",
+    "numbers",
+    "torture",
+)  # what runs elsewhere (`make bench-peers`, `make torture`), or only when it is named
 
 
 def function(name: str) -> Callable[..., Iterator[Any]]:

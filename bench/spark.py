@@ -32,6 +32,7 @@ CONFIG = {
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.streaming.minBatchesToRetain": "10",
 }
+SHARDS = 16
 STEP = 10**9  # of the order, between two batches; labels come in the second half
 NEVER, LATE, AGAIN, OTHER, UNKNOWN = 0.01, 0.05, 0.02, 0.01, 0.005  # shares of the labels
 
@@ -123,7 +124,7 @@ def plain_loop(events: Events) -> tuple[dict[int, list[int]], dict[int, int], Co
         if event < 0:
             counts["unknown"] += 1
         elif event in answers:
-            counts["already" if answers[event] == label else "conflict"] += 1
+            counts["duplicate" if answers[event] == label else "conflict"] += 1
         else:
             answers[event] = label
             learned[int(events.key[event])].append(event)
@@ -134,7 +135,7 @@ def plain_loop(events: Events) -> tuple[dict[int, list[int]], dict[int, int], Co
 def job(folder: str, master: str, learning: bool = True) -> dict[str, float]:
     """The streaming query over a folder of `write`: seconds and processor seconds of all its processes, each after the
     first batch, and the longest batch. Without learning: the same shuffle and the same files, no Python."""
-    from hedgerow.spark import Columns, learn_stream, session
+    from hedgerow.spark import Columns, Settings, learn_stream, session
 
     spark, where = session(master, config=CONFIG), Path(folder)
 
@@ -144,7 +145,8 @@ def job(folder: str, master: str, learning: bool = True) -> dict[str, float]:
     instances, labels = stream("instances", INSTANCES), stream("labels", LABELS)
     if learning:
         columns = Columns(order="t", features=FEATURES)
-        results = learn_stream(instances, labels, Base.from_bytes((where / "base").read_bytes()), columns)
+        fitted = Base.from_bytes((where / "base").read_bytes())
+        results = learn_stream(instances, labels, fitted, columns, Settings(shards=SHARDS))
     else:
         results = instances.unionByName(labels, allowMissingColumns=True).repartition("key")
     writer = results.writeStream.format("parquet").option("checkpointLocation", str(where / "checkpoint"))

@@ -18,11 +18,23 @@ from bench.measure import DATA
 from hedgerow import Domain, split
 from hedgerow.lab import paper, runner
 from hedgerow.lab import rows as results
+from hedgerow.lab.compare import tracked
 from hedgerow.lab.paper import FAMILY_SETTINGS, family_of
 from hedgerow.lab.paper import TASKS as TITLES
 from hedgerow.lab.tasks import WARMUP, Task, checksum, classifier, order_of, task_of
 
-__all__ = ["FAMILY", "FAMILY_SETTINGS", "NINE", "TITLES", "Task", "classifier", "of_paper", "order_of", "prepare"]
+__all__ = [
+    "FAMILY",
+    "FAMILY_SETTINGS",
+    "NINE",
+    "TITLES",
+    "Task",
+    "classifier",
+    "of_paper",
+    "order_of",
+    "prepare",
+    "tracked",
+]
 
 NINE = tuple(TITLES)
 FAMILY = {name: family_of(name) for name in NINE}
@@ -66,7 +78,7 @@ def run_experiments(tasks: str, methods: str, trials: int, out: Path, engine: st
     """The paper's table into a folder of results, in processes ("local") or on a cluster ("dask://...")."""
     names = runner.find_methods(methods, paper.PUBLISHED_METHODS)
     units = paper.units(["table"], paper.find_tasks(tasks), names, "table", trials, 1)
-    runner.run(units, out, engine=engine, jobs=-1)
+    runner.run(units, runner.Folder(out, engine=engine))
 
 
 def experiments_differ(one: Path, other: Path) -> int:

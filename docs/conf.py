@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -32,6 +33,7 @@ extensions = [
     "site_commands",
     "site_docstrings",
     "site_links",
+    "site_math",
 ]
 
 root_doc = "docs/index"
@@ -39,15 +41,19 @@ include_patterns = ["*.md", "docs/**", "bench/*.md"]
 exclude_patterns = ["out/**", ".venv*/**", "build/**", "examples/**", "docs/gallery/**/*.ipynb", "docs/_templates/**"]
 templates_path = [str(ROOT / "docs" / "_templates")]  # absolute: autosummary looks below the source folder
 nitpicky = False
+highlight_language = "text"  # a block without a language is a command
 suppress_warnings = ["config.cache"]  # the functions in the gallery's configuration
 
 # -- Markdown ---------------------------------------------------------------------------------------------------
 
-myst_enable_extensions = ["deflist"]
+myst_enable_extensions = ["deflist", "dollarmath"]
+html_math_renderer = "katex"
+myst_fence_as_directive = ["math"]
 myst_heading_anchors = 4
 
 # -- the reference: every public name, from its docstring ---------------------------------------------------------
 
+shutil.rmtree(ROOT / "docs" / "api", ignore_errors=True)  # pages of names that are gone would be warnings
 write_modules(ROOT / "docs" / "api" / "other-tools.rst")
 autosummary_generate = [  # named, since Sphinx does not look for new pages where it was run before
     str(page) for page in (ROOT / "docs" / "api.rst", ROOT / "docs" / "api" / "other-tools.rst") if page.is_file()
@@ -121,5 +127,5 @@ html_theme_options = {
 html_sidebars: dict[str, list[str]] = {"docs/index": []}
 
 # what is loaded when first used has to be there before its docstrings are read
-for _name in ("hedgerow.estimator", "hedgerow.fleet", "hedgerow.live", "hedgerow.client"):
+for _name in ("hedgerow.base", "hedgerow.estimator", "hedgerow.fleet", "hedgerow.live", "hedgerow.client"):
     importlib.import_module(_name)

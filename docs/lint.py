@@ -11,6 +11,7 @@ import ast
 import dataclasses
 import importlib
 import inspect
+import itertools
 import re
 import shlex
 import sys
@@ -37,6 +38,7 @@ INDENTED = re.compile(r"^    ((?:make|python|hedgerow|pip) .*)$", flags=re.M)
 TABLE = re.compile(r"^\|(.+)\|$", flags=re.M)
 GROUPS = {f"hedgerow.{kind}s" for kind in ("aligner", "head", "mixer")}  # of entry points; `hedgerow.methods` is both
 COMMANDS: Any = get_command(app).commands  # type: ignore[attr-defined]
+LONGEST_README = 120  # lines
 SHUFFLING = ["README.md", "docs/streams.md", "docs/paper.md", "examples/quickstart.py", "examples/own_method.py"]
 
 # what the paper has, in its own order
@@ -137,7 +139,8 @@ def commands_within_the_text(pages: Pages) -> Iterator[str]:
         known = {option for each in COMMANDS[first].params for option in (*each.opts, *each.secondary_opts)}
         if not {word.split("=")[0] for word in words if word.startswith("-") and word != "-"} <= known:
             yield f"{page}: no such option: {span}"
-        studies = {word for word in words if word.islower() and word[0] != "-"}
+        values = {value for option, value in itertools.pairwise(words) if option.startswith("-")}
+        studies = {word for word in words if word.islower() and word[0] != "-"} - values
         if first == "study" and words and words[0].islower() and not studies <= {*STUDIES, "all", "mine.py"}:
             yield f"{page}: no such study: {span}"
         if "--what" in words and not set(words[words.index("--what") + 1].split(",")) <= {*PARTS, "all"}:
@@ -233,18 +236,40 @@ def table_of_contents(pages: Pages) -> Iterator[str]:
 
 
 def readme(pages: Pages) -> Iterator[str]:
-    """The two commands to start with, the parameters, the methods."""
+    """README.md: the two commands to start with, the five lines, results that stand on the page their row names."""
     text = pages["README.md"]
     if re.findall(r"^make \w+", text, flags=re.M)[:2] != ["make demo", "make test"]:
         yield "README.md: the first commands must be make demo and make test"
     if "OnlineTransferClassifier().fit_domains(sources, warmup)" not in dict(FENCE.findall(text)[::-1])["python"]:
         yield "README.md: the first Python must be the five lines"
+    if text.count("\n") > LONGEST_README:
+        yield f"README.md: more than {LONGEST_README} lines"
+    for line in re.findall(r"^\|.*\|$", text, flags=re.M):
+        for linked in re.findall(r"\(((?:docs|bench)/[\w/.-]+\.md)\)", line):
+            figures = re.findall(r"\d+\.\d+|(?<= of )\d+", line.replace("*", ""))
+            for figure in (each for each in figures if each not in pages[linked]):
+                yield f"README.md: {figure} does not stand in {linked}: {line}"
+
+
+def methods(pages: Pages) -> Iterator[str]:
+    """docs/methods.md: every parameter of the classifier, every method."""
+    text = pages["docs/methods.md"]
     listed = re.search(r"The classifier has (\d+) parameters: ([\w\s,]+)\.", text)
     names = list(inspect.signature(hedgerow.OnlineTransferClassifier).parameters)
     if not listed or re.split(r",\s+", listed[2]) != names or int(listed[1]) != len(names):
-        yield f"README.md: the parameters of the classifier are {names}"
-    if set(re.findall(r"^\| `([\w-]+)` \|", text, flags=re.M)) != set(hedgerow.METHODS):
-        yield f"README.md: the methods are {sorted(hedgerow.METHODS)}"
+        yield f"docs/methods.md: the parameters of the classifier are {names}"
+    if not set(hedgerow.METHODS) <= set(re.findall(r"^\| `([\w-]+)` \|", text, flags=re.M)):
+        yield f"docs/methods.md: the methods are {sorted(hedgerow.METHODS)}"
+
+
+def messages(pages: Pages) -> Iterator[str]:
+    """docs/troubleshooting.md: messages in the first column are those of the code."""
+    sources = " ".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "src" / "hedgerow").rglob("*.py")))
+    joined = re.sub(r'"\s*\n\s*f?"', "", sources)  # a string on several lines
+    for row in cells(pages["docs/troubleshooting.md"]):
+        for message in re.findall(r"`([^`]*[a-z] [^`]*)`", row[0]):
+            if message not in joined:
+                yield f"docs/troubleshooting.md: the code has no such message: {message}"
 
 
 def shuffling(pages: Pages) -> Iterator[str]:
@@ -363,6 +388,8 @@ CHECKS: tuple[Callable[[Pages], Iterator[str]], ...] = (
     named_files,
     table_of_contents,
     readme,
+    methods,
+    messages,
     shuffling,
     design,
     paper,

@@ -14,7 +14,7 @@ from typing import Any
 COMMANDS = "<!-- the commands -->"
 MODULES = ".. the modules of other tools"
 OTHER_PAGES = "... pages that no list has"
-LISTS = ("index.md", "start.md", "guide.md", "background.md")
+LISTS = ("index.md", "start.md", "guide.md", "operations.md", "research.md", "development.md")
 OTHER_TOOLS = ("hedgerow.river", "hedgerow.skada", "hedgerow.capymoa", "hedgerow.mlflow")
 
 
@@ -61,7 +61,7 @@ def write_modules(page: Path) -> None:
     page.unlink(missing_ok=True)
     if found:
         page.parent.mkdir(exist_ok=True)
-        title = "Adaptors to other tools"
+        title = "Adapters for other libraries"
         lines = "\n".join(f"   {name}" for name in found)
         directive = ".. autosummary::\n   :toctree: .\n   :template: autosummary/adaptor.rst"
         page.write_text(f"{title}\n{'=' * len(title)}\n\n{directive}\n\n{lines}\n", encoding="utf-8")

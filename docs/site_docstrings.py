@@ -9,20 +9,26 @@ from __future__ import annotations
 import re
 from typing import Any
 
-CODE = re.compile(r"(`+)([^`]+)\1")
+CODE = re.compile(r":math:`[^`]+`|(`+)([^`]+)\1")
 SPECIAL = re.compile(r"([*|\\])|(?<=\w)_(?=\W|$)")
+TYPE = re.compile(
+    r"(str|int|float|bool|bytes|object|None|array|list|tuple|dict|mapping|set|sequence|callable|Path|[A-Z]\w+|\{|\")"
+)
 FIELD = re.compile(r"^(\w+(?:, \w+)*) +: (.*)$")
 
 
 def plain(line: str) -> str:
-    """One line, with what reStructuredText would take for markup escaped.
+    """One line, with what reStructuredText would take for markup escaped; formulas stay.
 
     >>> plain("weights `w_e` of |x|, * and fit_")
     'weights ``w_e`` of \\\\|x\\\\|, \\\\* and fit\\\\_'
+    >>> plain("the weights :math:`p_t` of `e`")
+    'the weights :math:`p_t` of ``e``'
     """
     pieces, last = [], 0
     for found in CODE.finditer(line):
-        pieces += [_escaped(line[last : found.start()]), f"``{found[2].strip()}``"]
+        code = f"``{found[2].strip()}``" if found[2] else found[0]
+        pieces += [_escaped(line[last : found.start()]), code]
         after = line[found.end() : found.end() + 1]
         pieces += ["\\ "] if after.isalnum() else []
         last = found.end()
@@ -36,9 +42,13 @@ def _escaped(text: str) -> str:
 def rewritten(lines: list[str]) -> list[str]:
     """A docstring: tables and indented formulas as literal blocks, examples as they are, the rest by `plain`."""
     found: list[str] = []
-    example = drawn = False
+    example = drawn = formula = False
     for line in lines:
         empty, indented = not line.strip(), line.startswith("    ")
+        formula = line.startswith(".. math::") or (formula and (empty or indented))
+        if formula:
+            found.append(line)
+            continue
         example = line.lstrip().startswith(">>>") or (example and not empty)
         start = line.startswith("|") or (indented and not empty and (not found or not found[-1].strip()))
         if example:
@@ -58,6 +68,12 @@ def rewritten(lines: list[str]) -> list[str]:
     return found
 
 
+def _typed(line: str) -> bool:
+    """Whether a field has a type behind the colon, as numpydoc wants it."""
+    field = FIELD.match(line)
+    return bool(field and TYPE.match(field[2]) and not field[2].endswith("."))
+
+
 def listed(lines: list[str]) -> list[str]:
     """Lines `name : what it is`: as a list, or, under "Parameters", with the words below the name as numpydoc wants it.
 
@@ -65,9 +81,11 @@ def listed(lines: list[str]) -> list[str]:
     ['- `sync`: how', '  it is written']
     >>> listed(["Parameters", "----------", "sync : how", "    it is written"])[2:]
     ['sync', '    how', '    it is written']
+    >>> listed(["Parameters", "----------", "dim : int or None", "    The dimension."])[2:]
+    ['dim : int or None', '    The dimension.']
     """
     if any(line.startswith("----") for line in lines):
-        fields = [(line, FIELD.match(line)) for line in lines]
+        fields = [(line, None if _typed(line) else FIELD.match(line)) for line in lines]
         return [new for line, field in fields for new in ([field[1], f"    {field[2]}"] if field else [line])]
     found, within = [], False
     for line in lines:

@@ -7,12 +7,12 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = ("src", "tests", "docs", "book", "bench", "examples", "release")
+FOLDERS = ("src", "tests", "docs", "book", "bench", "examples", "release", "deploy")
 FILES = (
     "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "DESIGN.md", "LICENSE", "MANIFEST.in", "Makefile", "README.md",
-    "RELEASING.md", "constraints.txt", "pyproject.toml",
+    "RELEASING.md", "constraints.txt", "pyproject.toml", ".dockerignore",
 )  # fmt: skip
-NOT_RELEASED = (".ci", ".gitignore")  # of the repository alone
+NOT_RELEASED = (".ci", ".github", ".gitignore")  # of the repository alone
 CACHES = ("__pycache__", ".hypothesis", ".pytest_cache")
 MADE_BY_THE_BUILD = ("PKG-INFO", "setup.cfg")
 DIST_INFO = ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "top_level.txt")

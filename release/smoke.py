@@ -1,19 +1,22 @@
 """Install a wheel in a new environment of this Python and use it once: fit, stream, save, load, the command line.
 
-    python3.13 release/smoke.py dist/hedgerow-0.1.0-py3-none-any.whl [--find-links FOLDER]
+    python3.13 release/smoke.py dist/hedgerow-0.1.0-py3-none-any.whl [--lowest] [--find-links FOLDER]
 
-With --find-links nothing is asked for over the network: the folder has the wheels of all packages that are needed.
+With --lowest the packages are the oldest that the wheel allows. With --find-links nothing is asked for over the
+network: the folder has the wheels of all packages that are needed.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import subprocess
 import sys
 import tempfile
 import time
 import venv
 from pathlib import Path
+from zipfile import ZipFile
 
 USE = """
 import hedgerow, platform
@@ -39,6 +42,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Install a wheel in a new environment and use it once.")
     parser.add_argument("wheel", type=Path)
     parser.add_argument("--find-links", type=Path, help="a folder with the wheels of all packages that are needed")
+    parser.add_argument("--lowest", action="store_true", help="with the oldest packages that the wheel allows")
     chosen = parser.parse_args()
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
@@ -46,13 +50,23 @@ def main() -> None:
         python = Path(folder, "bin", "python")
         offline = ["--no-index", "--find-links", chosen.find_links.resolve()] if chosen.find_links else []
         install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *offline]
-        subprocess.run([*install, f"{chosen.wheel.resolve()}[cli]"], check=True)
+        oldest = lowest(chosen.wheel) if chosen.lowest else []
+        subprocess.run([*install, f"{chosen.wheel.resolve()}[cli]", *oldest], check=True)
         subprocess.run([python, "-W", "error", "-c", USE], check=True, cwd=folder)
         for words in (["--version"], ["methods"], ["doctor"]):
             done = subprocess.run([python, "-m", "hedgerow", *words], cwd=folder, capture_output=True, text=True)
             if done.returncode:
                 sys.exit(f"hedgerow {' '.join(words)}:\n{done.stdout}{done.stderr}")
     print(f"all worked, in {time.monotonic() - began:.0f} s")
+
+
+def lowest(wheel: Path) -> list[str]:
+    """The packages of the core and of the extra `cli`, each at the version that the wheel asks for at least."""
+    with ZipFile(wheel) as archive:
+        name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        lines = archive.read(name).decode().splitlines()
+    asked = [re.fullmatch(r"Requires-Dist: ([\w.-]+)>=([\w.]+)(; extra == .cli.)?", line) for line in lines]
+    return [f"{found[1]}=={found[2]}.*" for found in asked if found]
 
 
 if __name__ == "__main__":

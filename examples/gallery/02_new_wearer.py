@@ -2,8 +2,8 @@
 A new wearer of a watch
 =======================
 
-Ten people wore a watch while they exercised a shoulder. Nine of them are the sources, the tenth is new. Who lends how
-much is not told in advance: the model finds out from the labels of the new wearer.
+Ten people wore a watch during shoulder exercises. Nine are the sources, the tenth is new. The weight of each source is
+learned from the labels of the new wearer.
 """
 
 import matplotlib.pyplot as plt

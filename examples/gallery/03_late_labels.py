@@ -1,9 +1,9 @@
 """
-Labels that come late
-=====================
+Delayed labels
+==============
 
-A label may come long after its prediction. Keep the row, and learn it when its label is there. What is lost by the
-delay is lost at the start: until the first label comes the sources alone predict.
+A label may arrive long after its prediction. Store the row and learn it when its label arrives. The cost of a delay is
+paid at the start: until the first label only the sources predict.
 """
 
 from collections import deque

@@ -1,11 +1,10 @@
 """
-Labels that never come
-======================
+Missing labels
+==============
 
-Most rows are never checked. ``learn_one(x, None)`` says so, and the model may use the row as it is: our learner's
-mean follows it, and its pool gives it a label of its own. Leaving such rows out is the other thing that one can do.
-Each style of the digits is the new one in turn; what is gained or lost depends on the data (:doc:`/docs/streams` has
-more of it).
+Most rows are never labelled. With ``learn_one(x, None)`` our learner uses them as unlabelled rows: they update the
+running mean and are pseudo-labelled in the pool. The alternative is to skip them. Each style of the digits is the
+target in turn; the gain depends on the data (:doc:`/docs/streams`).
 """
 
 import matplotlib.pyplot as plt

@@ -1,9 +1,9 @@
 """
-A class that nobody named before
-================================
+A new class in the stream
+=========================
 
-No source knows the digit 9. Its first label in the stream makes it a class, and from then on it is learned like the
-others.
+No source has the digit 9. Its first label in the stream makes it a class, which is learned like the others from then
+on.
 """
 
 import matplotlib.pyplot as plt

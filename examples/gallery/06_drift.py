@@ -1,9 +1,9 @@
 """
-A target that changes
-=====================
+Abrupt drift
+============
 
-Halfway the writer is replaced: the stream goes on in another style, of which there was neither a source nor a
-warm-up. The mistakes in a window of the last 40 rows show how much that costs, and how soon it is learned.
+Halfway the stream switches to another style, of which there was neither a source nor a warm-up. The error rate in a
+window of 40 rows shows the cost of the change and how fast the model recovers.
 """
 
 import matplotlib.pyplot as plt

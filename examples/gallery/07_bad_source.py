@@ -1,9 +1,9 @@
 """
-A source that is no use
-=======================
+A useless source
+================
 
-The labels of one source were shuffled: they say nothing. Nobody tells the model which source it is: experts that
-listen to it err, and lose their weight within a few labels.
+The labels of one source are shuffled. The model is not told which one: experts that use it make mistakes and lose their
+weight within a few labels.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 A head of your own
 ==================
 
-A head is the rule by which a linear expert learns. Here is one in a few lines: the perceptron with a step that shrinks.
-It takes its place in any method of the paper, is checked by ``hedgerow.checks``, and is saved with the model.
+A head is the update rule of a linear expert. This one is a perceptron with a decreasing step. It works in any method of
+the paper, is tested by ``hedgerow.checks``, and is saved with the model.
 """
 
 from dataclasses import dataclass

@@ -1,9 +1,9 @@
 """
-Save in the middle of a stream, and go on
-=========================================
+Save and resume a stream
+========================
 
-A model is one file without pickle. Loaded, it goes on as if it had never stopped, to the last bit. Models that were
-fitted on the same sources share what never changes, so their own files are small.
+A model is one file without pickle. After loading it continues bit by bit as if it had never stopped. Models fitted on
+the same sources share their constants, so their own files are small.
 """
 
 import tempfile

@@ -1,10 +1,10 @@
 """
-Why did it say that?
-====================
+Explain one prediction
+======================
 
-``explain_one`` has a prediction with its probabilities, what each expert would have said alone, and how much each is
-trusted. The weights are those of the Bayes mixture; the stacks beside it combine the scores of all experts, so the
-prediction need not be that of the most trusted one.
+``explain_one`` returns a prediction with its probabilities, the vote of each expert and its weight. The weights
+are those of the Bayes mixture; the stacks beside it combine the scores of all experts, so the prediction may differ
+from that of the expert with the largest weight.
 """
 
 import matplotlib.pyplot as plt

@@ -1,9 +1,9 @@
 """
-Who is trusted, label by label
-==============================
+Expert weights over time
+========================
 
-Hedge multiplies the weight of an expert by beta whenever it errs. At first the sources' experts have it, later those
-that learn from the target itself.
+Hedge multiplies the weight of an expert by beta at each of its mistakes. At first the source experts dominate, later
+those that learn from the target.
 """
 
 import matplotlib.pyplot as plt

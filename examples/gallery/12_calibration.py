@@ -1,9 +1,9 @@
 """
-Do probabilities mean what they say?
-====================================
+Calibration
+===========
 
-Of the rows that get 80 per cent, 80 per cent should be right. Our learner's mixture is calibrated as it comes; the
-scores of the paper's methods are no probabilities, and a softmax does not make them any.
+Of the rows predicted with probability 0.8, 80 per cent should be right. Our learner's mixture is calibrated without a
+further step; the softmax of the scores of the paper's methods is not.
 """
 
 import matplotlib.pyplot as plt

@@ -1,9 +1,9 @@
 """
-Is one method really better?
-============================
+Compare methods with a paired test
+==================================
 
-Several orders of the same stream for every method, then a paired test: Wilcoxon's signed ranks, corrected for the
-number of comparisons. Orders of one split say how much the order matters, not how much the data does.
+Every method runs several orders of the same stream; then Wilcoxon's signed-rank test, corrected for multiple
+comparisons. Orders of one split show the influence of the order, not of the data.
 """
 
 import matplotlib.pyplot as plt

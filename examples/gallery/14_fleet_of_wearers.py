@@ -1,9 +1,9 @@
 """
-A model for every wearer
-========================
+One model per wearer
+====================
 
-Seven wearers are the sources, three are new, and their rows come mixed. A fleet keeps one model a key, of which each
-stores only what its own labels changed.
+Seven wearers are the sources, three are new, and their rows arrive mixed. A fleet keeps one model per key, which stores
+only what its own labels changed.
 """
 
 import matplotlib.pyplot as plt

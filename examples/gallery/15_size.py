@@ -1,9 +1,9 @@
 """
-How large, how many mistakes
-============================
+Model size and error rate
+=========================
 
-``size="small"`` and ``rank`` bound what a model keeps, and ``hedgerow-linear`` leaves out what cannot be merged. What
-that costs depends on the data; this is one stream of digits.
+``size="small"`` and ``rank`` bound the size of a model, and ``hedgerow-linear`` has only mergeable statistics. The cost
+in accuracy depends on the data; this is one stream of digits.
 """
 
 import matplotlib.pyplot as plt

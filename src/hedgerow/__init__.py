@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from hedgerow.estimator import OnlineTransferClassifier as OnlineTransferClassifier
     from hedgerow.heads import register_head as register_head
     from hedgerow.lab.compare import compare as compare
+    from hedgerow.lab.compare import compare_domains as compare_domains
     from hedgerow.learner import register_learner as register_learner
     from hedgerow.methods import METHODS as METHODS
     from hedgerow.methods import Method as Method
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from hedgerow.methods import reading_of as reading_of
     from hedgerow.methods import register_method as register_method
     from hedgerow.mix import register_mixer as register_mixer
+    from hedgerow.regressor import OnlineTransferRegressor as OnlineTransferRegressor
+    from hedgerow.regressor import load_model as load_model
     from hedgerow.show import watch as watch
 
 __version__ = "0.1.0"
@@ -52,10 +55,13 @@ _HOMES = {
     "Method": "methods",
     "Moments": "core.moments",
     "OnlineTransferClassifier": "estimator",
+    "OnlineTransferRegressor": "regressor",
     "Reading": "methods",
     "Recipe": "methods",
     "compare": "lab.compare",
+    "compare_domains": "lab.compare",
     "load": "data",
+    "load_model": "regressor",
     "read": "data",
     "reading_of": "methods",
     "register_aligner": "align",

@@ -13,7 +13,7 @@ import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError, require
-from hedgerow.core.feature_names import listed
+from hedgerow.core.frame import listed
 from hedgerow.core.labels import plain
 from hedgerow.estimator import OnlineTransferClassifier
 

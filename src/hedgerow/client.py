@@ -7,27 +7,41 @@
         [prediction] = model.predict([{"width": 2.0, "height": 1.5}])
         model.label(prediction.id, "mug")
 
-Every event gets an id before it is sent, so a request that is repeated after a broken connection finds the answer that
-was stored the first time, and a label that was learned is not learned again.
+`AsyncClient` has the same verbs, to be awaited. Every event gets an id before it is sent, so a request that is repeated
+after a broken connection finds the answer that was stored the first time, and a label that was learned is not learned
+again.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import functools
 import random
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Self
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Generic, Literal, ParamSpec, Self, TypeVar, overload
+from urllib.parse import quote
 from uuid import uuid4
 
 from hedgerow.core.errors import HedgerowError, require
 
-__all__ = ["Client", "LabelResult", "Model", "Prediction", "ServiceError"]
+if TYPE_CHECKING:
+    import msgspec
+else:
+    msgspec = require("msgspec", "live")
+
+__all__ = [
+    "AsyncClient", "Client", "Fleet", "KeyPrediction", "LabelResult", "Model", "Prediction", "ServiceError",
+]  # fmt: skip
 
 AGAIN = (429, 502, 503, 504)  # answers after which the same request may succeed
 LONGEST_WAIT = 30.0  # seconds between two tries
 
 Instance = Mapping[str, Any] | Sequence[float]
+P = ParamSpec("P")
+T = TypeVar("T")
+Steps = Coroutine[Any, Any, T]
 
 
 class ServiceError(HedgerowError):
@@ -41,29 +55,147 @@ class ServiceError(HedgerowError):
         self.status, self.title, self.detail, self.errors = status, title, detail, list(errors)
 
 
-@dataclass(frozen=True)
-class Prediction:
-    """The answer for one instance; the last three only with `explain`."""
+# The answers, as the service declares them too (`hedgerow.service.schemas`): what is not there is None.
+
+Value = str | int | float | bool | None
+Ends = tuple[float | None, float | None]  # of an interval; None: it has no end on this side
+
+
+def _about(description: str) -> Any:
+    return msgspec.Meta(description=description)
+
+
+class Prediction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The answer for one instance: label and probability or, of a model of numbers, prediction and interval.
+
+    In the order of `hedgerow.live.Answer`; `probabilities`, `intervals`, `votes` and `weights` only with `explain`.
+    """
 
     id: str
-    label: Any
-    probability: float
-    repeated: bool
-    probabilities: dict[str, float] | None = None
-    votes: dict[str, Any] | None = None
-    weights: dict[str, float] | None = None
+    label: Value = None
+    probability: float | None = None
+    probabilities: Annotated[dict[str, float | None] | None, _about("By label; only with `explain`.")] = None
+    prediction: float | None = None
+    interval: Annotated[Ends | None, _about("Of the model's first coverage.")] = None
+    intervals: Annotated[dict[str, Ends] | None, _about("By coverage; only with `explain`.")] = None
+    votes: Annotated[dict[str, Value] | None, _about("What each expert says; only with `explain`.")] = None
+    weights: Annotated[dict[str, float | None] | None, _about("How much each expert counts; only with `explain`.")] = (
+        None
+    )
+    repeated: Annotated[bool, _about("Whether the id was known, so that this is the answer given before.")]
 
 
-@dataclass(frozen=True)
-class LabelResult:
-    """What became of a label: learned, already, unknown, conflict, given up or refused; `text` says why."""
+class LabelResult(msgspec.Struct, frozen=True):
+    """What became of a label; `detail` says why."""
 
     id: str
-    status: str
-    text: str
+    status: Literal["learned", "duplicate", "conflict", "expired", "unknown", "refused"]
+    detail: str
 
 
-class Client:
+class KeyPrediction(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The answer for one instance of a key."""
+
+    key: str | int
+    label: Value
+    probability: Annotated[float | None, _about("Not in answers of `learn`.")] = None
+    probabilities: Annotated[dict[str, float] | None, _about("By label; only with `explain`.")] = None
+
+
+class Verb(Generic[P, T]):
+    """A request of a client: called, or awaited where the client is an `AsyncClient`."""
+
+    def __init__(self, steps: Callable[Concatenate[Any, P], Steps[T]]) -> None:
+        self._steps = steps
+        self.__doc__ = steps.__doc__
+
+    @overload
+    def __get__(self, owner: Client | Model | Fleet, kind: Any = None) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, owner: AsyncClient | AsyncModel | AsyncFleet, kind: Any = None) -> Callable[P, Awaitable[T]]: ...
+    @overload
+    def __get__(self, owner: None, kind: Any = None) -> Callable[Concatenate[Any, P], Steps[T]]: ...
+
+    def __get__(self, owner: Any, kind: Any = None) -> Any:
+        if owner is None:
+            return self._steps
+
+        @functools.wraps(self._steps)
+        def call(*args: P.args, **options: P.kwargs) -> Any:
+            return getattr(owner, "client", owner)._do(self._steps(owner, *args, **options))
+
+        return call
+
+
+class _Verbs:
+    """What both clients have."""
+
+    def __init__(
+        self, base_url: str, token: str | None = None, *, timeout: float = 30.0, tries: int = 6, verify: Any = True
+    ) -> None:
+        self._httpx: Any = require("httpx", "live")
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        connect = self._httpx.AsyncClient if isinstance(self, AsyncClient) else self._httpx.Client
+        self._http = connect(base_url=base_url, headers=headers, timeout=timeout, verify=verify)
+        self._tries = max(1, tries)
+
+    async def _send(self, method: str, path: str, **arguments: Any) -> Any:
+        raise NotImplementedError
+
+    async def _sleep(self, seconds: float) -> None:
+        raise NotImplementedError
+
+    @Verb
+    async def models(self) -> list[dict[str, Any]]:
+        """The models that the token may read."""
+        answer = await self._exchange("GET", "/v1/models")
+        return list(answer.json()["models"])
+
+    @Verb
+    async def fleets(self) -> list[dict[str, Any]]:
+        """The fleets that the token may read."""
+        answer = await self._exchange("GET", "/v1/fleets")
+        return list(answer.json()["fleets"])
+
+    @Verb
+    async def wait(self, seconds: float = 60.0) -> None:
+        """Wait until the service has opened all its models."""
+        end = time.monotonic() + seconds
+        while True:
+            with contextlib.suppress(self._httpx.TransportError):
+                if (await self._send("GET", "/readyz")).is_success:
+                    return
+            if time.monotonic() > end:
+                raise ServiceError(0, "not ready", f"no models after {seconds:g} s")
+            await self._sleep(0.1)
+
+    async def _exchange(self, method: str, path: str, **arguments: Any) -> Any:
+        """One request, again if that can help and cannot harm: the answer, or a `ServiceError`.
+
+        A DELETE whose answer was lost may find nothing left to delete, which is what it was for. An upload that is
+        refused since there are as many models as allowed (429) is not repeated: waiting does not help.
+        """
+        lost = False
+        for attempt in range(1, self._tries + 1):
+            wait = min(LONGEST_WAIT, 0.1 * 2**attempt) * random.uniform(0.5, 1.0)
+            try:
+                answer = await self._send(method, path, **arguments)
+            except self._httpx.TransportError as error:
+                lost = True
+                if attempt == self._tries:
+                    raise ServiceError(0, "no answer", f"{type(error).__name__}: {error}") from error
+            else:
+                if answer.is_success or (lost and method == "DELETE" and answer.status_code == 404):
+                    return answer
+                hopeless = method == "PUT" and answer.status_code == 429
+                if answer.status_code not in AGAIN or hopeless or attempt == self._tries:
+                    raise _as_error(answer)
+                wait = max(wait, _asked_to_wait(answer))
+            await self._sleep(wait)
+        raise AssertionError("every try returns, raises or waits")
+
+
+class Client(_Verbs):
     """A connection to one service, for one thread at a time.
 
     Use it in programs that predict over HTTP and must not count an event twice: every event has an id before it is
@@ -81,6 +213,8 @@ class Client:
     tries : int
         How often the same request is sent at most. Between two tries it waits longer and longer, by chance a little
         less, or as long as the service asks.
+    verify : ssl.SSLContext or bool
+        How the certificate of a service that speaks HTTPS is checked; httpx's own way unless it is given.
 
     Raises
     ------
@@ -95,12 +229,6 @@ class Client:
     >>> client.close()
     """
 
-    def __init__(self, base_url: str, token: str | None = None, *, timeout: float = 30.0, tries: int = 6) -> None:
-        self._httpx: Any = require("httpx", "live")
-        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        self._http = self._httpx.Client(base_url=base_url, headers=headers, timeout=timeout)
-        self._tries = max(1, tries)
-
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
@@ -111,70 +239,111 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def models(self) -> list[dict[str, Any]]:
-        """The models that the token may read."""
-        models: list[dict[str, Any]] = self.call("GET", "/v1/models").json()["models"]
-        return models
-
     def model(self, name: str) -> Model:
         """One model; nothing is asked yet."""
         return Model(self, name)
 
-    def wait(self, seconds: float = 60.0) -> None:
-        """Wait until the service has opened all its models."""
-        end = time.monotonic() + seconds
-        while True:
-            try:
-                if self._http.get("/readyz").is_success:
-                    return
-            except self._httpx.TransportError:
-                pass  # it does not listen yet
-            if time.monotonic() > end:
-                raise ServiceError(0, "not ready", f"no models after {seconds:g} s")
-            time.sleep(0.1)
+    def fleet(self, name: str) -> Fleet:
+        """One fleet; nothing is asked yet."""
+        return Fleet(self, name)
 
-    def call(self, method: str, path: str, **arguments: Any) -> Any:
-        """One request, again if that can help and cannot harm: the answer, or a `ServiceError`.
+    async def _send(self, method: str, path: str, **arguments: Any) -> Any:
+        return self._http.request(method, path, **arguments)
 
-        A DELETE whose answer was lost may find nothing left to delete, which is what it was for. An upload that is
-        refused since there are as many models as allowed (429) is not repeated: waiting does not help.
-        """
-        lost = False
-        for attempt in range(1, self._tries + 1):
-            wait = min(LONGEST_WAIT, 0.1 * 2**attempt) * random.uniform(0.5, 1.0)
-            try:
-                answer = self._http.request(method, path, **arguments)
-            except self._httpx.TransportError as error:
-                lost = True
-                if attempt == self._tries:
-                    raise ServiceError(0, "no answer", f"{type(error).__name__}: {error}") from error
-            else:
-                if answer.is_success or (lost and method == "DELETE" and answer.status_code == 404):
-                    return answer
-                hopeless = method == "PUT" and answer.status_code == 429
-                if answer.status_code not in AGAIN or hopeless or attempt == self._tries:
-                    raise _as_error(answer)
-                wait = max(wait, _asked_to_wait(answer))
-            time.sleep(wait)
-        raise AssertionError("every try returns, raises or waits")
+    async def _sleep(self, seconds: float) -> None:
+        time.sleep(seconds)  # no event loop runs it
+
+    def _do(self, steps: Steps[T]) -> T:
+        """Nothing in it ever waits for an event loop, so its first step is its last."""
+        try:
+            steps.send(None)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        raise AssertionError("a verb of a Client awaited something")
 
 
-@dataclass(frozen=True)
-class Model:
-    """One model of a service, as `Client.model` returns it; every method is one request.
+class AsyncClient(_Verbs):
+    """The same for asyncio: its verbs, and those of its models and fleets, are awaited.
 
-    Parameters
-    ----------
-    client : Client
-        Through which it is asked.
-    name : str
-        The model's name at the service; whether it is there is known when it is first asked.
+    Examples
+    --------
+    >>> async def ask() -> str:
+    ...     async with AsyncClient("http://127.0.0.1:8080", tries=1) as client:
+    ...         return client.model("site").name  # nothing is sent yet
+    >>> asyncio.run(ask())
+    'site'
     """
 
-    client: Client
-    name: str
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
 
-    def predict(
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def model(self, name: str) -> AsyncModel:
+        """One model; nothing is asked yet."""
+        return AsyncModel(self, name)
+
+    def fleet(self, name: str) -> AsyncFleet:
+        """One fleet; nothing is asked yet."""
+        return AsyncFleet(self, name)
+
+    async def _send(self, method: str, path: str, **arguments: Any) -> Any:
+        return await self._http.request(method, path, **arguments)
+
+    async def _sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    def _do(self, steps: Steps[T]) -> Steps[T]:
+        return steps
+
+
+class _Named:
+    """One model or fleet of a service; every verb is one request."""
+
+    _kind = "models"
+
+    def __init__(self, client: Any, name: str) -> None:
+        self.client, self.name = client, name
+
+    async def _ask(self, method: str, what: str = "", **arguments: Any) -> Any:
+        return await self.client._exchange(method, f"/v1/{self._kind}/{self.name}{what}", **arguments)
+
+    async def _json(self, method: str, what: str = "", **arguments: Any) -> dict[str, Any]:
+        answer = await self._ask(method, what, **arguments)
+        body: dict[str, Any] = answer.json()
+        return body
+
+    @Verb
+    async def about(self) -> dict[str, Any]:
+        """What it is."""
+        return await self._json("GET")
+
+    @Verb
+    async def stats(self) -> dict[str, Any]:
+        """How it goes."""
+        return await self._json("GET", "/stats")
+
+    @Verb
+    async def upload(self, data: bytes) -> dict[str, Any]:
+        """Create it from the content of a model file; refused if the name is taken."""
+        headers = {"Content-Type": "application/octet-stream"}
+        return await self._json("PUT", content=data, headers=headers)
+
+    @Verb
+    async def delete(self) -> None:
+        """Delete it and all that it has."""
+        await self._ask("DELETE")
+
+
+class _ModelVerbs(_Named):
+    @Verb
+    async def predict(
         self, instances: Sequence[Instance], ids: Sequence[str] | None = None, *, explain: bool = False
     ) -> list[Prediction]:
         """Predictions, in the order of the instances; each is an event that can be labelled by its id.
@@ -194,18 +363,26 @@ class Model:
         list of Prediction
         """
         body = {"instances": _plain(instances), "ids": _ids(ids, len(instances)), "explain": explain}
-        return [Prediction(**one) for one in self._post("predict", body)["predictions"]]
+        answer = await self._json("POST", "/predict", json=body)
+        return msgspec.convert(answer["predictions"], list[Prediction])
 
-    def label(self, id: str, label: Any) -> LabelResult:
+    @Verb
+    async def label(self, id: str, label: Any) -> LabelResult:
         """The label of one event. The same label twice is learned once."""
-        return self.label_many([(id, label)])[0]
+        return (await self._label([(id, label)]))[0]
 
-    def label_many(self, labels: Sequence[tuple[str, Any]]) -> list[LabelResult]:
+    @Verb
+    async def label_many(self, labels: Sequence[tuple[str, Any]]) -> list[LabelResult]:
         """Labels of several events."""
-        body = {"labels": [{"id": id, "label": _scalar(label)} for id, label in labels]}
-        return [LabelResult(**one) for one in self._post("label", body)["results"]]
+        return await self._label(labels)
 
-    def predict_then_learn(
+    async def _label(self, labels: Sequence[tuple[str, Any]]) -> list[LabelResult]:
+        body = {"labels": [{"id": id, "label": _scalar(label)} for id, label in labels]}
+        answer = await self._json("POST", "/label", json=body)
+        return msgspec.convert(answer["results"], list[LabelResult])
+
+    @Verb
+    async def predict_then_learn(
         self,
         instances: Sequence[Instance],
         labels: Sequence[Any],
@@ -222,55 +399,98 @@ class Model:
             "instances": _plain(instances), "labels": [_scalar(label) for label in labels],
             "ids": _ids(ids, len(instances)), "explain": explain,
         }  # fmt: skip
-        return [Prediction(**one) for one in self._post("predict-then-learn", body)["predictions"]]
+        answer = await self._json("POST", "/predict-then-learn", json=body)
+        return msgspec.convert(answer["predictions"], list[Prediction])
 
-    def about(self) -> dict[str, Any]:
-        """What the model is."""
-        return self._get("")
-
-    def stats(self) -> dict[str, Any]:
-        """How it goes."""
-        return self._get("/stats")
-
-    def history(self) -> list[dict[str, Any]]:
+    @Verb
+    async def history(self) -> list[dict[str, Any]]:
         """The curves."""
-        points: list[dict[str, Any]] = self._get("/history")["points"]
-        return points
+        return list((await self._json("GET", "/history"))["points"])
 
-    def latest(self, n: int = 50) -> list[dict[str, Any]]:
+    @Verb
+    async def latest(self, n: int = 50) -> list[dict[str, Any]]:
         """The newest events."""
-        events: list[dict[str, Any]] = self._get("/latest", params={"n": n})["events"]
-        return events
+        return list((await self._json("GET", "/latest", params={"n": n}))["events"])
 
-    def alarms(self) -> list[dict[str, Any]]:
+    @Verb
+    async def alarms(self) -> list[dict[str, Any]]:
         """What is wrong now."""
-        alarms: list[dict[str, Any]] = self._get("/alarms")["alarms"]
-        return alarms
+        return list((await self._json("GET", "/alarms"))["alarms"])
 
-    def snapshot(self) -> dict[str, Any]:
+    @Verb
+    async def snapshot(self) -> dict[str, Any]:
         """Write the state to disk now."""
-        return self._post("snapshot", None)
+        return await self._json("POST", "/snapshot")
 
-    def download(self) -> bytes:
+    @Verb
+    async def forget(self, ids: Sequence[str]) -> list[str]:
+        """Remove events at once, with their rows and labels; the ids of those that were there."""
+        return list((await self._json("POST", "/forget", json={"ids": list(ids)}))["forgotten"])
+
+    @Verb
+    async def download(self) -> bytes:
         """The newest snapshot as the content of a model file; `snapshot` takes a new one."""
-        data: bytes = self.client.call("GET", f"/v1/models/{self.name}/model").content
-        return data
+        answer = await self._ask("GET", "/model")
+        return bytes(answer.content)
 
-    def upload(self, data: bytes) -> dict[str, Any]:
-        """Create the model from the content of a model file; refused if the name is taken."""
-        headers = {"Content-Type": "application/octet-stream"}
-        answer = self.client.call("PUT", f"/v1/models/{self.name}", content=data, headers=headers)
-        return _object(answer)
+    @Verb
+    async def replace(self, data: bytes, expected: str | None = None) -> dict[str, Any]:
+        """Put the content of a model file in the place of the running model; events stay.
 
-    def delete(self) -> None:
-        """Delete the model and all that it has."""
-        self.client.call("DELETE", f"/v1/models/{self.name}")
+        `expected` is the digest of the model that is to be replaced (`stats()["model"]["digest"]`): another one that
+        was put there meanwhile is left alone, and status 412 is raised. Without it any model is replaced.
+        """
+        tag = "*" if expected is None else f'"{expected}"'
+        headers = {"Content-Type": "application/octet-stream", "If-Match": tag}
+        return await self._json("PUT", content=data, headers=headers)
 
-    def _get(self, what: str, **arguments: Any) -> dict[str, Any]:
-        return _object(self.client.call("GET", f"/v1/models/{self.name}{what}", **arguments))
 
-    def _post(self, what: str, body: Any) -> dict[str, Any]:
-        return _object(self.client.call("POST", f"/v1/models/{self.name}/{what}", json=body))
+class Model(_ModelVerbs):
+    """One model of a service, as `Client.model` returns it."""
+
+
+class AsyncModel(_ModelVerbs):
+    """One model of a service, as `AsyncClient.model` returns it; its verbs are awaited."""
+
+
+class _FleetVerbs(_Named):
+    _kind = "fleets"
+
+    @Verb
+    async def predict(
+        self, keys: Sequence[str | int], instances: Sequence[Instance], *, explain: bool = False
+    ) -> list[KeyPrediction]:
+        """Predictions in the order of the instances, each by what its key has learned."""
+        body = {"keys": [_scalar(key) for key in keys], "instances": _plain(instances), "explain": explain}
+        answer = await self._json("POST", "/predict", json=body)
+        return msgspec.convert(answer["predictions"], list[KeyPrediction])
+
+    @Verb
+    async def learn(
+        self, keys: Sequence[str | int], instances: Sequence[Instance], labels: Sequence[Any], id: str | None = None
+    ) -> list[KeyPrediction]:
+        """Learn labelled instances, each for its key: what was predicted before; empty if `id` was learned before.
+
+        `id` names the batch; one is made if there is none, so that a batch whose answer was lost is learned once.
+        """
+        body = {"keys": [_scalar(key) for key in keys], "instances": _plain(instances), "id": id or uuid4().hex}
+        body["labels"] = [_scalar(label) for label in labels]
+        answer = await self._json("POST", "/learn", json=body)
+        return msgspec.convert(answer["predictions"], list[KeyPrediction])
+
+    @Verb
+    async def forget(self, key: str | int) -> None:
+        """Forget all that a key has learned."""
+        whole = {} if isinstance(key, str) else {"whole": "true"}
+        await self._ask("DELETE", f"/keys/{quote(str(key), safe='')}", params=whole)
+
+
+class Fleet(_FleetVerbs):
+    """One fleet of a service, as `Client.fleet` returns it."""
+
+
+class AsyncFleet(_FleetVerbs):
+    """One fleet of a service, as `AsyncClient.fleet` returns it; its verbs are awaited."""
 
 
 def _ids(ids: Sequence[str] | None, count: int) -> list[str]:
@@ -286,11 +506,6 @@ def _plain(instances: Any) -> list[Any]:
 
 def _scalar(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
-
-
-def _object(answer: Any) -> dict[str, Any]:
-    body: dict[str, Any] = answer.json()
-    return body
 
 
 def _asked_to_wait(answer: Any) -> float:

@@ -22,16 +22,19 @@ in between cost nothing. `THRESHOLD` was chosen on simulated mistakes and on dig
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from hedgerow.core.arrays import Array
+from hedgerow.core.constants import MOST, WHOLE, Spec
 from hedgerow.core.errors import InputError
 
 EVERY = 16  # labels between two looks
 SPANS = (1, 2, 4, 8, 16)  # windows, in looks
+ENDS = -1 - np.array(SPANS)  # the counts before each window
 ROOM = SPANS[-1] + 1  # counts that are kept
 LONGEST = SPANS[-1] * EVERY  # labels of the longest window: after as many nothing before an alarm is looked at
 LEAST = 3 * EVERY  # labels before a window: fewer say too little
@@ -110,22 +113,33 @@ def initial(counts: Array) -> State:
     }
 
 
+def specs(width: int) -> dict[str, Spec]:
+    """What these arrays look like; width: labels, mistakes and an entry an expert."""
+    whole = (WHOLE, 0, MOST)
+    return {
+        MARKS: Spec((ROOM, width), *whole),
+        START: Spec((width,), *whole),
+        FOUND: Spec((3,), *whole),
+        LEVEL: Spec((1,), low=0),
+        CHANGE: Spec((4,), *whole),
+    }
+
+
 def look(state: State, counts: Array, threshold: float = THRESHOLD) -> bool:
     """Compare the windows that end here with what came before; whether one of them raises an alarm."""
     marks, start, alarms = state[MARKS], state[START], state[FOUND]
     marks[:-1] = marks[1:]
     marks[-1] = counts
-    alarms[0] = min(alarms[0] + 1, ROOM)
+    alarms[0] = used = min(int(alarms[0]) + 1, ROOM)
     worse, better, since, window = 0.0, 0.0, start, (0, 0, 0, 0)
-    spans = [span for span in SPANS if span < alarms[0]]
-    for span, m0, n0, m1, n1 in zip(spans, *_windows(marks, start, spans), strict=True):
-        if n0 < LEAST:
+    for end, compared in zip(ENDS, _windows(marks, start, ENDS[: bisect_left(SPANS, used)]), strict=False):
+        if compared[1] < LEAST:
             break
-        ratio = evidence(m0, n0, m1, n1)
+        ratio = evidence(*compared)
         if ratio > worse:
-            worse, window = ratio, (m0, n0, m1, n1)
+            worse, window = ratio, compared
         if -ratio > better:
-            better, since = -ratio, marks[-1 - span]
+            better, since = -ratio, marks[end]
     state[LEVEL][0] = worse / threshold
     if worse > threshold:
         alarms[:] = 1, alarms[1] + 1, counts[0]
@@ -145,33 +159,34 @@ def evidence(m0: float, n0: float, m1: float, n1: float) -> float:
     """
     if n0 <= 0 or n1 <= 0:
         return 0.0
-    m0, m1 = min(max(m0, 0), n0), min(max(m1, 0), n1)  # counts of a made-up file need not fit together
-    p0, p1, p = m0 / n0, m1 / n1, (m0 + m1) / (n0 + n1)
-    ratio = n0 * _divergence(p0, p) + n1 * _divergence(p1, p)
-    return ratio if p1 >= p0 else -ratio
+    if not (0 <= m0 <= n0 and 0 <= m1 <= n1):  # counts of a made-up file need not fit together
+        m0, m1 = min(max(m0, 0), n0), min(max(m1, 0), n1)
+    ratio, m, n = 0.0, m0 + m1, n0 + n1
+    if m0:
+        ratio += m0 * math.log(m0 * n / (n0 * m))
+    if m0 < n0:
+        ratio += (n0 - m0) * math.log((n0 - m0) * n / (n0 * (n - m)))
+    if m1:
+        ratio += m1 * math.log(m1 * n / (n1 * m))
+    if m1 < n1:
+        ratio += (n1 - m1) * math.log((n1 - m1) * n / (n1 * (n - m)))
+    return max(ratio, 0.0) if m1 * n0 >= m0 * n1 else min(-ratio, 0.0)
 
 
-def _divergence(a: float, p: float) -> float:
-    """kl(a, p) of two Bernoulli distributions."""
-    ones = a * math.log(a / p) if a > 0 else 0.0
-    zeros = (1 - a) * math.log((1 - a) / (1 - p)) if a < 1 else 0.0
-    return max(ones + zeros, 0.0)
-
-
-def _windows(marks: Array, start: Array, spans: list[int]) -> tuple[list[int], ...]:
-    """m0, n0, m1, n1 of windows of so many looks: the comparator before; it or the prediction, the worse, in it."""
-    ends = marks[[-1 - span for span in spans]]
+def _windows(marks: Array, start: Array, places: Array) -> list[tuple[int, int, int, int]]:
+    """m0, n0, m1, n1 of windows after these marks: the comparator before; it or the prediction, the worse, in it."""
+    ends = marks[places]
     before, within = ends - start, marks[-1] - ends
-    at, best = np.arange(len(spans)), 1 + before[:, 1:].argmin(axis=1)
-    worse = np.maximum(within[:, 1], within[at, best])
-    return before[at, best].tolist(), before[:, 0].tolist(), worse.tolist(), within[:, 0].tolist()
+    best = before[:, 1:].argmin(axis=1)
+    rows = zip(before.tolist(), within.tolist(), (1 + best).tolist(), strict=True)
+    return [(b[k], b[0], max(w[1], w[k]), w[0]) for b, w, k in rows]
 
 
 def report(state: State, seen: int) -> Drift:
     """The state after so many labels, for people; nothing changes."""
     marks, alarms, last = state[MARKS], int(state[FOUND][1]), int(state[FOUND][2])
-    spans = [min(int(state[FOUND][0]) - 1, SPANS[2])]
-    m0, n0, m1, n1 = (one[0] for one in _windows(marks, state[START], spans))
+    span = min(int(state[FOUND][0]) - 1, SPANS[2])
+    [(m0, n0, m1, n1)] = _windows(marks, state[START], np.array([-1 - span]))
     change = None
     if alarms:
         before, labels, within, window = state[CHANGE].tolist()

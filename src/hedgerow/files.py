@@ -10,8 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from uuid import uuid4
 
 import numpy as np
 
+from hedgerow import __version__
 from hedgerow.align import ALIGNERS
 from hedgerow.core.arrays import Array
 from hedgerow.core.constants import Constants, array_digest
@@ -27,13 +29,13 @@ from hedgerow.core.errors import InputError
 from hedgerow.core.labels import as_labels, labels_from_json, labels_to_json
 from hedgerow.core.preprocess import parse
 from hedgerow.core.registry import Parts, of_json
+from hedgerow.coverage import coverages
 from hedgerow.heads import HEADS
-from hedgerow.inputs import checked_dtype
+from hedgerow.inputs import Inputs, checked_dtype
 from hedgerow.learner import LEARNERS, OnlineLearner
 from hedgerow.methods import NUMBERS, Reading, check_number, reading_of
 from hedgerow.mix import MIXERS
-from hedgerow.tables.encoder import TableEncoder
-from hedgerow.tables.learning import TableOptions
+from hedgerow.tables import TableEncoder, TableOptions
 
 # -- any file ----------------------------------------------------------------------------------------------------------
 
@@ -158,6 +160,13 @@ def read_file(path: str | os.PathLike[str]) -> bytes:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
 
 
+def read_model(file: str | os.PathLike[str] | BinaryIO) -> tuple[bytes, str]:
+    """The bytes of a model file, or of a file that is open, and its name for errors."""
+    if isinstance(file, str | os.PathLike):
+        return read_file(file), str(file)
+    return file.read(), str(getattr(file, "name", "the file"))
+
+
 # -- model files -------------------------------------------------------------------------------------------------------
 
 SCHEMA = 5
@@ -177,9 +186,13 @@ class StoredModel:
     params: dict[str, Any]
     requests: dict[str, dict[str, Any]] | None
     sources: list[str]
-    n_features: int
-    features: list[str] | None
-    encoder: TableEncoder | None
+    inputs: Inputs
+    version: str = __version__
+
+    @property
+    def is_regressor(self) -> bool:
+        """Whether its targets are numbers."""
+        return self.learner.kind in ("regression", "passive")
 
     def to_bytes(self, constants: bool = True) -> bytes:
         """The content of a file; without constants only their digests are kept.
@@ -188,11 +201,12 @@ class StoredModel:
         """
         from safetensors.numpy import save
 
-        learner = self.learner
+        learner, names, encoder = self.learner, self.inputs.names, self.inputs.encoder
         state = learner.stored()
         header = {
             "format": FORMAT,
             "schema": SCHEMA,
+            "version": __version__,
             "learner": learner.kind,
             "plan": learner.plan_to_json(),
             "classes": labels_to_json(self.classes),
@@ -201,9 +215,9 @@ class StoredModel:
             "params": params_to_json(self.params),
             "requests": self.requests,
             "sources": self.sources,
-            "features": self.features,
-            "n_features": self.n_features,
-            "table": None if self.encoder is None else self.encoder.to_json(),
+            "features": None if names is None else [str(name) for name in names],
+            "n_features": self.inputs.width,
+            "table": None if encoder is None else encoder.to_json(),
         }
         arrays = {STATE + name: np.ascontiguousarray(array) for name, array in state.items()}
         if constants:
@@ -221,6 +235,7 @@ class StoredModel:
     def from_bytes(cls, data: bytes, where: str, constants: Constants | None = None) -> StoredModel:
         """The inverse of `to_bytes`. `where` names the file in errors."""
         header, arrays = read_header(data, where)
+        version = str(header.get("version", __version__))
         try:
             learner, classes = _learner(header, arrays, constants)
             params, n = params_from_json(header["params"]), int(header["n_features"])
@@ -229,13 +244,26 @@ class StoredModel:
             encoder = None if header["table"] is None else TableEncoder.from_json(header["table"])
             if encoder is not None and (not learner.gaps or encoder.feature_names != features):
                 raise ValueError("its table gives other numbers than the learner takes")
-            return cls(learner, classes, params, header["requests"], sources, n, features, encoder)
+            names = None if features is None else np.array(features, dtype=object)
+            inputs = Inputs(n, names, encoder=encoder)
+            return cls(learner, classes, params, header["requests"], sources, inputs, version)
         except _Unusable as error:
             raise InputError(f"{where}: {error}") from error
-        except InputError as error:
-            raise InputError(f"{where} is damaged, or not a model that this hedgerow can read: {error}") from error
         except WRONG as error:
-            raise InputError(f"{where} is damaged ({type(error).__name__}: {error})") from error
+            raise unreadable(where, version, error) from error
+
+
+def unreadable(where: str, version: str, error: Exception) -> InputError:
+    """The error for a file that cannot be read: it was written by a newer version than this one, or it is damaged."""
+    written, own = ([int(part) for part in re.findall(r"\d+", text)[:3]] for text in (version, __version__))
+    if written > own:
+        return InputError(
+            f"{where} was written by hedgerow {version}, and this is {__version__}, which cannot read it ({error}): "
+            "upgrade hedgerow"
+        )
+    if isinstance(error, InputError):
+        return InputError(f"{where} is damaged, or not a model that this hedgerow can read: {error}")
+    return InputError(f"{where} is damaged ({type(error).__name__}: {error})")
 
 
 class _Unusable(InputError):
@@ -344,43 +372,49 @@ def _plain(value: Any) -> Any:
 
 # -- an estimator's parameters: parts and readings by name, or by name and options -------------------------------------
 
+NUMBER_PARAMS = {"method", "head", "C", "coverage", "random_state", "table"}  # of a regressor
 PARTS: dict[str, Parts] = {"aligner": ALIGNERS, "head": HEADS, "mixer": MIXERS}
+# how a value that is no name is written, and read again
+WRITERS: dict[str, Callable[[Any], Any]] = {
+    **{name: parts.to_json for name, parts in PARTS.items()},
+    "reading": lambda reading: asdict(reading) | {"preprocess": list(reading.preprocess)},
+    "classes": lambda classes: labels_to_json(as_labels(list(classes), "classes")),
+    "table": lambda table: asdict(TableOptions.of(table)),
+}
+READERS: dict[str, Callable[[Any], Any]] = {
+    **{name: parts.from_json for name, parts in PARTS.items()},
+    "reading": lambda data: of_json(Reading, data),
+    "classes": lambda data: labels_from_json(data).tolist(),
+    "preprocess": tuple,
+}
 
 
 def params_to_json(params: Mapping[str, Any]) -> dict[str, Any]:
     """Names stay names, objects become names and options."""
     _check_params(params)
-    out = dict(params)
-    if out["table"] is not None:
-        out["table"] = asdict(TableOptions.of(out["table"]))
-    for name, parts in PARTS.items():
-        if not (out[name] is None or isinstance(out[name], str)):
-            out[name] = parts.to_json(out[name])
-    if isinstance(out["reading"], Reading):
-        out["reading"] = vars(out["reading"]) | {"preprocess": list(out["reading"].preprocess)}
-    if out["classes"] is not None:
-        out["classes"] = labels_to_json(as_labels(list(out["classes"]), "classes"))
-    return out
+    return _translated(params, WRITERS)
 
 
 def params_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
     """The inverse of `params_to_json`."""
-    out = dict(data)
-    for name, parts in PARTS.items():
-        if isinstance(out[name], dict):
-            out[name] = parts.from_json(out[name])
-    if isinstance(out["reading"], dict):
-        out["reading"] = of_json(Reading, out["reading"])
-    if out["classes"] is not None:
-        out["classes"] = labels_from_json(out["classes"]).tolist()
-    if isinstance(out["preprocess"], list):
-        out["preprocess"] = tuple(out["preprocess"])
-    _check_params(out)
-    return out
+    params = _translated(data, READERS)
+    _check_params(params)
+    return params
+
+
+def _translated(params: Mapping[str, Any], by: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any]:
+    """With every value translated that is neither a name nor None."""
+    named = {name: value is None or isinstance(value, str) or name not in by for name, value in params.items()}
+    return {name: value if named[name] else by[name](value) for name, value in params.items()}
 
 
 def _check_params(params: Mapping[str, Any]) -> None:
     """Refuse what no parameter can be, whatever the method: it would fail only when it is used."""
+    TableOptions.of(params["table"])
+    if params.keys() == NUMBER_PARAMS:
+        for name in ("random_state", "C"):
+            check_number(name, params[name])
+        return
     for name in NUMBERS:
         check_number(name, params[name])
     for name in ("method", "reading", "size", "dtype", "preprocess", *PARTS):
@@ -392,4 +426,5 @@ def _check_params(params: Mapping[str, Any]) -> None:
     checked_dtype(params["dtype"])
     reading_of(params["reading"])
     parse(params["preprocess"])
-    TableOptions.of(params["table"])
+    if params.get("coverage") is not None:
+        coverages(params["coverage"])

@@ -14,13 +14,13 @@ from typing import Any, Self
 import numpy as np
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_array
-from sklearn.utils.multiclass import check_classification_targets
 
 from hedgerow.core.arrays import (
     LARGEST,
     Array,
     Matrix,
     as_array,
+    as_floats,
     cast,
     check_finite,
     check_mask,
@@ -29,32 +29,30 @@ from hedgerow.core.arrays import (
     is_sparse,
 )
 from hedgerow.core.domains import Domain, same_columns
-from hedgerow.core.errors import InputError
-from hedgerow.core.feature_names import check_same_order, listed, names_of_row, names_of_table, order_by_name
-from hedgerow.core.frame import Frame, as_frame
+from hedgerow.core.errors import InputError, together
+from hedgerow.core.frame import Frame, as_frame, check_same_order, listed, names_of_row, names_of_table, order_by_name
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.labels import Codes, as_labels, classes_of, is_missing, plain
 from hedgerow.core.linalg import one_blas_thread
 from hedgerow.core.preprocess import TABLE, parse
 from hedgerow.core.source_rows import InMemory
 from hedgerow.methods import choose
-from hedgerow.tables.encoder import TableEncoder, together
-from hedgerow.tables.learning import Named, TableOptions, learn
+from hedgerow.tables import Named, TableEncoder, TableOptions, learn
 
 Params = Mapping[str, Any]  # those of an estimator
 DOUBLE = np.dtype(np.float64)
+LARGEST_SQUARE = {dtype: largest**2 for dtype, largest in LARGEST.items()}
 
 # -- rows --------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """A source in memory: its rows, their labels, where they stood among those of all sources, and their weights."""
+    """A source in memory: its rows, their labels and weights."""
 
     name: str
     X: Any
     labels: Array
-    positions: Array
     weight: Array | None = None
 
     def rows(self, classes: Array, dtype: np.dtype[Any]) -> InMemory:
@@ -81,23 +79,23 @@ class Inputs:
     # -- before a model is fitted: what it is fitted on ----------------------------------------------------------------
 
     @classmethod
-    def of_rows(cls, X: Any, dtype: str | None, owner: str) -> tuple[Self, Matrix]:
+    def of_rows(cls, X: Any, dtype: str | None, owner: str, gaps: bool = False) -> tuple[Self, Matrix]:
         """Rows of numbers, and how they are read from now on."""
         names = names_of_table(X, "X")
         with uninterrupted(), one_blas_thread:
             X = cast(_numbers(X, names, owner, 1), dtype)
-            check_finite(X, "X", names)
+            check_finite(X, "X", names, gaps)
         return cls(X.shape[1], _array(names), bare=False, owner=owner), X
 
     @classmethod
     def of_domains(
-        cls, params: Params, sources: Sequence[Domain], warmup: Domain | None, positions: Sequence[Array]
+        cls, params: Params, sources: Sequence[Domain], warmup: Domain | None
     ) -> tuple[Self, list[Labelled], Matrix]:
         """Named domains with the same columns in the same order; by an encoder if one of them needs it."""
         domains = [*sources, *([] if warmup is None else [warmup])]
         labels = [np.empty(0) if d.y is None else d.y for d in sources]
         if asked_for(params) or need_encoder(domains):
-            parts = [Labelled(d.name, as_table(d), y, at) for d, y, at in zip(sources, labels, positions, strict=True)]
+            parts = [Labelled(d.name, as_table(d), y) for d, y in zip(sources, labels, strict=True)]
             return cls.of_tables(params, parts, None if warmup is None else Named(warmup.name, as_table(warmup)))
         alike = same_columns(domains)
         dtype = checked_dtype(params["dtype"]) or np.result_type(*(d.X.dtype for d in alike))
@@ -105,7 +103,7 @@ class Inputs:
         for d, X in zip(alike, matrices, strict=True):
             check_finite(X, f"domain {d.name!r}", d.feature_names)
         names = next((d.feature_names for d in alike if d.feature_names is not None), None)
-        parts = [Labelled(d.name, X, y, at) for d, X, y, at in zip(sources, matrices, labels, positions, strict=False)]
+        parts = [Labelled(d.name, X, y) for d, X, y in zip(sources, matrices, labels, strict=False)]
         return cls(matrices[0].shape[1], _array(names)), parts, matrices[0][:0] if warmup is None else matrices[-1]
 
     @classmethod
@@ -164,22 +162,17 @@ class Inputs:
     def row(self, x: Any) -> Matrix:
         """One instance, a 1-d array or a sparse 1 x m matrix: an array, a Series, a table of one row, a mapping.
 
-        What has names comes in the model's order (`hedgerow.core.feature_names`).
+        What has names comes in the model's order (`hedgerow.core.frame`).
         """
         plain = type(x) is np.ndarray and x.shape == (self.width,) and x.dtype == self.dtype
-        if plain and x.flags.c_contiguous and np.vdot(x, x) <= LARGEST[self.dtype] ** 2:
+        if plain and x.flags.c_contiguous and np.vdot(x, x) <= LARGEST_SQUARE[self.dtype]:
             return x  # nothing about it is to be checked or changed
         if self.encoder is not None:
             x = _encoded_row(self.encoder, x)
         if isinstance(x, Mapping):
             x = _from_mapping(x, self.names)
         if is_sparse(x):
-            if x.ndim == 1:
-                check_parts(x, "x")
-                x = x.reshape((1, -1))
-            row = cast(checked_csr(x, "x"), self.dtype)
-        elif type(x) is np.ndarray and x.ndim == 1:  # nothing to look for: neither names nor a mask
-            row = _as_numbers(x, self.dtype)[None]
+            row = cast(checked_csr(x if x.ndim == 2 else check_parts(x, "x").reshape((1, -1)), "x"), self.dtype)
         else:
             row = self._dense_row(x)
         if row.shape != (1, self.width):
@@ -187,11 +180,19 @@ class Inputs:
         check_finite(row, "x", self.names, self.gaps)
         return row if is_sparse(row) else np.ascontiguousarray(row[0])
 
+    def columns(self, x: Any) -> tuple[list[str], list[tuple[int, int]] | None, list[Any] | None]:
+        """Columns as the user knows them: names, first number and width of each, and the cells that a mapping has."""
+        if self.encoder is None:
+            names = [f"x{j}" for j in range(self.width)] if self.names is None else [str(name) for name in self.names]
+            return names, None, None
+        widths = [len(column.names) for column in self.encoder.used]
+        spans = [(sum(widths[:j]), width) for j, width in enumerate(widths)]
+        names = list(self.encoder.names)
+        return names, spans, [x.get(name) for name in names] if isinstance(x, Mapping) else None
+
     def _dense_row(self, x: Any) -> Array:
         own = None if isinstance(x, np.ndarray | list | tuple) else names_of_row(x)
-        check_mask(x, "x", self.names)
-        row = _as_numbers(x, self.dtype)
-        row = row[None] if row.ndim == 1 else row
+        row = np.atleast_2d(cast(as_floats(x, "x", "a row of numbers", self.names), self.dtype))
         if own is not None and self.names is None:
             warnings.warn("x has feature names, but the model was fitted without feature names", stacklevel=4)
         elif own is not None and self.names is not None and row.ndim == 2:
@@ -209,22 +210,15 @@ def _numbers(X: Any, names: Any, owner: str, least: int) -> Matrix:
     if is_sparse(X):
         X = checked_csr(X, "X")
     check_mask(X, "X", names)
-    return check_array(
-        X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False, ensure_min_samples=least,
-        estimator=owner, input_name="X",
-    )  # fmt: skip
-
-
-def _as_numbers(x: Any, dtype: np.dtype[Any]) -> Array:
     try:
-        array = as_array(x)
-        if array.dtype.kind == "c":
-            raise InputError("x: Complex data not supported; give real numbers")
-        return np.asarray(cast(array, dtype))
-    except InputError:
-        raise
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"x: not a row of numbers ({error})") from error
+        return check_array(
+            X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False, ensure_min_samples=least,
+            estimator=owner, input_name="X",
+        )  # fmt: skip
+    except ValueError as error:
+        text = "string" in str(error)
+        remedy = "; give rows of numbers, or a data frame, whose columns of text are encoded" if text else ""
+        raise InputError(f"X: {error}{remedy}" if text or "array element" in str(error) else str(error)) from error
 
 
 def _from_mapping(x: Mapping[Any, Any], names: Array | None) -> list[Any]:
@@ -248,7 +242,7 @@ def first_row(x: Any) -> Any:
         return x
     if names_of_row(x) is not None:  # a Series
         return x.to_frame().T
-    return np.atleast_2d(np.ma.asanyarray(x) if isinstance(x, np.ma.MaskedArray) else np.asarray(x))
+    return np.atleast_2d(x)
 
 
 def checked_dtype(dtype: Any) -> str | None:
@@ -333,7 +327,9 @@ def usable(encoder: TableEncoder, X: Any) -> tuple[Array, dict[int, str]] | None
             return None
         if not _has_some(encoder, frame.names):
             raise InputError(f"X: {_lacks_all(encoder)}")
-        numbers, bad = encoder.read(frame.column, len(frame))
+        if missing := encoder.missing_from(frame.names):
+            warnings.warn(f"X: {missing}", stacklevel=5)
+        numbers, bad = encoder.as_written(frame.column).read(frame.column, len(frame))
     for i, error in bad:
         reasons[i] = f"{reasons[i]}; {error}" if i in reasons else str(error)
     numbers[list(reasons)] = 0.0
@@ -380,6 +376,8 @@ def _lacks_all(encoder: TableEncoder) -> str:
 
 LIGHTEST, HEAVIEST = 1e-6, 1e6  # weights beyond lose all digits beside others, or leave the others none
 DOMAIN_NUMBERS = "whole numbers (>= 0: the number of a source, < 0: unlabelled target)"
+FEW_VALUES = 20  # different whole numbers that are certainly classes
+MANY_VALUES, ROWS_A_CLASS = 50, 50  # different ones, and rows for each, beyond and below which they are no classes
 NEW_CLASSES = 1_000  # that a stream may bring unasked, beside those of the sources
 SOURCE_CLASSES = 10_000  # that sources may have unasked
 
@@ -405,18 +403,42 @@ def checked_labels(y: Any, length: int) -> Array:
 
 
 def check_source_labels(name: str, labels: Array) -> None:
-    """A source row needs a label, and one of a class."""
+    """A source row needs a label."""
     missing = is_missing(labels)
     if missing.any():
         row = int(np.flatnonzero(missing)[0])
         raise InputError(f"source {name!r}: Input y contains NaN or None at row {row}; a source row needs a label")
-    check_targets(labels)
 
 
-def check_targets(known: Array) -> None:
-    """Refuse labels that are measurements: fractions, of which there is no end."""
-    if known.dtype.kind == "f" and np.isfinite(known).all():  # infinity is refused where classes are found
-        check_classification_targets(known)
+def kind_of_targets(labels: Array) -> str | None:
+    """What known labels are: "classes", "numbers", or None for whole numbers that may be either.
+
+    Numbers have fractions; or they are whole, many, with gaps between them and few rows for each.
+
+    >>> kind_of_targets(np.array(["a", "b"])), kind_of_targets(np.array([3, 5])), kind_of_targets(np.arange(30))
+    ('classes', 'classes', None)
+    >>> kind_of_targets(np.array([0.5, 1])), kind_of_targets(np.arange(100) ** 2)
+    ('numbers', 'numbers')
+    """
+    if labels.dtype.kind not in "iuf" or not np.isfinite(labels).all():  # infinity is refused where classes are found
+        return "classes"
+    if (labels != np.floor(labels)).any():
+        return "numbers"
+    values = np.unique(labels)
+    if len(values) <= FEW_VALUES:
+        return "classes"
+    gaps = float(values[-1]) - float(values[0]) >= len(values)
+    many = len(values) > MANY_VALUES and len(labels) < ROWS_A_CLASS * len(values)
+    return "numbers" if gaps and many else None
+
+
+def check_targets(known: Array, one_a_row: bool = True) -> None:
+    """Refuse labels that are measurements; of different labels (not `one_a_row`) only fractions tell."""
+    if kind_of_targets(known if one_a_row else np.repeat(known, ROWS_A_CLASS)) == "numbers":
+        raise InputError(
+            f"Unknown label type: continuous ({len(np.unique(known))} different numbers, such as {known[0]}); this "
+            "looks like regression: use OnlineTransferRegressor. If they name classes, allow them with max_classes="
+        )
 
 
 def checked_weights(sample_weight: Any, length: int, looked_at: Array | None = None) -> Array | None:
@@ -429,13 +451,7 @@ def checked_weights(sample_weight: Any, length: int, looked_at: Array | None = N
     """
     if sample_weight is None:
         return None
-    try:
-        check_mask(sample_weight, "sample_weight")
-        weight = np.array(as_array(sample_weight), dtype=np.float64, order="C")
-    except (TypeError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"sample_weight: not numbers ({error}); give one number >= 0 a row") from error
+    weight = np.array(as_floats(sample_weight, "sample_weight", "numbers, one >= 0 a row"), dtype=np.float64, order="C")
     weight = np.full(length, float(weight)) if weight.ndim == 0 else weight
     if weight.shape != (length,):
         raise InputError(f"sample_weight: shape {weight.shape} for {length} rows; give one number a row")
@@ -465,10 +481,13 @@ def fixed_classes(classes: Any) -> Array:
 
 def all_classes(parts: list[Array]) -> Array:
     """The classes of all sources, sorted."""
-    if not parts:
-        return np.empty(0, dtype=object)
+    return classes_of(all_labels(parts), "y") if parts else np.empty(0, dtype=object)
+
+
+def all_labels(parts: list[Array]) -> Array:
+    """The labels of all sources together."""
     alike = len({y.dtype.kind for y in parts}) == 1
-    return classes_of(np.concatenate(parts if alike else [y.astype(object) for y in parts]), "y")
+    return np.concatenate(parts if alike else [y.astype(object) for y in parts])
 
 
 def sample_domains(sample_domain: Any, n: int) -> Array:
@@ -488,16 +507,24 @@ def sample_domains(sample_domain: Any, n: int) -> Array:
     return domain.astype(np.int64)
 
 
-def source_rows(domain: Array, weight: Array | None) -> list[tuple[str, Array]]:
+def check_names(names: list[str]) -> list[str]:
+    """The names of sources, if they differ."""
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"two sources are called {twice!r}; give each a name of its own")
+    return names
+
+
+def source_rows(domain: Array, weight: Array | None) -> dict[str, Array]:
     """The rows of each source by its number, without those of weight 0."""
-    parts = []
+    rows = {}
     for i in np.unique(domain[domain >= 0]):
         at = np.flatnonzero(domain == i)
         kept = at if weight is None else at[weight[at] > 0]
         if not len(kept):
             raise InputError(f"sample_weight: every weight of source '{i}' is zero; leave its rows out, or weigh one")
-        parts.append((str(i), kept))
-    return parts
+        rows[str(i)] = kept
+    return rows
 
 
 def check_target_rows(sample_domain: Any, n: int, allow_source: bool) -> None:

@@ -13,16 +13,19 @@ of a model, K and m being the classes and the features that the file's header na
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Self
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 
+from hedgerow import coverage as coverages
 from hedgerow import drift as evidence
 from hedgerow.core.arrays import LARGEST, Array, Matrix, rows_from
 from hedgerow.core.constants import DOUBLE as DOUBLE
+from hedgerow.core.constants import MOST as MOST
 from hedgerow.core.constants import SUM, Constants
+from hedgerow.core.constants import WHOLE as WHOLE
 from hedgerow.core.constants import Spec as Spec
 from hedgerow.core.errors import HedgerowError, InputError
 from hedgerow.core.interrupts import uninterrupted
@@ -70,12 +73,20 @@ class Prediction:
         return np.asarray(self._expert_scores.argmax(axis=1))
 
 
-LEARNERS: Registry[type[OnlineLearner]] = Registry(
-    "learner", {"experts": "hedgerow.experts.learner", "ridge": "hedgerow.ridge.learner"}
+Kind = TypeVar("Kind", bound="Learner")
+Result = TypeVar("Result")
+LEARNERS: Registry[type[Any]] = Registry(
+    "learner",
+    {
+        "experts": "hedgerow.experts.learner",
+        "ridge": "hedgerow.ridge.learner",
+        "regression": "hedgerow.regression.learner",
+        "passive": "hedgerow.regression.passive",
+    },
 )
 
 
-def register_learner(learner: type[OnlineLearner], *, replace: bool = False) -> type[OnlineLearner]:
+def register_learner(learner: type[Kind], *, replace: bool = False) -> type[Kind]:
     """Make a kind of learner known by its `kind`, so that its models can be loaded. Usable as a decorator.
 
     >>> from hedgerow.experts.learner import ExpertsLearner
@@ -85,40 +96,35 @@ def register_learner(learner: type[OnlineLearner], *, replace: bool = False) -> 
     return LEARNERS.register(learner.kind, learner, replace=replace)
 
 
-class OnlineLearner(ABC):
-    """A plan, its constants and its state. Rows come raw; labels are codes 0..K-1, or -1 for one that is not known."""
+class Learner(ABC):
+    """A plan, its constants and its state: what learners of classes and of numbers share."""
 
     kind: ClassVar[str]
+    plan_type: ClassVar[Any]  # which has `from_json` and `layout`
     plan: Any
     constants: Constants
     state: State
-    pre: Preprocess
     block = BLOCK
-    learns_unlabelled = False  # whether a row without a label moves the running statistics of the preprocessing
+    learns_unlabelled = False  # whether a row without a label changes anything
     damaged = ""  # the error that stopped a step half way, if one did: such a learner is not used again
 
     def __init__(self, plan: Any, constants: Constants, state: State) -> None:
         self.plan, self.constants, self.state = plan, constants, state
-        self.pre = Preprocess.of_arrays(plan.steps, {**constants, **state})
-        self.target = Moments.of_arrays(state, "target")
-        if evidence.MARKS not in state:  # a new one
-            state.update(evidence.initial(self._counts))
 
-    # -- what a kind of learner says ----------------------------------------------------------------------------
-
-    @abstractmethod
     def plan_to_json(self) -> dict[str, Any]:
         """The plan as plain lists and numbers."""
+        return asdict(self.plan)
 
     @classmethod
-    @abstractmethod
     def plan_from_json(cls, data: Mapping[str, Any]) -> Any:
         """The inverse of `plan_to_json`; data from a file is not trusted, so anything wrong with it is an error."""
+        return cls.plan_type.from_json(data)
 
     @classmethod
-    @abstractmethod
     def layout(cls, plan: Any) -> Layout:
         """Name, shape, type and range of every array of constants and state."""
+        layout: Layout = plan.layout()
+        return layout
 
     @property
     @abstractmethod
@@ -150,6 +156,69 @@ class OnlineLearner(ABC):
     def dtype(self) -> np.dtype[Any]:
         """The type of the numbers it computes with."""
 
+    @property
+    @abstractmethod
+    def seen(self) -> int:
+        """How many labels were learned so far."""
+
+    @property
+    def drift(self) -> evidence.Drift:
+        """Whether the target seems to have changed."""
+        return evidence.report(self.state, self.seen)
+
+    # -- arrays -------------------------------------------------------------------------------------------------
+
+    def flush(self) -> None:  # noqa: B027 (a learner that postpones nothing has nothing to do)
+        """Do all pending work: the arrays alone then say what was learned."""
+
+    def stored(self) -> State:
+        """The arrays that a file keeps (not copied): all that the learner knows."""
+        self.flush()
+        return self.state
+
+    def copy(self) -> Self:
+        """An independent learner that knows the same; the constants are shared."""
+        return type(self)(self.plan, self.constants, {name: array.copy() for name, array in self.stored().items()})
+
+    def arrays(self) -> State:
+        """A copy of the state in which nothing is pending; the learner itself is left as it is.
+
+        Those of two learners that know the same are equal, up to rounding, however their streams were cut.
+        """
+        return {name: array.copy() for name, array in self.state.items()}
+
+    # -- blocks -------------------------------------------------------------------------------------------------
+
+    def _in_blocks(self, learn: Callable[..., Result], X: Matrix, y: Array, weight: Array | None) -> list[Result]:
+        """`learn` of one block of rows after the other; no interrupt comes in between."""
+        parts = []
+        for a in range(0, len(y), self.block):
+            b = min(a + self.block, len(y))
+            with uninterrupted(), one_blas_thread:
+                parts.append(learn(rows_from(X, a, b), y[a:b], None if weight is None else weight[a:b]))
+        return parts
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self.copy()
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Any, Constants, State]]:
+        return type(self), (self.plan, self.constants, self.copy().stored())
+
+
+class OnlineLearner(Learner):
+    """A learner of classes. Rows come raw; labels are codes 0..K-1, or -1 for one that is not known."""
+
+    pre: Preprocess
+
+    def __init__(self, plan: Any, constants: Constants, state: State) -> None:
+        super().__init__(plan, constants, state)
+        self.pre = Preprocess.of_arrays(plan.steps, {**constants, **state})
+        self.target = Moments.of_arrays(state, "target")
+        if evidence.MARKS not in state:  # a new one
+            state.update(evidence.initial(self._counts))
+
+    # -- what a kind of learner says ----------------------------------------------------------------------------
+
     @abstractmethod
     def scores(self, X: Matrix) -> Array:
         """Combined scores (B x K) of rows by what was learned so far."""
@@ -157,6 +226,13 @@ class OnlineLearner(ABC):
     @abstractmethod
     def expert_scores(self, X: Matrix) -> Array:
         """Each expert's own scores (B x N x K) by what was learned so far."""
+
+    def explain(self, X: Matrix) -> Trace:
+        """Rows by what was learned so far: combined scores, who is trusted, and what each expert names."""
+        return self._trace(self.scores(X), self.expert_scores(X))
+
+    def _trace(self, scores: Array, F: Array) -> Trace:
+        return Trace(scores, np.broadcast_to(self.weights, F.shape[:2]), F.argmax(axis=2))
 
     @abstractmethod
     def probabilities(self, scores: Array) -> Array:
@@ -208,11 +284,6 @@ class OnlineLearner(ABC):
         return float(self.state["mixture_loss"][0])
 
     @property
-    def drift(self) -> evidence.Drift:
-        """Whether the target seems to have changed."""
-        return evidence.report(self.state, self.seen)
-
-    @property
     def _counts(self) -> Array:
         """Labels, mistakes, mistakes of each expert so far."""
         return np.concatenate([self.state[name] for name in ("seen", "mistakes", "expert_mistakes")])
@@ -259,12 +330,7 @@ class OnlineLearner(ABC):
         """
         if weight is not None:
             y = np.where(weight > 0, y, -1)
-        traces = []
-        for a in range(0, len(y), self.block):
-            b = min(a + self.block, len(y))
-            part = None if weight is None else weight[a:b]
-            with uninterrupted(), one_blas_thread:
-                traces.append(self._whole(rows_from(X, a, b), y[a:b], known, part))
+        traces = self._in_blocks(lambda rows, labels, part: self._whole(rows, labels, part, known), X, y, weight)
         if not traces:
             n = len(self.expert_names)
             return Trace(np.empty((0, self.n_classes)), np.empty((0, n)), np.empty((0, n), dtype=np.int64))
@@ -272,36 +338,36 @@ class OnlineLearner(ABC):
             return traces[0]
         return Trace(*(np.concatenate(parts) for parts in zip(*traces, strict=True)))
 
-    def learn_row(self, x: Array, y: int, weight: float) -> Trace:
-        """The label of one dense row, and what was predicted for it."""
-        return self.run(x[None], np.array([y]), None, None if weight == 1 else np.array([weight]))
+    def learn_row(self, x: Array, y: int, weight: float) -> None:
+        """The label of one dense row."""
+        self.run(x[None], np.array([y]), None, None if weight == 1 else np.array([weight]))
 
     @property
     def can_fail(self) -> bool:
         """Whether a part from outside takes part in a step: its errors must not leave half a block behind."""
         return False
 
-    def _whole(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> Trace:
+    def _whole(self, X: Matrix, y: Array, weight: Array | None, known: int | None = None) -> Trace:
         """A block, learned whole or not at all."""
         before = None
         if self.can_fail:
             self.flush()
             before = {name: array.copy() for name, array in self.state.items()}
         try:
-            return self._step(X, y, known, weight)
+            trace = self._step(X, y, known, weight)
+            if coverages.LEVELS in self.state:
+                coverages.learned(self.state, self.probabilities(trace.scores), trace.predictions, y)
+            return trace
         except BaseException as error:
             if before is None:
                 self.damaged = f"{type(error).__name__}: {error}"
             else:
-                self._restore(before)
+                self.flush()  # the half block that failed must leave nothing pending
+                for name, array in before.items():
+                    self.state[name][...] = array
             if isinstance(error, np.linalg.LinAlgError):
                 raise HedgerowError(f"the model's numbers allow no further step ({error})") from error
             raise
-
-    def _restore(self, before: State) -> None:
-        self.flush()  # the half block that failed must leave nothing pending
-        for name, array in before.items():
-            self.state[name][...] = array
 
     def _step(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> Trace:
         state, labelled = self.state, y >= 0
@@ -321,32 +387,19 @@ class OnlineLearner(ABC):
             pad_axis(self.state, name, 0, extra)
         self.target = Moments.of_arrays(self.state, "target")
 
-    # -- arrays -------------------------------------------------------------------------------------------------
+    def with_sets(self, levels: Sequence[float]) -> Self:
+        """The same learner, which also tracks prediction sets of these levels of coverage from now on."""
+        return type(self)(self.plan, self.constants, {**self.stored(), **coverages.initial(levels)})
 
-    def flush(self) -> None:  # noqa: B027 (a learner that postpones nothing has nothing to do)
-        """Do all pending work: the arrays alone then say what was learned."""
 
-    def stored(self) -> State:
-        """The arrays that a file keeps (not copied): all that the learner knows."""
-        self.flush()
-        return self.state
+def prefixed(prefix: str, arrays: Mapping[str, Result]) -> dict[str, Result]:
+    """Arrays, or what is said of them, by the names that they have in a model."""
+    return {prefix + name: array for name, array in arrays.items()}
 
-    def copy(self) -> Self:
-        """An independent learner that knows the same; the constants are shared."""
-        return type(self)(self.plan, self.constants, {name: array.copy() for name, array in self.stored().items()})
 
-    def arrays(self) -> State:
-        """A copy of the state in which nothing is pending; the learner itself is left as it is.
-
-        Those of two learners that know the same are equal, up to rounding, however their streams were cut.
-        """
-        return {name: array.copy() for name, array in self.state.items()}
-
-    def __deepcopy__(self, memo: object) -> Self:
-        return self.copy()
-
-    def __reduce__(self) -> tuple[type[Self], tuple[Any, Constants, State]]:
-        return type(self), (self.plan, self.constants, self.copy().stored())
+def under(prefix: str, arrays: Mapping[str, Array], get: Callable[[str], Array] | None = None) -> State:
+    """The arrays whose names start with a prefix, by their short names; `get` reads one."""
+    return {name[len(prefix) :]: (get or arrays.__getitem__)(name) for name in arrays if name.startswith(prefix)}
 
 
 MOMENTS = ("count", "total", "class_counts", "class_totals")
@@ -374,7 +427,7 @@ def pad_axis(state: State, name: str, axis: int, extra: int) -> None:
 
 # -- the layout of its arrays ----------------------------------------------------------------------------------------
 
-FLOAT, WHOLE = "float", "whole"  # FLOAT: float32 or float64, the same for all of a model
+FLOAT = "float"  # FLOAT: float32 or float64, the same for all of a model
 ROUNDED, SINGLE, SHORT = "rounded", "single", "short"  # ROUNDED: as narrow as its numbers allow
 UNHALVED = "unhalved"  # the same, for what compiled loops read as it is: they have no half precision
 TYPES = {
@@ -395,6 +448,14 @@ class Layout:
     constants: Mapping[str, Spec]
     state: Mapping[str, Spec]
     rules: tuple[Callable[[Mapping[str, Array], Mapping[str, int]], str | None], ...] = field(default=())
+
+    def zeros(self, **sizes: int) -> State:
+        """The state of zeros, as far as its dimensions are numbers or among these sizes."""
+        known = {n: s for n, s in self.state.items() if all(isinstance(d, int) or d in sizes for d in s.shape)}
+        return {
+            name: np.zeros([d if isinstance(d, int) else sizes[d] for d in spec.shape], TYPES[spec.kind][0])
+            for name, spec in known.items()
+        }
 
     def check(self, constants: Mapping[str, Array], state: Mapping[str, Array], sizes: Mapping[str, int]) -> None:
         """Refuse arrays that differ from the specs in name, shape, type or range; the error names the array."""
@@ -437,8 +498,6 @@ def _check(name: str, array: Array, spec: Spec, sizes: dict[str, int], dtypes: s
 
 FINITE = LARGEST[np.dtype(np.float64)] ** 2 * 2.0**20  # beyond, the next sum could be infinite
 
-MOST = 2.0**53  # labels: no stream is as long, and beyond it a count is no exact number
-
 COUNTERS = {
     "seen": Spec((1,), WHOLE, 0, MOST),
     "mistakes": Spec((1,), WHOLE, 0, MOST),
@@ -461,11 +520,8 @@ def common(steps: tuple[str, ...], experts: int) -> tuple[dict[str, Spec], dict[
         "target.class_totals": Spec(("K", "m"), low=-SUM, high=SUM),
         "expert_mistakes": Spec((experts,), WHOLE, 0, MOST),
         **COUNTERS,
-        evidence.MARKS: Spec((evidence.ROOM, 2 + experts), WHOLE, 0, MOST),
-        evidence.START: Spec((2 + experts,), WHOLE, 0, MOST),
-        evidence.FOUND: Spec((3,), WHOLE, 0, MOST),
-        evidence.LEVEL: Spec((1,), DOUBLE, 0),
-        evidence.CHANGE: Spec((4,), WHOLE, 0, MOST),
+        **evidence.specs(2 + experts),
+        **coverages.SPECS,
     }
     fixed, running = Preprocess(steps).spec()
     return constants | fixed, state | running
@@ -477,4 +533,6 @@ def not_more_known_before(arrays: Mapping[str, Array], sizes: Mapping[str, int])
         return f"the sources have {sizes['K0']} classes, of {sizes['K']} in all"
     if arrays["mistakes"][0] > arrays["seen"][0]:
         return f"{arrays['mistakes'][0]} mistakes in {arrays['seen'][0]} labels"
+    if 0 < sum(name in arrays for name in coverages.SPECS) < len(coverages.SPECS):
+        return "a part of the arrays of its prediction sets is missing"
     return None

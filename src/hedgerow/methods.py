@@ -44,7 +44,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -53,7 +53,6 @@ from hedgerow.core.arrays import Array, Matrix
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.core.preprocess import AUTO, FILL, TABLE, Preprocess, parse
 from hedgerow.core.registry import Registry
-from hedgerow.core.rule_numbers import UNSEEN
 from hedgerow.core.source_rows import InMemory, SourceRows
 from hedgerow.heads import HEADS, Head
 from hedgerow.learner import OnlineLearner
@@ -61,19 +60,6 @@ from hedgerow.mix import MIXERS, Mixer
 
 # -- readings: an answer to each place where the paper, its code and its table differ ---------------------------------
 
-ANSWERS: dict[str, tuple[str, ...]] = {
-    "tau": ("original", "printed"),
-    "source_pass": ("last", "average"),
-    "target_mean": ("warmup", "stream"),
-    "unseen": tuple(UNSEEN),
-    "split_rule": ("drawn", "fixed"),
-    "projected": ("unit", "plain"),
-    "beta_rule": ("ln 2", "ln 2n"),
-    "inverse": ("woodbury", "pinv"),
-    "guarantee": ("proved", "theorem"),
-    "eigenvectors": ("unit", "S"),
-    "combine": ("scores", "vote", "simplex"),
-}
 NAMES = ("general", "authors", "paper", "table")
 BASELINES = ("pa", "paio", "homotl-1", "homotl-2", "homotlms")
 # what "table" means for the rows of the table that did not come from the released code and its features
@@ -131,29 +117,28 @@ class Reading:
     {'lam': 0.5}
     """
 
-    tau: str = "original"
-    source_pass: str = "average"
-    target_mean: str = "warmup"
-    unseen: str = "shrink"
+    tau: Literal["original", "printed"] = "original"
+    source_pass: Literal["last", "average"] = "average"
+    target_mean: Literal["warmup", "stream"] = "warmup"
+    unseen: Literal["zero", "skip", "shrink"] = "shrink"
     refresh_every: int = 50
-    split_rule: str = "drawn"
+    split_rule: Literal["drawn", "fixed"] = "drawn"
     preprocess: tuple[str, ...] = ("zscore", "unit")
-    projected: str = "unit"
-    beta_rule: str = "ln 2n"
-    inverse: str = "woodbury"
+    projected: Literal["unit", "plain"] = "unit"
+    beta_rule: Literal["ln 2", "ln 2n"] = "ln 2n"
+    inverse: Literal["woodbury", "pinv"] = "woodbury"
     lam: float = 1.0
-    guarantee: str = "proved"
-    eigenvectors: str = "unit"
-    combine: str | None = None
+    guarantee: Literal["proved", "theorem"] = "proved"
+    eigenvectors: Literal["unit", "S"] = "unit"
+    combine: Literal["scores", "vote", "simplex", None] = None
     preset: str = "general"
 
     def __post_init__(self) -> None:
         if self.preset not in PRESETS:
             raise unknown("reading", self.preset, PRESETS)
         for name, choices in ANSWERS.items():
-            value = getattr(self, name)
-            if value not in choices and not (name == "combine" and value is None):
-                raise unknown(f"value of {name}", value, choices)
+            if getattr(self, name) not in choices:
+                raise unknown(f"value of {name}", getattr(self, name), filter(None, choices))
         if not isinstance(self.refresh_every, int | np.integer) or self.refresh_every < 1:
             raise InputError(f"refresh_every={self.refresh_every!r}: must be a whole number of labels, at least 1")
         if not (isinstance(self.lam, Real) and 0 < self.lam < math.inf):
@@ -167,6 +152,7 @@ class Reading:
 
 
 QUESTIONS = tuple(each.name for each in fields(Reading) if each.name != "preset")
+ANSWERS = {name: get_args(kind) for name, kind in get_type_hints(Reading).items() if get_origin(kind) is Literal}
 AUTHORS = Reading(
     source_pass="last", unseen="zero", refresh_every=10, split_rule="fixed", preprocess=("row-minmax", "unit"),
     beta_rule="ln 2", lam=0.1, preset="authors",
@@ -245,6 +231,7 @@ class Options:
     dim: int | None = None
     rank: int | None = None
     size: str | None = None
+    trees: bool | None = None
     C: float | None = None
     mu: float | None = None
     beta: float | None = None
@@ -265,17 +252,6 @@ class Options:
 CHOICES = tuple(each.name for each in fields(Options) if each.name not in ("reading", "seed"))
 
 
-@dataclass(frozen=True)
-class Source:
-    """A source in memory: labels as codes 0..K-1, places among the rows of all sources, weights (None: one each)."""
-
-    name: str
-    X: Matrix
-    codes: Array
-    positions: Array
-    weight: Array | None = None
-
-
 AlignFit = Callable[[Aligner, Matrix, Array, Matrix], Alignment]
 
 
@@ -288,8 +264,10 @@ def fit_aligner(aligner: Aligner, X: Matrix, codes: Array, warmup: Matrix) -> Al
 class Training:
     """What a learner is built from: named sources, wherever their rows are, unlabelled target rows, K classes, options.
 
-    `positions` are those of in-memory rows among the rows of all sources: the order of a pooled pass; None: as they
-    stand. `pre` is the preprocessing that a method's `build` finds applied already.
+    `positions` are those of in-memory rows among the rows of all sources: the order of a pooled pass. `pre` is the
+    preprocessing that a method's `build` finds applied already; `given` are then the sources as they came. `spans` has
+    the first number and the width of each column of a table (None: a number is a column). `evidence`: how good heads
+    are before the first label (`ridge.rehearsal.Evidence`), where sources have played the target.
     """
 
     names: Sequence[str]
@@ -297,21 +275,22 @@ class Training:
     warmup: Matrix
     K: int
     options: Options
-    positions: Sequence[Array] | None = None
+    positions: Sequence[Array] = ()
     align: AlignFit = fit_aligner
     pre: Preprocess = field(default_factory=lambda: Preprocess(()))
+    given: Sequence[SourceRows] = ()
+    spans: Sequence[tuple[int, int]] | None = None
+    evidence: Any = None
 
     @property
-    def sources(self) -> list[Source]:
-        """The sources with their rows, for a method that learns these one by one."""
-        places, end, sources = self.positions, 0, []
-        for i, (name, rows) in enumerate(zip(self.names, self.rows, strict=True)):
-            assert isinstance(rows, InMemory), "check_merges comes first"
-            assert rows.codes is not None
-            at = np.arange(end, end + rows.count) if places is None else places[i]
-            end += rows.count
-            sources.append(Source(name, rows.X, rows.codes, at, rows.weight))
-        return sources
+    def infos(self) -> list[Info]:
+        """What was chosen by evidence, in words."""
+        return [] if self.evidence is None else [Info(note=self.evidence.note)]
+
+    @property
+    def sources(self) -> list[InMemory]:
+        """The sources with their rows, for a method that learns these one by one (`check_merges` comes first)."""
+        return [rows for rows in self.rows if isinstance(rows, InMemory)]
 
 
 @dataclass(frozen=True)
@@ -362,6 +341,10 @@ class Method(ABC):
         """Whether it can learn target-only columns (`hedgerow.core.preprocess`) with these options."""
         return False
 
+    def rehearsed(self, training: Training) -> Training:
+        """With choices that the sources give evidence for; most methods make none."""
+        return training
+
     def row(self) -> dict[str, str]:
         """How it is made, for a table of methods."""
         return {"spaces": "-", "frozen": "-", "online": "-", "mixer": "-", "refresh": "-"}
@@ -369,9 +352,13 @@ class Method(ABC):
 
 def build(method: Method, training: Training) -> Built:
     """The whole offline stage: rows are preprocessed, then the method builds its learner."""
+    return _build(method, method.rehearsed(training))
+
+
+def _build(method: Method, training: Training) -> Built:
     pre = Preprocess(training.options.reading.preprocess)
     rows, warmup = pre.fit(training.rows, training.warmup)
-    return method.build(replace(training, rows=rows, warmup=warmup, pre=pre))
+    return method.build(replace(training, rows=rows, warmup=warmup, pre=pre, given=training.rows))
 
 
 # -- the two kinds of method ------------------------------------------------------------------------------------------
@@ -491,13 +478,25 @@ class RidgeRecipe(Method):
 
         return build(self.spaces, training)
 
+    def rehearsed(self, training: Training) -> Training:
+        """Unit length and the first weights of the heads, where rows are those of a table.
+
+        Not for `hedgerow-linear`: its model is that of statistics which merge, wherever the rows are.
+        """
+        from hedgerow.ridge.build import rehearsed
+
+        if "near input" not in self.spaces:
+            return training
+        return rehearsed(training, self.steps or (), lambda play: _build(self, play))
+
     def takes_target_only(self, options: Options) -> bool:
         """Beside its spaces."""
         return True
 
     def options(self, options: Options) -> frozenset[str]:
         """It has its own heads, aligners and mixers, and its regressions need double precision."""
-        return frozenset({"rank", "size", "preprocess", "target_mean"})
+        trees = {"trees"} if "near input" in self.spaces else set()
+        return frozenset({"rank", "size", "preprocess", "target_mean"} | trees)
 
     def row(self) -> dict[str, str]:
         """Its parts, for a table of methods."""
@@ -576,12 +575,14 @@ WHOLE = ("dim", "rank", "max_classes")
 def choose(params: Mapping[str, Any], encoder: Any = None) -> tuple[Method, Options]:
     """The method and its options, every name and number checked; an option that the method does not read is refused.
 
-    With an encoder (`hedgerow.tables.encoder.TableEncoder`), rows are what it makes of a table.
+    With an encoder (`hedgerow.tables.TableEncoder`), rows are what it makes of a table.
     """
     name, steps = params["method"], parse(params["preprocess"])
     method = METHODS[name]
     for number in NUMBERS:
         check_number(number, params[number])
+    if params["trees"] not in (True, False, None):
+        raise InputError(f"trees={params['trees']!r}: give True, False or None (where they are likely to help)")
     if params["mu"] is not None and not params["mu"] >= 0:
         raise InputError(f"mu={params['mu']!r}: the strength of the refresh cannot be negative")
     if params["beta"] is not None and params["horizon"] is not None:

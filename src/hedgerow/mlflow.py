@@ -21,6 +21,8 @@ from hedgerow.core.errors import InputError, require
 from hedgerow.core.labels import as_labels, is_missing
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.pipeline import OnlinePipeline
+from hedgerow.regressor import OnlineTransferRegressor
+from hedgerow.regressor import load_model as load_file
 
 with warnings.catch_warnings():  # about type hints of its own
     warnings.simplefilter("ignore")
@@ -40,17 +42,15 @@ with warnings.catch_warnings():  # about type hints of its own
 __all__ = ["autolog", "load_model", "log_model", "log_progress", "save_model"]
 
 FLAVOUR = "hedgerow"
-FILES: dict[str, type[OnlineTransferClassifier | OnlinePipeline]] = {
-    "model.safetensors": OnlineTransferClassifier,
-    "model.pipeline": OnlinePipeline,
-}
+MODEL, PIPELINE = "model.safetensors", "model.pipeline"  # names of files
+Estimator = OnlineTransferClassifier | OnlineTransferRegressor
 POINTS = 100  # of a curve, at most, for one call
 EVERY = 100  # labels from one point to the next where rows are learned one at a time
 _RUNS: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()  # the run in which a model was fitted
 
 
 def save_model(
-    model: OnlineTransferClassifier | OnlinePipeline,
+    model: Estimator | OnlinePipeline,
     path: str,
     mlflow_model: Model | None = None,
     signature: ModelSignature | None = None,
@@ -83,9 +83,11 @@ def save_model(
     InputError
         If the model is none of ours, or the folder is not empty.
     """
-    name = next((name for name, kind in FILES.items() if isinstance(model, kind)), None)
-    if name is None:
-        raise InputError(f"{type(model).__name__}: give an OnlineTransferClassifier or an OnlinePipeline")
+    if not isinstance(model, Estimator | OnlinePipeline):
+        raise InputError(
+            f"{type(model).__name__}: give an OnlineTransferClassifier, an OnlineTransferRegressor or an OnlinePipeline"
+        )
+    name = PIPELINE if isinstance(model, OnlinePipeline) else MODEL
     folder = Path(path)
     if folder.exists() and any(folder.iterdir()):
         raise InputError(f"{folder} is there already; give a new folder")
@@ -106,13 +108,13 @@ def save_model(
     _PythonEnv.current().to_yaml(str(folder / "python_env.yaml"))
 
 
-def log_model(model: OnlineTransferClassifier | OnlinePipeline, name: str = "model", **options: Any) -> ModelInfo:
+def log_model(model: Estimator | OnlinePipeline, name: str = "model", **options: Any) -> ModelInfo:
     """Log a fitted model to the active run. Options: those of `save_model` and of `mlflow.models.Model.log`."""
     info: ModelInfo = Model.log(artifact_path=None, name=name, flavor=sys.modules[__name__], model=model, **options)
     return info
 
 
-def load_model(model_uri: str) -> OnlineTransferClassifier | OnlinePipeline:
+def load_model(model_uri: str) -> Estimator | OnlinePipeline:
     """Load the model itself, at its place in the stream: it goes on learning.
 
     Parameters
@@ -132,8 +134,8 @@ def load_model(model_uri: str) -> OnlineTransferClassifier | OnlinePipeline:
     return _load(folder / str(flavours[FLAVOUR]["data"]))
 
 
-def _load(file: Path) -> OnlineTransferClassifier | OnlinePipeline:
-    return FILES.get(file.name, OnlineTransferClassifier).load(file)
+def _load(file: Path) -> Estimator | OnlinePipeline:
+    return OnlinePipeline.load(file) if file.name == PIPELINE else load_file(file)
 
 
 def _load_pyfunc(path: str) -> _Served:
@@ -144,14 +146,14 @@ def _load_pyfunc(path: str) -> _Served:
 class _Served:
     """What `mlflow.pyfunc` calls: rows in, labels out."""
 
-    def __init__(self, model: OnlineTransferClassifier | OnlinePipeline) -> None:
+    def __init__(self, model: Estimator | OnlinePipeline) -> None:
         self.model = model
 
     def predict(self, data: Any, params: dict[str, Any] | None = None) -> Array:
         named = getattr(self.model, "feature_names_in_", None) is not None or isinstance(self.model, OnlinePipeline)
         return np.asarray(self.model.predict(data if named or not hasattr(data, "to_numpy") else data.to_numpy()))
 
-    def get_raw_model(self) -> OnlineTransferClassifier | OnlinePipeline:
+    def get_raw_model(self) -> Estimator | OnlinePipeline:
         return self.model
 
 
@@ -164,7 +166,7 @@ def _signature(model: Any, example: Any) -> ModelSignature | None:
     names = getattr(model, "feature_names_in_", None)
     if names is not None:
         row = require("pandas", extra="mlflow").DataFrame(row, columns=list(names))
-    return infer_signature(row, np.asarray(model.classes_[:1]))
+    return infer_signature(row, np.asarray(getattr(model, "classes_", np.zeros(1))[:1]))
 
 
 @autologging_integration(FLAVOUR)  # type: ignore[untyped-decorator]
@@ -172,11 +174,12 @@ def autolog(log_models: bool = False, disable: bool = False, silent: bool = Fals
     """From now on log each `fit` (parameters), and each `predict_then_learn`, `partial_fit`, `learn_one` (curves).
 
     A fit outside of a run makes a run of its own. The stream is logged to the run of the fit, a step a label:
-    `mistakes`, the share so far, `mistakes_lately`, since the point before, and `bound`. `log_models` keeps the model
-    as it was fitted. Rows that are learned one at a time are logged every 100 labels, and by `log_progress`.
+    `mistakes`, the share so far, `mistakes_lately`, since the point before, and `bound`; of a regressor `rmse` and
+    `coverage` so far, at the end of each call. `log_models` keeps the model as it was fitted. Rows that are learned one
+    at a time are logged every 100 labels, and by `log_progress`.
     """
 
-    def fit(original: Any, self: OnlineTransferClassifier, *args: Any, **kwargs: Any) -> Any:
+    def fit(original: Any, self: Estimator, *args: Any, **kwargs: Any) -> Any:
         fitted = original(self, *args, **kwargs)
         run = active_run()
         if run is not None:
@@ -193,42 +196,61 @@ def autolog(log_models: bool = False, disable: bool = False, silent: bool = Fals
         _log_curve(self, (explained.labels != labels)[~is_missing(labels)], seen, mistakes)
         return explained
 
-    def learn(original: Any, self: OnlineTransferClassifier, *args: Any, **kwargs: Any) -> Any:
+    def learn(original: Any, self: Estimator, *args: Any, **kwargs: Any) -> Any:
         learned = original(self, *args, **kwargs)
         log_progress(self)
         return learned
 
-    def learn_row(original: Any, self: OnlineTransferClassifier, *args: Any, **kwargs: Any) -> Any:
+    def learn_row(original: Any, self: Estimator, *args: Any, **kwargs: Any) -> Any:
         seen = self.seen_
         learned = original(self, *args, **kwargs)
         if self.seen_ // EVERY > seen // EVERY:
             log_progress(self)
         return learned
 
-    for name in ("fit", "fit_domains"):
-        safe_patch(FLAVOUR, OnlineTransferClassifier, name, fit, manage_run=True)
-    for name, patch in {"explain_then_learn": learn_block, "partial_fit": learn, "learn_one": learn_row}.items():
-        safe_patch(FLAVOUR, OnlineTransferClassifier, name, patch)
+    common = {"partial_fit": learn, "learn_one": learn_row}
+    for kind, block in (
+        (OnlineTransferClassifier, {"explain_then_learn": learn_block}),
+        (OnlineTransferRegressor, {"trace_then_learn": learn}),
+    ):
+        for name in ("fit", "fit_domains"):
+            safe_patch(FLAVOUR, kind, name, fit, manage_run=True)
+        for name, patch in {**block, **common}.items():
+            safe_patch(FLAVOUR, kind, name, patch)
 
 
-def log_progress(clf: OnlineTransferClassifier) -> None:
-    """Log mistakes and bound as they are now, to the run in which the model was fitted, or else the active one."""
-    if clf.seen_:
+def log_progress(clf: Estimator) -> None:
+    """Log mistakes and bound as they are now, to the run in which the model was fitted, or else the active one.
+
+    Of a regressor: the RMSE, the coverage of the first intervals, and the bound.
+    """
+    if isinstance(clf, OnlineTransferRegressor):
+        if clf.seen_ and (run := _run_of(clf)) is not None:
+            values = {"rmse": clf.rmse_, "coverage": next(iter(clf.coverage_.values())), "bound": float(clf.bound_)}
+            now = int(1000 * time.time())
+            metrics = [Metric(name, value, now, clf.seen_) for name, value in values.items()]
+            MlflowClient().log_batch(run, metrics=metrics)
+    elif clf.seen_:
         _log_curve(clf, np.zeros(0, dtype=bool), clf.seen_, clf.mistakes_)
 
 
-def _log_parameters(clf: OnlineTransferClassifier, run: str) -> None:
+def _run_of(clf: Estimator) -> str | None:
+    active = active_run()
+    return _RUNS.get(clf) or (None if active is None else active.info.run_id)
+
+
+def _log_parameters(clf: Estimator, run: str) -> None:
     parameters = {name: value for name, value in clf.get_params(deep=False).items() if value is not None}
     parameters |= {"sources": ", ".join(clf.source_names_), "features": clf.n_features_in_}
-    parameters["classes"] = len(clf.classes_)
+    if isinstance(clf, OnlineTransferClassifier):
+        parameters["classes"] = len(clf.classes_)
     params = [Param(name, str(value)[:6000]) for name, value in parameters.items()]
     MlflowClient().log_batch(run, params=params, tags=[RunTag("hedgerow", __version__)])
 
 
 def _log_curve(clf: OnlineTransferClassifier, wrong: Array, seen: int, mistakes: int) -> None:
     """The prequential error after so many labels and mistakes, and of the labels since then: `wrong` or not."""
-    active, now = active_run(), int(1000 * time.time())
-    run = _RUNS.get(clf) or (None if active is None else active.info.run_id)
+    run, now = _run_of(clf), int(1000 * time.time())
     if run is None:
         return
     points = np.unique(np.linspace(0, len(wrong), POINTS + 1).astype(int))

@@ -1,4 +1,4 @@
-"""A scikit-learn pipeline that learns online: transformers that were fitted once, then a classifier that goes on."""
+"""A scikit-learn pipeline that learns online: transformers that were fitted once, then a model that goes on."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import _is_fitted, _num_samples
 
 from hedgerow.core.arrays import Array, is_sparse
 from hedgerow.core.errors import InputError, require
-from hedgerow.core.feature_names import names_of_row
+from hedgerow.core.frame import names_of_row
 from hedgerow.estimator import Explanation, OnlineTransferClassifier
 from hedgerow.files import write_whole
 from hedgerow.inputs import sample_domains
+from hedgerow.regressor import NumberExplanation, OnlineTransferRegressor, load_model
 
 FORMAT = "hedgerow pipeline 1"
 MANIFEST, TRANSFORMERS, CLASSIFIER = "manifest.json", "transformers.skops", "classifier.safetensors"
@@ -29,7 +29,8 @@ HARMLESS = ("numpy.dtype",)  # read as that of an empty array; skops asks about 
 
 
 class OnlinePipeline(Pipeline):  # type: ignore[misc]
-    """A `sklearn.pipeline.Pipeline` whose last step is an `OnlineTransferClassifier`, with its verbs for streams.
+    """A `sklearn.pipeline.Pipeline` whose last step is an `OnlineTransferClassifier`, with its verbs for streams; or an
+    `OnlineTransferRegressor`.
 
     `fit` fits the transformers with the rows of sources and target alike; one that cannot be fitted without labels
     sees those of the sources alone. From then on they stay as they are, so that a feature means the same throughout
@@ -100,17 +101,21 @@ class OnlinePipeline(Pipeline):  # type: ignore[misc]
         return np.asarray(self._check()[-1].predict_then_learn(self.transformed(X), y, sample_weight))
 
     def predict_one(self, x: Any) -> Any:
-        """The most likely class of one row: a 1-d array, a Series, or a mapping from the names of columns to values."""
+        """The prediction for one row: a 1-d array, a Series, or a mapping from the names of columns to values."""
         return self._check()[-1].predict_one(self._row(x))
 
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
         """Class -> probability of one row."""
         return dict(self._check()[-1].predict_proba_one(self._row(x)))
 
-    def explain_one(self, x: Any) -> Explanation:
+    def explain_one(self, x: Any) -> Explanation | NumberExplanation:
         """One prediction with its reasons."""
-        explanation: Explanation = self._check()[-1].explain_one(self._row(x))
+        explanation: Explanation | NumberExplanation = self._check()[-1].explain_one(self._row(x))
         return explanation
+
+    def predict_interval(self, X: Any, coverage: float | None = None) -> Array:
+        """An interval a row, of a regressor."""
+        return np.asarray(self._check()[-1].predict_interval(self.transformed(X), coverage))
 
     def transformed(self, X: Any) -> Any:
         """Rows as the classifier reads them."""
@@ -130,8 +135,11 @@ class OnlinePipeline(Pipeline):  # type: ignore[misc]
         return row if is_sparse(row) else np.asarray(row)[0]
 
     def _check(self) -> Self:
-        if not isinstance(self.steps[-1][1], OnlineTransferClassifier):
-            raise InputError(f"the last step is {self.steps[-1][1]!r}; it has to be an OnlineTransferClassifier")
+        if not isinstance(self.steps[-1][1], OnlineTransferClassifier | OnlineTransferRegressor):
+            raise InputError(
+                f"the last step is {self.steps[-1][1]!r}; it has to be an OnlineTransferClassifier or "
+                "OnlineTransferRegressor"
+            )
         if self.memory is not None:
             raise InputError(f"memory={self.memory!r}: an online pipeline keeps no cache; leave memory out")
         return self
@@ -175,7 +183,7 @@ class OnlinePipeline(Pipeline):  # type: ignore[misc]
                 if manifest["format"] != FORMAT:
                     raise ValueError(f"its format is {manifest['format']!r}, this hedgerow reads {FORMAT!r}")
                 steps = skops.loads(archive.read(TRANSFORMERS), trusted=[*HARMLESS, *trusted])
-                steps.append(OnlineTransferClassifier.from_bytes(archive.read(CLASSIFIER), name=str(file)))
+                steps.append(load_model(io.BytesIO(archive.read(CLASSIFIER))))
             return cls(list(zip(manifest["steps"], steps, strict=True)))
         except FileNotFoundError:
             raise InputError(f"no file at {file}") from None
@@ -186,13 +194,5 @@ class OnlinePipeline(Pipeline):  # type: ignore[misc]
 
 
 def make_online_pipeline(*steps: Any) -> OnlinePipeline:
-    """As scikit-learn's `make_pipeline`; the last step is an `OnlineTransferClassifier`."""
+    """As scikit-learn's `make_pipeline`; the last step is one of our estimators."""
     return OnlinePipeline(make_pipeline(*steps).steps)._check()
-
-
-def _is_fitted(step: Any) -> bool:
-    try:
-        check_is_fitted(step)
-    except NotFittedError:
-        return False
-    return True

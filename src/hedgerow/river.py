@@ -1,4 +1,4 @@
-"""A model among river's: `TransferClassifier` is a `river.base.MiniBatchClassifier` that starts from labelled sources.
+"""Models among river's: `TransferClassifier` and `TransferRegressor` start from labelled sources.
 
 `MistakesDrift` is the drift rule of `hedgerow.drift` as a detector of river. Needs `pip install 'hedgerow[river]'`.
 """
@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,13 +15,14 @@ import numpy as np
 from hedgerow.core.arrays import Array
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError, require
-from hedgerow.core.feature_names import listed
+from hedgerow.core.frame import listed
 from hedgerow.core.values import as_float
 from hedgerow.drift import THRESHOLD, Drift, DriftDetector
 from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.regressor import OnlineTransferRegressor
 
 require("river", extra="river")
-from river.base import DriftAndWarningDetector, MiniBatchClassifier  # noqa: E402
+from river.base import DriftAndWarningDetector, MiniBatchClassifier, MiniBatchRegressor  # noqa: E402
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -122,7 +123,99 @@ class Keys:
             raise InputError(f"x: no key is the sources': {listed(unexpected)}, theirs are {listed(self.names)}")
 
 
-class TransferClassifier(MiniBatchClassifier):
+Model = OnlineTransferClassifier | OnlineTransferRegressor
+
+
+class _Transfer:
+    """What both kinds share: a model that is fitted when it is made, keys, clones, learning."""
+
+    _kind: type[Model]
+    _get_params: Callable[[], dict[str, Any]]  # river's
+    _model: Model
+
+    def __init__(
+        self,
+        sources: Sequence[Domain] | Model | None = (),
+        warmup: Domain | None = None,
+        *,
+        missing: str = "zero",
+        new: str = "ignore",
+        keys: Sequence[Hashable] | None = None,
+        **options: Any,
+    ) -> None:
+        self.sources, self.keys = sources or None, keys or None  # river cannot look into an empty tuple
+        self.warmup, self.missing, self.new, self.options = warmup, missing, new, options
+        self._start = self._fitted()
+        names, width = tuple(keys or ()), getattr(self._start, "n_features_in_", None)
+        if width is not None:
+            names = tuple(getattr(self._start, "feature_names_in_", range(width)))
+        domains = [] if isinstance(sources, Model) else list(sources or ())
+        self._first = Keys(names, missing, new, sources=width is not None).of_domains(domains, warmup)
+        self._model, self._keys = copy.copy(self._start), self._first
+
+    def _fitted(self) -> Model:
+        """The model before the stream; it is never changed."""
+        if isinstance(self.sources, Model):
+            for name, value in {**self.options, "warmup": self.warmup, "keys": self.keys}.items():
+                if value is not None:
+                    raise InputError(f"{name}={value!r}: a fitted model has its own; leave it out")
+            model = self.sources  # as from a file: such a model takes rows without names
+            return self._kind.from_bytes(model.to_bytes(), constants=model.constants_)
+        model = self._kind(**self.options)
+        if self.sources is None and self.warmup is None:
+            return model
+        if self.keys is not None:
+            raise InputError(f"keys={listed(self.keys)}: the domains have keys of their own; leave keys out")
+        return model.fit_domains(list(self.sources or ()), self.warmup)
+
+    def clone(self, new_params: dict[str, Any] | None = None, include_attributes: bool = False) -> Self:
+        """The model as it was before the stream. Sources are shared, and fitted again only if parameters differ."""
+        params = self._get_params()
+        changed = {name: value for name, value in (new_params or {}).items() if value is not params.get(name, params)}
+        if changed:
+            return type(self)(**{**params, **changed})
+        twin = object.__new__(type(self))
+        twin.__dict__.update(vars(self))
+        twin._model = copy.copy(self._model if include_attributes else self._start)
+        twin._keys = self._keys if include_attributes else self._first
+        return twin
+
+    def learn_one(self, x: Mapping[Hashable, Any], y: Any, w: float = 1.0) -> None:
+        """Learn a row; `w` says how much its label counts. None is no label: our own learner uses the row as well."""
+        keys = self._keys.known(x)
+        self._learn(keys, keys.read(x)[None], [y], [w])
+
+    def learn_many(self, X: pd.DataFrame, y: pd.Series, w: Any = None) -> None:
+        """As `learn_one` of one row after the other."""
+        if len(X):
+            keys = self._keys.known(X.columns)
+            weights = None if w is None else np.broadcast_to(w, len(X))
+            self._learn(keys, keys.read_table(X), y.reset_index(drop=True), weights)
+
+    def _row(self, x: Mapping[Hashable, Any]) -> Array:
+        """A row as the model reads it, without gaps."""
+        return np.asarray(self._keys.filled(self._keys.read(x)[None])[0])
+
+    def _rows(self, X: pd.DataFrame) -> Array:
+        """The same of a table."""
+        return self._keys.filled(self._keys.read_table(X))
+
+    def _learn(self, keys: Keys, rows: Array, y: Any, weights: Any) -> None:
+        """Learn rows in order, or nothing if there is an error; the first of all gives a model its names."""
+        rows, keys = keys.learned(rows)
+        model, done = self._model, 0
+        cold = not hasattr(model, "learner_")
+        if cold or len(rows) == 1:  # the first row alone, so that classes come in their order
+            model, done = copy.copy(model) if cold else model, 1
+            model.learn_one(rows[0], y[0], 1.0 if weights is None else weights[0])
+            if cold and all(isinstance(name, str) for name in keys.names):
+                model.name_features([str(name) for name in keys.names])
+        if done < len(rows):
+            model.partial_fit(rows[done:], y[done:], sample_weight=None if weights is None else weights[done:])
+        self._model, self._keys = model, keys
+
+
+class TransferClassifier(_Transfer, MiniBatchClassifier):
     """Labelled sources in advance, then a stream of dicts.
 
     The model is fitted when it is made. A clone starts where its model started, with the same sources: drift
@@ -163,52 +256,13 @@ class TransferClassifier(MiniBatchClassifier):
     Accuracy: ...%
     """
 
-    def __init__(
-        self,
-        sources: Sequence[Domain] | OnlineTransferClassifier | None = (),
-        warmup: Domain | None = None,
-        *,
-        missing: str = "zero",
-        new: str = "ignore",
-        keys: Sequence[Hashable] | None = None,
-        **options: Any,
-    ) -> None:
-        self.sources, self.keys = sources or None, keys or None  # river cannot look into an empty tuple
-        self.warmup, self.missing, self.new, self.options = warmup, missing, new, options
-        self._start = self._fitted()
-        names, width = tuple(keys or ()), getattr(self._start, "n_features_in_", None)
-        if width is not None:
-            names = tuple(getattr(self._start, "feature_names_in_", range(width)))
-        domains = [] if isinstance(sources, OnlineTransferClassifier) else list(sources or ())
-        self._first = Keys(names, missing, new, sources=width is not None).of_domains(domains, warmup)
-        self.classifier, self._keys = copy.copy(self._start), self._first
+    _kind = OnlineTransferClassifier
 
-    def _fitted(self) -> OnlineTransferClassifier:
-        """The model before the stream; it is never changed."""
-        if isinstance(self.sources, OnlineTransferClassifier):
-            for name, value in {**self.options, "warmup": self.warmup, "keys": self.keys}.items():
-                if value is not None:
-                    raise InputError(f"{name}={value!r}: a fitted model has its own; leave it out")
-            clf = self.sources  # as from a file: such a model takes rows without names
-            return OnlineTransferClassifier.from_bytes(clf.to_bytes(), constants=clf.constants_)
-        clf = OnlineTransferClassifier(**self.options)
-        if self.sources is None and self.warmup is None:
-            return clf
-        if self.keys is not None:
-            raise InputError(f"keys={listed(self.keys)}: the domains have keys of their own; leave keys out")
-        return clf.fit_domains(list(self.sources or ()), self.warmup)
-
-    def clone(self, new_params: dict[str, Any] | None = None, include_attributes: bool = False) -> Self:
-        """The model as it was before the stream. Sources are shared, and fitted again only if parameters differ."""
-        params = self._get_params()
-        changed = {name: value for name, value in (new_params or {}).items() if value is not params.get(name, params)}
-        if changed:
-            return type(self)(**{**params, **changed})
-        twin = object.__new__(type(self))
-        twin.__dict__.update(vars(self))
-        twin.classifier = copy.copy(self.classifier if include_attributes else self._start)
-        twin._keys = self._keys if include_attributes else self._first
-        return twin
+    @property
+    def classifier(self) -> OnlineTransferClassifier:
+        """The classifier that does the work."""
+        assert isinstance(self._model, OnlineTransferClassifier)
+        return self._model
 
     @property
     def _multiclass(self) -> bool:
@@ -222,33 +276,7 @@ class TransferClassifier(MiniBatchClassifier):
         """Class -> probability; {} before any class is known."""
         if not self._knows_a_class:
             return {}
-        return self.classifier.predict_proba_one(self._keys.filled(self._keys.read(x)[None])[0])
-
-    def learn_one(self, x: Mapping[Hashable, Any], y: Any, w: float = 1.0) -> None:
-        """Learn a row; `w` says how much its label counts. None is no label: our own learner uses the row as well."""
-        keys = self._keys.known(x)
-        self._learn(keys, keys.read(x)[None], [y], [w])
-
-    def learn_many(self, X: pd.DataFrame, y: pd.Series, w: Any = None) -> None:
-        """As `learn_one` of one row after the other."""
-        if len(X):
-            keys = self._keys.known(X.columns)
-            weights = None if w is None else np.broadcast_to(w, len(X))
-            self._learn(keys, keys.read_table(X), y.reset_index(drop=True), weights)
-
-    def _learn(self, keys: Keys, rows: Array, y: Any, weights: Any) -> None:
-        """Learn rows in order, or nothing if there is an error; the first of all gives a model its names."""
-        rows, keys = keys.learned(rows)
-        clf, done = self.classifier, 0
-        cold = not hasattr(clf, "learner_")
-        if cold or len(rows) == 1:  # the first row alone, so that classes come in their order
-            clf, done = copy.copy(clf) if cold else clf, 1
-            clf.learn_one(rows[0], y[0], 1.0 if weights is None else weights[0])
-            if cold and all(isinstance(name, str) for name in keys.names):
-                clf.name_features([str(name) for name in keys.names])
-        if done < len(rows):
-            clf.partial_fit(rows[done:], y[done:], sample_weight=None if weights is None else weights[done:])
-        self.classifier, self._keys = clf, keys
+        return self.classifier.predict_proba_one(self._row(x))
 
     def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:
         """A row an instance, a column a class; no column before any class is known."""
@@ -256,7 +284,7 @@ class TransferClassifier(MiniBatchClassifier):
 
         if not self._knows_a_class:
             return pd.DataFrame(index=X.index)
-        shares = self.classifier.predict_proba(self._keys.filled(self._keys.read_table(X)))
+        shares = self.classifier.predict_proba(self._rows(X))
         return pd.DataFrame(shares, index=X.index, columns=self.classifier.classes_)
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
@@ -265,7 +293,59 @@ class TransferClassifier(MiniBatchClassifier):
 
         if not self._knows_a_class:
             return pd.Series([None] * len(X), index=X.index, dtype=object)
-        return pd.Series(self.classifier.predict(self._keys.filled(self._keys.read_table(X))), index=X.index)
+        return pd.Series(self.classifier.predict(self._rows(X)), index=X.index)
+
+
+class TransferRegressor(_Transfer, MiniBatchRegressor):
+    """Sources with their numbers in advance, then a stream of dicts.
+
+    Parameters
+    ----------
+    sources, warmup, missing, new, keys
+        As of `TransferClassifier`; a fitted model is an `OnlineTransferRegressor`.
+    options
+        Those of `OnlineTransferRegressor`: `coverage` and so on.
+
+    Examples
+    --------
+    >>> from river import datasets, evaluate, metrics
+    >>> import pandas as pd
+    >>> from hedgerow import Domain
+    >>> rows = list(datasets.TrumpApproval())
+    >>> X, y = pd.DataFrame([x for x, _ in rows[:300]]), [y for _, y in rows[:300]]
+    >>> model = TransferRegressor(sources=[Domain("last year", X, y)])
+    >>> evaluate.progressive_val_score(rows[300:600], model, metrics.MAE())
+    MAE: ...
+    >>> low, high = model.predict_interval_one(rows[600][0])
+    >>> low < high
+    True
+    """
+
+    _kind = OnlineTransferRegressor
+
+    @property
+    def regressor(self) -> OnlineTransferRegressor:
+        """The regressor that does the work: `weights_`, `bound_`, `save`."""
+        assert isinstance(self._model, OnlineTransferRegressor)
+        return self._model
+
+    def predict_one(self, x: Mapping[Hashable, Any], **kwargs: Any) -> float:
+        """The number predicted; 0 before anything is known."""
+        if not hasattr(self._model, "learner_"):
+            return 0.0
+        return self.regressor.predict_one(self._row(x))
+
+    def predict_interval_one(self, x: Mapping[Hashable, Any], coverage: float | None = None) -> tuple[float, float]:
+        """The interval of a row; see `OnlineTransferRegressor.predict_interval`."""
+        return self.regressor.predict_interval_one(self._row(x), coverage)
+
+    def predict_many(self, X: pd.DataFrame) -> pd.Series:
+        """The number predicted for each row; 0 before anything is known."""
+        import pandas as pd
+
+        if not hasattr(self._model, "learner_"):
+            return pd.Series(0.0, index=X.index)
+        return pd.Series(self.regressor.predict(self._rows(X)), index=X.index)
 
 
 class MistakesDrift(DriftAndWarningDetector):

@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from hedgerow.base import NamedValues, OnlineTransferEstimator
 from hedgerow.core.arrays import Array, rows_from
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError, require
-from hedgerow.estimator import NamedValues, OnlineTransferClassifier, OnlineTransferEstimator
+from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.regressor import OnlineTransferRegressor
 
 FEW = 50  # labels: before, shares say little
 FAR = 3.0  # times the median discrepancy
@@ -69,6 +71,8 @@ def advice(clf: OnlineTransferEstimator) -> list[str]:
             f"The target seems to have changed after label {drift.last} ({drift.alarms} alarm"
             f"{'s' if drift.alarms > 1 else ''}): look at the rows since then, or fit again with newer ones."
         )
+    if not isinstance(clf, OnlineTransferClassifier):
+        return items
     counts = clf.learner_.target_now().class_counts
     if seen >= FEW and clf.mistakes_ / seen >= 1 - counts.max() / max(counts.sum(), 1):
         items.append(
@@ -101,8 +105,7 @@ def summary(clf: OnlineTransferEstimator) -> str:
     rest = weights[shown:]
     more = f'<p class="muted">and {len(rest)} more, {sum(w for _, w in rest):.1%} together</p>' if rest else ""
     text = [_head(clf), "<h4>Experts and their weights</h4>", bars(weights[:shown], "{:.1%}"), more]
-    apart = list(clf.discrepancy_.items())
-    if apart:
+    if apart := _apart(clf):
         text += ["<h4>Sources: discrepancy to the target</h4>", bars(apart, "{:.3g}", other=True)]
     items = advice(clf)
     if items:
@@ -111,18 +114,39 @@ def summary(clf: OnlineTransferEstimator) -> str:
     return "".join(text)
 
 
+def so_far(model: OnlineTransferEstimator) -> str:
+    """How good a model was until now; empty before the first label."""
+    if not model.seen_:
+        return ""
+    if isinstance(model, OnlineTransferRegressor):
+        inside = ", ".join(f"{share:.1%} inside their {c:.0%} intervals" for c, share in model.coverage_.items())
+        return f"RMSE {model.rmse_:.4g} over {model.seen_} labels, {inside}"
+    assert isinstance(model, OnlineTransferClassifier)
+    return f"{model.mistakes_} mistakes in {model.seen_} labels ({model.mistakes_ / model.seen_:.1%})"
+
+
+def _apart(model: OnlineTransferEstimator) -> list[tuple[str, float]]:
+    """The discrepancies of the sources; a regressor has none."""
+    return list(model.discrepancy_.items()) if isinstance(model, OnlineTransferClassifier) else []
+
+
+def _title(model: OnlineTransferEstimator) -> str:
+    return model.method_ if isinstance(model, OnlineTransferClassifier) else type(model).__name__
+
+
 def _largest_first(values: NamedValues) -> list[tuple[str, float]]:
     return sorted(values.items(), key=lambda pair: -pair[1])
 
 
 def _head(clf: OnlineTransferEstimator) -> str:
-    method, classes = escape(clf.method_), clf.learner_.n_classes
-    size = f"{clf.n_features_in_} features, {classes} classes, {len(clf.source_names_)} sources"
-    if not clf.seen_:
-        return f"<p><b>{method}</b> <span class='muted'>{size}; no label learned yet</span></p>"
-    share = f"{clf.mistakes_} mistakes in {clf.seen_} labels ({clf.mistakes_ / clf.seen_:.1%})"
+    size = f"{clf.n_features_in_} features, {len(clf.source_names_)} sources"
+    if isinstance(clf, OnlineTransferClassifier):
+        size += f", {len(clf.classes_)} classes"
+    head, score = f"<p><b>{escape(_title(clf))}</b> <span class='muted'>{size}", so_far(clf)
+    if not score:
+        return f"{head}; no label learned yet</span></p>"
     bound = f"guarantee: at most {clf.bound_:.1f}, on {escape(clf.guarantee_)}"
-    return f"<p><b>{method}</b> <span class='muted'>{size}</span></p><p>{share}; <span class='muted'>{bound}</span></p>"
+    return f"{head}</span></p><p>{score}; <span class='muted'>{bound}</span></p>"
 
 
 def bars(pairs: Sequence[tuple[str, float]], form: str, other: bool = False) -> str:
@@ -161,16 +185,17 @@ def curve(so_far: Sequence[float], newest: Sequence[float], rows: int) -> str:
 
 
 def plot(clf: OnlineTransferEstimator) -> Any:
-    """Two axes: weights of the experts, largest first, and the discrepancy of each source, if any."""
+    """Two axes: weights of the experts, largest first, and the discrepancy of each source; of a regressor the first."""
     pyplot = require("matplotlib.pyplot", "plot")
-    figure, axes = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")
-    pairs = (_largest_first(clf.weights_)[:DRAWN], list(clf.discrepancy_.items()))
-    for ax, values, label in zip(axes, pairs, ("weight", "discrepancy to the target"), strict=True):
+    n = 1 + isinstance(clf, OnlineTransferClassifier)
+    figure, axes = pyplot.subplots(1, n, figsize=(5 * n, 4), layout="constrained", squeeze=False)
+    axes, pairs = axes[0], (_largest_first(clf.weights_)[:DRAWN], _apart(clf))
+    for ax, values, label in zip(axes, pairs, ("weight", "discrepancy to the target"), strict=False):
         ax.barh([name for name, _ in values][::-1], [value for _, value in values][::-1])
         ax.set_xlabel(label)
         ax.spines[["top", "right"]].set_visible(False)
-    share = f", {clf.mistakes_} mistakes in {clf.seen_} labels, bound {clf.bound_:.1f}" if clf.seen_ else ""
-    figure.suptitle(f"{clf.method_}{share}")
+    score = f", {so_far(clf)}, bound {clf.bound_:.1f}" if clf.seen_ else ""
+    figure.suptitle(_title(clf) + score, wrap=True)
     return axes
 
 

@@ -19,6 +19,7 @@ import fcntl
 import json
 import logging
 import os
+import shutil
 import socket
 import sqlite3
 import struct
@@ -368,11 +369,7 @@ class Store:
         that were changed are never taken; without `content` they are checked when they are read.
         """
         with self.errors():
-            if (found := self.meta("format")) != self.FORMAT:
-                raise JournalError(
-                    f"{self.path}: its format is {found!r}, this version reads {self.FORMAT!r}; use the version that "
-                    f"wrote it, or {self.REMEDY}"
-                )
+            self.check_format()
             if content and (report := self.rows("PRAGMA integrity_check(1)")) != [("ok",)]:
                 raise self.damaged(str(report[0][0]))
             text = self._meta_text("totals")
@@ -384,6 +381,14 @@ class Store:
             self._verify_head(about, zlib.crc32(text.encode()), accept_loss)
         self.last, self.commits, self.totals = about["last"], about["commits"], about["tables"]
         return dict(about)
+
+    def check_format(self) -> None:
+        """Refuse a file of another version, with the remedy."""
+        if (found := self.meta("format")) != self.FORMAT:
+            raise JournalError(
+                f"{self.path}: its format is {found!r}, this version reads {self.FORMAT!r}; use the version that wrote "
+                f"it, or {self.REMEDY}"
+            )
 
     def verify_table(self, table: str, total: list[int], content: bool = True) -> None:
         """Whether all rows of a table are there; with `content`, as they were written."""
@@ -406,6 +411,24 @@ class Store:
         elif about["commits"] == head.commits and totals != head.totals:
             raise self.damaged("its totals are not those that were acknowledged last")
 
+    # -- copies -------------------------------------------------------------------------------------------------
+
+    def copy_to(self, folder: Path) -> None:
+        """A copy of the file as it is at this moment, by SQLite's own backup, with a head of its own; others may write.
+
+        A store that is read only is at one moment, however long the copy takes.
+        """
+        target = sqlite3.connect(folder / self.FILE)
+        try:
+            self._db.backup(target)
+            (text,) = target.execute("SELECT value FROM meta WHERE key = 'totals'").fetchone()
+        finally:
+            target.close()
+        about = json.loads(text)
+        head = Head(folder, create=True)
+        head.begin_again(about["commits"], about["last"], zlib.crc32(text.encode()))
+        head.close()
+
     # -- sizes, the end -----------------------------------------------------------------------------------------
 
     @property
@@ -422,6 +445,14 @@ class Store:
         )
         return int(size * (pages - free))
 
+    def overwrite_deleted(self) -> None:
+        """From now on what is deleted is overwritten in the file (SQLite's secure_delete)."""
+        self.rows("PRAGMA secure_delete = ON")
+
+    def empty_log(self) -> None:
+        """Bring the write-ahead log into the file and cut it, so that older pages are not there either."""
+        self.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+
     def close(self) -> None:
         """Close both files; a forked copy of the process leaves them to the one that opened them."""
         if os.getpid() != self._pid:
@@ -430,3 +461,35 @@ class Store:
             self._db.close()
         finally:
             self.head.close()
+
+
+@contextmanager
+def copied(source: Path, target: Path, kind: type[Store]) -> Iterator[Path]:
+    """A new folder for the copy of a store: what is put there is verified, and appears whole or not at all."""
+    if not (source / kind.FILE).is_file():
+        raise JournalError(f"{source} has no {kind.FILE}")
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise JournalError(f"{target} is there already; name a new or empty folder")
+    place = target.with_name(f".{target.name}.part")
+    try:
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        yield place
+        copy = kind(place)
+        try:
+            copy.verify(content=True)
+        finally:
+            copy.close()
+        if target.exists():
+            target.rmdir()
+        os.replace(place, target)
+    except OSError as error:
+        raise JournalError(f"cannot write to {target}: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def restore(backup: Path, target: Path, kind: type[Store]) -> None:
+    """Copy a backup, which stays as it is, to a new folder, where its model or fleet can be opened."""
+    with copied(backup, target, kind) as place:
+        shutil.copytree(backup, place, dirs_exist_ok=True, ignore=shutil.ignore_patterns("lock"))

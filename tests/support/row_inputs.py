@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from hedgerow.rows import RowBlock, Wanted, csv_rows, json_lines, open_rows
+from hedgerow.rows import RowBlock, Wanted, open_rows, readers
 
 WANTED = Wanted(2, ["a", "b"], "y", [0, 1, 2], new_classes=False, id="id")
 
@@ -21,8 +21,8 @@ WANTED = Wanted(2, ["a", "b"], "y", [0, 1, 2], new_classes=False, id="id")
 def line_by_line():
     """CSV by the csv module and JSON by the json module alone, as without pyarrow and orjson."""
     with (
-        mock.patch.object(csv_rows, "_plain_parser", return_value=None),
-        mock.patch.object(json_lines, "fast_loads", return_value=lambda line: json.loads(line.decode())),
+        mock.patch.object(readers.CsvReader, "_parser", return_value=None),
+        mock.patch.object(readers, "fast_loads", return_value=lambda line: json.loads(line.decode())),
     ):
         yield
 

@@ -31,7 +31,7 @@ class Service:
         self.models, self.lines = models, list[str]()
         while (first := self._line()).startswith("{"):  # lines of the log
             self.lines.append(first)
-        found = re.search(r"at (http://\S+)", first)
+        found = re.search(r"at (https?://\S+)", first)
         assert found, first + (self.process.stderr.read() if self.process.stderr else "")
         self.url = found[1]
         self._reader = threading.Thread(target=self._read, daemon=True)

@@ -70,7 +70,7 @@ class Folder:
         if until is None:
             writer.trigger(availableNow=True).start().awaitTermination()
             return spark.read.schema(made.schema).parquet(out).collect()
-        query, end = writer.trigger(processingTime="200 milliseconds").start(), time.monotonic() + 60
+        query, end = writer.trigger(processingTime="200 milliseconds").start(), time.monotonic() + 300
         while not (
             self._any(out) and until(spark.read.schema(made.schema).parquet(out).collect())
         ):  # Spark's clock never ends a query

@@ -87,7 +87,7 @@ def state(journal):
             stats = live.stats()
     finally:
         shutil.rmtree(copied, ignore_errors=True)
-    return arrays, {name: stats[name] for name in ("events", "labels", "mistakes", "given_up", "pending")}
+    return arrays, {name: stats[name] for name in ("events", "labels", "mistakes", "expired", "pending")}
 
 
 def assert_same(one, other):

@@ -24,8 +24,7 @@ from hedgerow import Domain
 from hedgerow.client import Client, ServiceError
 from hedgerow.fleet import Fleet
 from hedgerow.live import LiveModel, Settings
-from hedgerow.live.snapshots import Snapshots
-from hedgerow.live.steps import Steps
+from hedgerow.live.steps import Snapshots, Steps
 
 # -- hedgerow run ----------------------------------------------------------------------------------------------------
 
@@ -163,7 +162,7 @@ def _insist(url, X, y, first, last, progress):
                 until_told(lambda i=i: site.predict([X[i].tolist()], ids=[f"r{i}"]))
             if i - LATER >= first:
                 result = until_told(lambda i=i: site.label(f"r{i - LATER}", y[i - LATER]))
-                assert result.status in ("learned", "already"), result
+                assert result.status in ("learned", "duplicate"), result
             progress[0] += 1
 
 
@@ -234,13 +233,13 @@ BETWEEN = """
 import os, signal, sys
 from hedgerow.run import redis_streams
 left = int(sys.argv.pop(1))
-def acknowledge(self, _acknowledge=redis_streams.RedisFeed._acknowledge):
+def acknowledge(self, _acknowledge=redis_streams.RedisSource._acknowledge):
     global left
     left -= 1
     if left <= 0:
         os.kill(os.getpid(), signal.SIGKILL)
     _acknowledge(self)
-redis_streams.RedisFeed._acknowledge = acknowledge
+redis_streams.RedisSource._acknowledge = acknowledge
 from hedgerow.__main__ import main
 main()
 """

@@ -41,5 +41,5 @@ def test_memory_and_journal_do_not_grow(tmp_path, note):
     assert largest < 1.5 * journal
     note(
         events=done, growth=round(growth, 4), journal_mb=round(largest / 1e6, 1), kept=stats["journal"]["events_kept"],
-        waiting=stats["pending"], given_up=stats["given_up"],
+        waiting=stats["pending"], expired=stats["expired"],
     )  # fmt: skip

@@ -607,3 +607,20 @@ def test_aligners_take_integers():
         found, JDA(dim=2, rounds=2).fit(X.astype(float), codes, X[:9].astype(float)).projection.A
     )
     np.testing.assert_array_equal(X, before)
+
+
+@pytest.mark.parametrize("method", ["hedgerow", "oddm"])
+def test_text_in_lists_is_refused_with_the_value_and_the_remedy(method):
+    words = "X: could not convert string to float: 'red'; give rows of numbers, or a data frame"
+    with pytest.raises(InputError, match=words):
+        OnlineTransferClassifier(method).fit([[1.0, "red"], [2.0, "blue"]], ["a", "b"])
+    assert_refused(model(), lambda clf: clf.predict([["red"] * TASK.X.shape[1]]), words)
+
+
+@pytest.mark.parametrize("width", [20, 20_000])
+def test_rows_of_zeros_are_fitted_whatever_their_width(width):
+    X, y = np.zeros((60, width)), np.arange(60) % 2
+    clf = OnlineTransferClassifier().fit(X, y)
+    clf.predict_then_learn(X[:3], y[:3])
+    again = OnlineTransferClassifier.from_bytes(clf.to_bytes())
+    assert np.array_equal(again.predict_proba(X[:2]), clf.predict_proba(X[:2]))

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-HELPERS = ("site_links", "site_docstrings", "site_commands", "absolute_links", "gallery_style")
+HELPERS = ("site_links", "site_math", "site_docstrings", "site_commands", "absolute_links", "gallery_style")
 
 
 def helper(name: str) -> ModuleType:
@@ -76,7 +76,17 @@ def test_a_page_that_is_wrong_is_seen(lint, name):
     assert list(check(pages)) != []
 
 
-def test_whoever_drops_a_parameter_or_a_method_from_the_readme_is_told(lint):
+@pytest.mark.parametrize(
+    ("check", "page", "before", "after"),
+    [
+        ("methods", "docs/methods.md", "preprocess", ""),
+        ("methods", "docs/methods.md", "| `oddm` |", ""),
+        ("readme", "README.md", "make demo", ""),
+        ("readme", "README.md", "| **13.27** |", "| **13.26** |"),
+        ("readme", "README.md", "## Install", "## Install" + "\n" * 99),
+    ],
+)
+def test_whoever_drops_a_parameter_a_method_or_a_command_or_changes_a_result_is_told(lint, check, page, before, after):
     pages = lint.read_pages()
-    for lost in ("preprocess", "| `oddm` |", "make demo"):
-        assert len(list(lint.readme(pages | {"README.md": pages["README.md"].replace(lost, "")}))) == 1
+    assert before in pages[page]
+    assert len(list(getattr(lint, check)(pages | {page: pages[page].replace(before, after)}))) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from copy import deepcopy
 
@@ -145,3 +146,42 @@ def test_two_sources_of_one_name_are_refused():
     a, b = (Domain("mugs", np.eye(3), ["a", "b", "a"]) for _ in range(2))
     with pytest.raises(InputError, match="two sources are called 'mugs'"):
         OnlineTransferClassifier("homotlms").fit_domains([a, b])
+
+
+@pytest.mark.parametrize("method", ["pa", "homotlms", "oddm", "hedgerow"])
+def test_what_a_model_said_of_a_row_does_not_change_with_the_next_one(method):
+    task = make_task(0)
+    clf = fitted(task, method).partial_fit(task.X[:20], task.y[:20])
+    said = clf.explain_one(task.X[20]), clf.predict_proba_one(task.X[20])
+    as_said = deepcopy(said)
+    for x, label in zip(task.X[21:40], task.y[21:40], strict=True):
+        clf.explain_one(x)
+        clf.learn_one(x, label)
+    assert said == as_said
+
+
+@pytest.mark.parametrize("method", ["pa", "homotlms", "oddm", "hedgerow"])
+def test_rows_of_several_threads_do_not_mix(method):
+    """The arrays of a row are those of the model: nobody may read them while another thread predicts."""
+    task = make_task(0)
+    clf = fitted(task, method).partial_fit(task.X[:20], task.y[:20])
+    alone, wrong, start = [clf.explain_one(x) for x in task.X], [], threading.Barrier(4)
+
+    def work(first):
+        start.wait()
+        for i in range(400):
+            row = (first + i) % len(task.X)
+            if clf.explain_one(task.X[row]) != alone[row]:
+                wrong.append(row)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work, args=[7 * k]) for k in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not wrong

@@ -10,6 +10,8 @@ import gc
 import os
 import random
 import signal
+import subprocess
+import sys
 import threading
 import time
 from contextlib import contextmanager, suppress
@@ -27,6 +29,12 @@ from hedgerow.heads import PassiveAggressive, StepwiseHead
 from hedgerow.mix import Hedge
 
 STREAM = 120
+SENDER = """
+import os, random, signal, sys, time
+while True:
+    time.sleep(random.uniform(0, 1e-3))
+    os.kill(int(sys.argv[1]), signal.SIGINT)
+"""
 
 
 class Alarm(Exception):
@@ -135,8 +143,46 @@ def test_interrupted_and_resumed_is_never_interrupted(method, way, kind):
         assert_close_state(hurried.learner_.arrays(), whole.learner_.arrays(), 1e-7)
         np.testing.assert_allclose(hurried.predict_proba(task.X), whole.predict_proba(task.X), atol=1e-7)
     assert hits >= wanted
-    assert linalg._inside == 0  # every step that was cut short has left
+    assert linalg.one_blas_thread._inside == 0  # every step that was cut short has left
     assert len(places) > 1 or way in ("block", "partial_fit")  # which may be one block
+
+
+@pytest.mark.usefixtures("_no_collection")
+@pytest.mark.parametrize("method", ["pa", "paio", "homotlms"])
+def test_a_row_that_is_learned_in_one_call_is_learned_whole(method):
+    """No signal is put aside there: after each one, the state is bit for bit that after `seen_` labels."""
+    task = make_task(6, stream=200)
+    clf = fitted(task, method, preprocess="unit")
+    states, whole = [clf.learner_.arrays()], deepcopy(clf)
+    for x, label in zip(task.X, task.y, strict=True):
+        whole.predict_one(x)
+        whole.learn_one(x, label)
+        states.append(whole.learner_.arrays())
+    armed = [False]  # no Event: its lock may be held when the handler runs
+
+    def raise_if_armed(number, frame):
+        if armed[0]:
+            armed[0] = False
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, raise_if_armed)
+    sender = subprocess.Popen([sys.executable, "-c", SENDER, str(os.getpid())])  # another thread would need the GIL
+    hurried, places, deadline = deepcopy(clf), [], time.monotonic() + 20
+    try:
+        while len(places) < 300 and time.monotonic() < deadline:
+            if hurried.seen_ == len(task.y):
+                hurried = deepcopy(clf)
+            with suppress(KeyboardInterrupt):
+                armed[0] = True
+                rows(hurried, task.X[hurried.seen_ :], task.y[hurried.seen_ :])
+                armed[0] = False
+            places.append(hurried.seen_)
+            assert_same_state(hurried.learner_.arrays(), states[hurried.seen_])
+    finally:
+        sender.kill()
+        sender.wait()
+        signal.signal(signal.SIGINT, before)
+    assert len(set(places)) > 20
 
 
 def test_a_new_class_comes_with_its_row_or_not_at_all(monkeypatch):

@@ -65,9 +65,9 @@ def learned(d):
 
 
 def arow(W, S, Z, y, F):
-    none = np.zeros((1, 0, 0))
+    none = np.zeros((0, 0, 0))
     one = np.zeros(1, np.int64)
-    experts.passes((W, S, one, one, 3, 1.0), Z, y, np.empty(0), F, none)
+    experts.passes((W, S, one, 3, 1.0), Z, y, np.empty(0), F, none)
 
 
 def spread(d, K=4, B=6):
@@ -85,7 +85,6 @@ CASES = {
         (rows.symmetric_row, lambda d: [square(d), rng.normal(size=d), np.zeros(d)]),
         (rows.row_product, lambda d: [rng.normal(size=d), rng.normal(size=(d, 5)), np.zeros(5)]),
         (rows.product_row, lambda d: [rng.normal(size=(5, d)), rng.normal(size=d), np.zeros(5)]),
-        (rows.unit_product, lambda d: [rng.normal(size=d), rng.normal(size=(d, d)), np.zeros(d)]),
         (refresh.cholesky, lambda d: [square(d)]),
         (arow, spread),
         (ridge.row_products, lambda d: [np.ones((4, d), np.int16), np.ones(d, np.int16), np.zeros(4, np.float32)]),

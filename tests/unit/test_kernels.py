@@ -68,14 +68,14 @@ def test_all_heads_at_once(rule, seed, K, weighted, tied):
     y, weight = labels_and_weights(rng, B, K, weighted)
     if weighted and tied:
         weight[:] = 1
-    which, space = np.array([1, 3]), np.array([0, 1, 1, 0])
+    first, space = 2, np.array([0, 1, 1, 0])
     F, G = np.zeros((B, N, K)), np.zeros((B, N, K))
     ours, plain = W.copy(), W.copy()
-    make_head(rule, C).blocks(ours, which, space, Z, y, weight if weighted else None, F)
-    Twin(rule, C).blocks(plain, which, space, Z, y, weight if weighted else None, G)
+    make_head(rule, C).blocks(ours, first, space, Z, y, weight if weighted else None, F)
+    Twin(rule, C).blocks(plain, first, space, Z, y, weight if weighted else None, G)
     np.testing.assert_allclose(F, G, atol=1e-9)
     np.testing.assert_allclose(ours, plain, atol=1e-9)
-    np.testing.assert_array_equal(ours[[0, 2]], W[[0, 2]])
+    np.testing.assert_array_equal(ours[:first], W[:first])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -161,7 +161,9 @@ def test_labelled_rows_join_the_moments(dtype, seed, B, weighted):
     refresh.add_projections(Z, y, weight, TA)
     np.testing.assert_allclose(TA, expected, **close(dtype))
     ours, plain = Moments.of(X, None, K), Moments.of(X, None, K)
-    refresh.add_moments(X, y, weight, ours.count, ours.total, ours.class_counts, ours.class_totals)
+    counts, totals = ours.counts, np.vstack([ours.total, ours.class_totals])
+    refresh.add_moments(X, y, weight, counts, totals)
+    ours = Moments(counts[:1], totals[0], counts[1:], totals[1:])
     plain.add(X, y, weight if weighted else None)
     for name in ("count", "total", "class_counts", "class_totals"):
         np.testing.assert_allclose(getattr(ours, name), getattr(plain, name), **close(dtype))
@@ -219,7 +221,7 @@ def test_the_small_refresh(dtype, seed, mu, unseen, kappa):
     MA, TA, C = (M @ A).astype(dtype), (T @ A).astype(dtype), np.empty((n, K1, d), dtype=dtype)
     small = np.empty((n, K1)), np.empty(K1), np.empty((n, K1, K1)), np.empty((n, K1, K1))
     products = refresh.Products(counts, M @ MT, T @ MT, T @ T.T, MA, TA, *small, C)
-    refresh.prepare(products, target.count, target.class_counts, UNSEEN[unseen], kappa, mu)
+    refresh.prepare(products, target.counts, UNSEEN[unseen], kappa, mu)
     np.testing.assert_allclose(products.D, gap_weights(counts, target.counts, unseen, kappa), rtol=1e-15)
     np.testing.assert_array_equal(products.shares, 1 / or_one(target.counts))
     R = np.tril(products.R)
@@ -235,13 +237,12 @@ def test_the_small_refresh(dtype, seed, mu, unseen, kappa):
 
 def test_ties_of_experts_go_to_the_lowest_class():
     head, Z, one = make_head("pa1"), np.ones((2, 1, 2)), np.zeros(1, dtype=np.int64)
-    counters = [np.zeros(size, dtype=np.int64) for size in (1, 1, 1)]
     for vote in (False, True):
-        heads = head.compiled(np.zeros((1, 3, 2)), one, one, None)
-        ours = tuple(experts.Experts(heads, 0.0, vote, np.zeros(1), *counters, np.zeros(1)))
-        scores, weights, votes = np.empty((2, 3)), np.empty((2, 1)), np.empty((2, 1), dtype=np.int64)
-        named = experts.step(ours, Z, np.full(2, -1), EVEN, 0, (scores, weights, votes), np.empty((2, 1, 3)))
-        assert [named] * 2 == votes.ravel().tolist() == scores.argmax(axis=1).tolist() == [0, 0]
+        W, S, space, rule, C = head.compiled(np.zeros((1, 3, 2)), 0, one, None)
+        learned = np.zeros(2), np.zeros(3, dtype=np.int64), np.zeros(4), np.zeros((4, 2))
+        F, out, options = np.empty((2, 1, 3)), np.empty((2, 4)), np.array([rule, C, 0.0, vote])
+        named = experts.step(W, S, space, options, *learned, F, out, np.empty((0, 0, 0)), Z, np.full(2, -1), EVEN)
+        assert [named] * 2 == F.argmax(axis=2).ravel().tolist() == out[:, 1:].argmax(axis=1).tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("rule", ["pa1", "arow"])
@@ -254,33 +255,39 @@ def test_the_step_of_experts_is_its_parts(rule, seed, beta, combination, weighte
     head, mixer = make_head(rule, 0.7), Hedge(beta, combination)
     Z, W = rng.normal(size=(B, n, d)), rng.normal(size=(N, K, d))
     y, weight = labels_and_weights(rng, B, K, weighted)
-    which, space = np.array([2, 3]), np.array([0, 1, 1, 0])
+    first, space = 2, np.array([0, 1, 1, 0])
     memory = None if head.memory(d) is None else np.stack([head.memory(d)] * 2)
     plain, S = W.copy(), None if memory is None else memory.copy()
     F, state = np.einsum("bnd,nkd->bnk", Z[:, space], plain), mixer.start(N)
-    for i, e in enumerate(which):
+    for i, e in enumerate(range(first, N)):
         for t in range(B):
             F[t, e] = plain[e] @ Z[t, space[e]]
             if y[t] >= 0:
                 C = 0.7 * weight[t] if weighted else 0.7
                 margin.step(plain[e], Z[t, space[e]], int(y[t]), rule, C, None if S is None else S[i])
     expected = mixer.run(state, 0, F, y)
-    loss, counters = np.zeros(N), [np.zeros(size, dtype=np.int64) for size in (1, 1, N)]
-    mixture_loss, heads = np.zeros(1), head.compiled(W, which, space, memory)
-    ours = tuple(experts.Experts(heads, beta or 0.0, combination == "vote", loss, *counters, mixture_loss))
-    G, trace = np.empty((B, N, K)), (np.empty((B, K)), np.empty((B, N)), np.empty((B, N), dtype=np.int64))
+    X, moments = rng.normal(size=(B, 5)), Moments.empty(5, K)
+    moments.add(X, y, weight if weighted else None)
+    loss, tally = np.zeros(N + 1), np.zeros(2 + N, dtype=np.int64)
+    counts, totals = np.zeros(1 + K), np.zeros((1 + K, 5))
+    *heads, rule_number, C = head.compiled(W, first, space, memory)
+    options = np.array([rule_number, C, beta or 0.0, combination == "vote"])
+    G, out = F.copy(), np.empty((B, N + K))
+    G[:, first:] = np.nan
     for part in (slice(0, cut), slice(cut, B)):
         some = weight[part] if weighted else EVEN
-        experts.step(ours, Z[part], y[part], some, 0, tuple(a[part] for a in trace), G[part])
+        of_part = G[part], out[part], X[part, None], Z[part], y[part], some
+        experts.step(*heads, options, loss, tally, counts, totals, *of_part)
+    trace = Trace(out[:, N:], out[:, :N], G.argmax(axis=2))
     for got, wanted in zip(trace, (expected.scores, expected.weights, expected.expert_predictions), strict=True):
         np.testing.assert_allclose(got, wanted, atol=1e-9)
     np.testing.assert_allclose(G, F, atol=1e-9)
     np.testing.assert_allclose(W, plain, atol=1e-9)
-    np.testing.assert_array_equal(loss, state["expert_loss"])
+    np.testing.assert_array_equal(loss[:N], state["expert_loss"])
+    np.testing.assert_allclose(counts, moments.counts)
+    np.testing.assert_allclose(totals, np.vstack([moments.total, moments.class_totals]), atol=1e-9)
     named = np.hstack([expected.scores.argmax(axis=1)[:, None], expected.expert_predictions])
-    np.testing.assert_array_equal(Trace(*trace).mistaken(y), (named != y[:, None])[y >= 0])
-    seen, mistakes, expert_mistakes = counters
+    np.testing.assert_array_equal(trace.mistaken(y), (named != y[:, None])[y >= 0])
     wrong = (named != y[:, None])[y >= 0].sum(axis=0)
-    assert [seen[0], mistakes[0]] == [(y >= 0).sum(), wrong[0]]
-    np.testing.assert_array_equal(expert_mistakes, wrong[1:])
-    np.testing.assert_allclose(mixture_loss, (expected.weights * expected.losses).sum())
+    assert tally.tolist() == [(y >= 0).sum(), *wrong]
+    np.testing.assert_allclose(loss[N], (expected.weights * expected.losses).sum())

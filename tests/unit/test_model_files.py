@@ -181,6 +181,27 @@ def test_other_schemas_are_refused_with_what_to_do(schema, remedy):
         OnlineTransferClassifier.from_bytes(signed_with("oddm", schema=schema))
 
 
+@pytest.mark.parametrize("place", ["params__friendliness", "plan__spaces__0__friendliness"])
+def test_a_file_of_a_newer_version_says_so_and_one_of_this_version_is_damaged(place):
+    with pytest.raises(InputError, match=r"model was written by hedgerow 99\.1\.0, and this is .*: upgrade hedgerow"):
+        OnlineTransferClassifier.from_bytes(signed_with("hedgerow", version="99.1.0", **{place: 3}))
+    with pytest.raises(InputError, match="the model is damaged"):
+        OnlineTransferClassifier.from_bytes(signed_with("hedgerow", **{place: 3}))
+
+
+def test_a_file_of_a_newer_version_that_can_be_read_is_read():
+    assert OnlineTransferClassifier.from_bytes(signed_with("oddm", version="99.1.0")).method == "oddm"
+
+
+@pytest.mark.parametrize("trees", [True, False])
+def test_a_model_of_single_precision_is_loaded_from_its_own_bytes(trees):
+    X, y = np.random.default_rng(0).normal(size=(80, 5)).astype(np.float32), np.arange(80) % 2
+    clf = OnlineTransferClassifier(trees=trees).fit(X[:40], y[:40])
+    clf.partial_fit(X[40:], y[40:])
+    again = OnlineTransferClassifier.from_bytes(clf.to_bytes())
+    assert np.array_equal(again.predict_proba(X), clf.predict_proba(X))
+
+
 # -- constants that many models share -----------------------------------------------------------------------------
 
 

@@ -17,12 +17,12 @@ from bench import naive
 from hedgerow.core.arrays import PAGE, on_large_pages
 from hedgerow.experts import refresh as moving
 from hedgerow.experts.plan import Refresh
-from hedgerow.experts.refresh import LowRankRefresh, add_product
+from hedgerow.experts.refresh import LowRankRefresh, Target, add_product
 from hedgerow.experts.spaces import MovingSpaces
 
 
 def in_blocks(A, sources, target, X, y, weight, rule, edges, settle=True):
-    spaces = MovingSpaces(np.ascontiguousarray(A.transpose(1, 0, 2)), sources, copy.deepcopy(target), rule)
+    spaces = MovingSpaces(np.ascontiguousarray(A.transpose(1, 0, 2)), sources, Target.of(target), rule)
     Z, seen = [], 0
     for a, b in itertools.pairwise(edges):
         Z.append(spaces.learn(X[a:b], y[a:b], None if weight is None else weight[a:b], seen))
@@ -30,7 +30,7 @@ def in_blocks(A, sources, target, X, y, weight, rule, edges, settle=True):
         if settle:
             spaces.flush()
     spaces.flush()
-    return np.concatenate(Z), spaces.A.transpose(1, 0, 2), spaces.target
+    return np.concatenate(Z), spaces.A.transpose(1, 0, 2), spaces.target.moments
 
 
 cuts = st.one_of(
@@ -133,7 +133,7 @@ def test_add_product(dtype, rng):
 @pytest.mark.parametrize("sparse", [False, True])
 def test_a_projection_through_the_parts_is_that_of_the_flushed_matrix(sparse):
     A, sources, target, X, y, _ = setting(3)
-    spaces = MovingSpaces(np.ascontiguousarray(A.transpose(1, 0, 2)), sources, target, Refresh(every=5))
+    spaces = MovingSpaces(np.ascontiguousarray(A.transpose(1, 0, 2)), sources, Target.of(target), Refresh(every=5))
     rows = sp.csr_array(np.where(np.abs(X) < 0.5, 0, X)) if sparse else X
     for _ in range(2):
         before = spaces.project(rows)
@@ -151,10 +151,10 @@ def test_a_sparse_row_may_name_a_feature_twice():
     outcomes = []
     for row in (once, twice):
         H = np.ascontiguousarray(A.transpose(1, 0, 2)).reshape(m, n * d)
-        move = LowRankRefresh(H, sources, copy.deepcopy(target), Refresh(every=1), "F")
+        move = LowRankRefresh(H, sources, Target.of(target), Refresh(every=1), "F")
         for seen in range(3):
             Z = move.learn(row, np.array([1]), None, seen)
-        outcomes.append((Z, move.project(row), move.target.class_totals))
+        outcomes.append((Z, move.project(row), move.target.totals))
         move.add_to(H)
         outcomes[-1] += (H,)
     for one, other in zip(*outcomes, strict=True):

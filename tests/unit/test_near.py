@@ -97,11 +97,11 @@ def test_kept_rows_are_shared_equally_and_stand_for_all(seed, cap):
     sources = [rng.normal(size=(n, 4)) for n in (50, 8)]
     codes = [rng.integers(0, 2, len(x)) for x in sources]
     weights = [None, rng.uniform(0, 2, 8)]
-    kept = chosen(sources, codes, weights, cap, np.random.default_rng(0))
-    assert len(kept.rows) == min(cap, 50 + int((weights[1] > 0).sum()))
-    assert len(set(kept.rows.tolist())) == len(kept.rows)
-    assert (kept.weight > 0).all()
-    groups = [(int(row >= 50), int(np.concatenate(codes)[row])) for row in kept.rows]
+    kept, weight = chosen(sources, codes, weights, cap, np.random.default_rng(0))
+    assert len(kept) == min(cap, 50 + int((weights[1] > 0).sum()))
+    assert len(set(kept.tolist())) == len(kept)
+    assert (weight > 0).all()
+    groups = [(int(row >= 50), int(np.concatenate(codes)[row])) for row in kept]
     if cap >= 4:  # every class of every source has its share, or all of its rows
         for group in {(0, 0), (0, 1), (1, 0), (1, 1)}:
             there = int((codes[group[0]] == group[1]).sum())

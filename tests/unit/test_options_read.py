@@ -28,6 +28,7 @@ PARAMETERS: dict[str, list[Any]] = {
     "dim": [2],
     "rank": [3],
     "size": ["small"],
+    "trees": [False],
     "C": [0.01],
     "mu": [7.0],
     "beta": [0.3],
@@ -37,6 +38,7 @@ PARAMETERS: dict[str, list[Any]] = {
     "max_classes": [3],
     "dtype": ["float32"],
     "table": [{"drop": ["x0"]}],
+    "coverage": [0.9],
 }
 READING: dict[str, list[Any]] = {
     **{name: [value for value in choices if value != getattr(Reading(), name)] for name, choices in ANSWERS.items()},

@@ -49,10 +49,9 @@ def test_a_label_is_what_would_be_said_without_the_row(seed):
     labels = rng.integers(0, K, (9, 1))
     w = np.full(9, 0.3)
     P, M = ridge(U, targets.of_labels(labels), w)
-    pool = Pool(targets, 0.3, None, 100)
     state = Pool.empty(U, 1, None) | {"labels": labels.copy()}
     state["leverage"] = (0.3 * np.einsum("ij,jk,ik->i", U, P, U)).astype(np.float32)
-    pool.read(state, U)
+    pool = Pool(targets, 0.3, None, 100, state, U)
     expected = []
     for i in range(9):
         kept = np.arange(9) != i
@@ -120,3 +119,17 @@ def test_a_full_pool_forgets_the_oldest():
     space = next(space for space in clf.learner_.spaces if space.pool is pool)
     close = np.abs(pool.U - space.map(newest)).max(axis=1).min()
     assert close < 0.05  # the mean has moved a little since it came
+
+
+def test_a_block_without_labels_follows_pending_rows():
+    """Turns of the pool cut the block while regressions have pending rows, and no product with P was made."""
+    domains = list(load("digits").values())
+    clf = OnlineTransferClassifier().fit_domains(domains[:-1])
+    X, y = np.asarray(domains[-1].X)[:40], np.asarray(domains[-1].y)[:40]
+    other = OnlineTransferClassifier.from_bytes(clf.to_bytes())
+    labels = [*y[:5].tolist(), *[None] * 35]
+    clf.partial_fit(X[:5], y[:5])
+    clf.partial_fit(X[5:], labels[5:])
+    for x, label in zip(X, labels, strict=True):
+        other.learn_one(x, label)
+    np.testing.assert_allclose(clf.predict_proba(X), other.predict_proba(X), atol=1e-9)

@@ -16,7 +16,7 @@ from hedgerow import OnlineTransferClassifier, Reading
 from hedgerow.core import arrays, preprocess
 from hedgerow.core.errors import InputError
 from hedgerow.core.preprocess import INSTANCE_STEPS, Preprocess, RunningStats, parse
-from hedgerow.fleet.following import Following
+from hedgerow.fleet.records import Following
 
 
 def rows(seed, sign=True, sparse=False):
@@ -193,7 +193,7 @@ def test_the_arrays_of_a_step_are_as_it_says():
     for known, specs in zip(pre.arrays(), pre.spec(), strict=True):
         assert list(known) == list(specs)
         for name, spec in specs.items():
-            assert known[name].shape == tuple({"s": 3}.get(size, size) for size in spec.shape)
+            assert known[name].shape == tuple({"s": 3, "m": 5}.get(size, size) for size in spec.shape)
             assert (known[name] >= spec.low).all()
             assert known[name].dtype == np.float64
 

@@ -79,6 +79,16 @@ def test_the_readme_renders_and_one_that_does_not_is_seen():
     assert check.readme_problems("## A\n\n    ## B\n\n```\nx\n") != []
 
 
+def test_the_workflow_calls_targets_that_exist():
+    workflow = ROOT / ".github" / "workflows" / "ci.yml"
+    if not workflow.exists():
+        pytest.skip("no part of the source archive")
+    called = re.findall(r"run: make ([\w-]+)", workflow.read_text(encoding="utf-8"))
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert {"check", "demo", "test", "docs"} <= set(called)
+    assert [target for target in called if f"\n{target}:" not in makefile] == []
+
+
 # -- extras -----------------------------------------------------------------------------------------------------
 
 CORE = {"numpy", "scipy", "scikit-learn", "numba", "safetensors"}
@@ -86,6 +96,7 @@ HEAVY = {"pandas", "matplotlib", "pyspark", "dask", "distributed", "pyarrow", "f
 OURS = {"hedgerow", "IPython"}  # the second is there where it is used: in a notebook
 FOR_DEVELOPERS = {"bench", "peers", "peers-moa", "dev", "docs", "all"}
 THEIR_OWN = {"dask": {"pandas"}, "river": {"pandas"}, "skada": {"pandas"}, "mlflow": {"fastapi"}}  # they need it
+CLUSTERS = {"dask", "spark"}  # large, and of use with a cluster alone
 OTHER_TOOLS = {"river", "skada", "pipeline", "mlflow", "capymoa"}  # for those who use these already
 EXTRAS = {
     extra: set(map(name_of, names))
@@ -100,7 +111,13 @@ def test_the_core_needs_five_packages():
 
 def test_the_extra_all_is_all_that_users_need():
     (names,) = re.findall(r"\[(.+)\]", PROJECT["optional-dependencies"]["all"][0])
-    assert set(names.split(",")) == set(PROJECT["optional-dependencies"]) - FOR_DEVELOPERS - OTHER_TOOLS
+    assert set(names.split(",")) == set(PROJECT["optional-dependencies"]) - FOR_DEVELOPERS - CLUSTERS - OTHER_TOOLS
+
+
+def test_the_demo_installs_nothing_large_that_it_does_not_use():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    (extras,) = re.findall(r"/\.demo:.*\n(?:\t.*\n)*?\t.*'\.\[([\w,]+)\]'", makefile)
+    assert set().union(*(brought_by(extra) for extra in extras.split(","))) & HEAVY == {"pandas", "matplotlib"}
 
 
 def closure(lines: list[str]) -> set[str]:

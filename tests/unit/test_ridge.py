@@ -180,13 +180,18 @@ def test_it_learns_from_useless_sources_no_worse_than_without(method):
 
 @pytest.mark.parametrize("method", OWN)
 def test_counts_get_square_roots_and_signed_data_a_scale(method):
-    signed = make_task(2)
+    signed = make_task(2, m=40)
     assert fitted(signed, method).learner_.plan.steps == ("scale", "centre", "unit")
     counts = signed._replace(
         sources=[type(s)(s.name, abs(s.X), s.y) for s in signed.sources],
         warmup=type(signed.warmup)("t", abs(signed.warmup.X)),
     )
     assert fitted(counts, method).learner_.plan.steps == ("signed-sqrt", "unit", "centre", "unit")
+    few = counts._replace(
+        sources=[type(s)(s.name, s.X[:, :8], s.y) for s in counts.sources],
+        warmup=type(signed.warmup)("t", counts.warmup.X[:, :8]),
+    )
+    assert fitted(few, method).learner_.plan.steps[:2] == ("scale", "centre")
 
 
 @pytest.mark.parametrize("method", OWN)
@@ -264,7 +269,16 @@ def wide(m, rows=30):
 
 
 @pytest.mark.parametrize("method", OWN)
-def test_too_many_features_are_refused_before_anything_is_made_with_the_remedy(method):
+def test_wide_rows_that_are_few_go_through_their_inner_products(method):
+    source, centres = wide(100_000)
+    clf = OnlineTransferClassifier(method).fit_domains([source])
+    assert clf.constants_["axes"].shape[1] < 30  # centred: one direction fewer than rows
+    assert clf.predict(centres).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("method", OWN)
+def test_too_many_features_are_refused_before_anything_is_made_with_the_remedy(method, monkeypatch):
+    monkeypatch.setattr(build, "WIDE", 10**6)  # as if there were more rows than features
     source, centres = wide(100_000)
     with pytest.raises(InputError, match=r"100000 features: fitting needs about \d+ GiB .* rank=200"):
         OnlineTransferClassifier(method).fit_domains([source])
@@ -282,5 +296,22 @@ def test_the_directions_of_wide_rows_are_those_of_their_gram_matrix(monkeypatch,
     X = rng.normal(size=(40, 25)) * 0.7 ** np.arange(25)
     exact = maps.input_axes([], X, 4)
     monkeypatch.setattr(maps, "WIDE", 10)
+    by_rows = maps.input_axes([], X, 4)
+    monkeypatch.setattr(maps, "FEW_ROWS", 0)
     by_passes = maps.input_axes([], X, 4)
+    np.testing.assert_allclose(by_rows @ by_rows.T, exact @ exact.T, atol=1e-9)
     np.testing.assert_allclose(by_passes @ by_passes.T, exact @ exact.T, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["hedgerow", "hedgerow-linear"])
+@pytest.mark.parametrize("preprocess", ["auto", (), ("zscore",)], ids=str)
+def test_a_model_of_rows_in_single_precision_is_read_back(method, preprocess):
+    task = make_task(3, m=8)
+    sources = [Domain(d.name, d.X.astype(np.float32), d.y) for d in task.sources]
+    clf = OnlineTransferClassifier(method, preprocess=preprocess).fit_domains(sources, task.warmup)
+    X, y = task.X.astype(np.float32), task.y
+    clf.predict_then_learn(X[:40], y[:40])
+    again = OnlineTransferClassifier.from_bytes(clf.to_bytes())
+    np.testing.assert_array_equal(again.predict_proba(X[40:]), clf.predict_proba(X[40:]))
+    with pytest.raises(InputError, match=r"dtype='float32': method .* does not read it"):
+        OnlineTransferClassifier(method, dtype="float32").fit_domains(sources, task.warmup)

@@ -16,9 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 import hedgerow
-from hedgerow import Domain, OnlineTransferClassifier, Reading, reading_of
+from hedgerow import Domain, OnlineTransferClassifier, OnlineTransferRegressor, Reading, load_model, reading_of
 from hedgerow.estimator import Explanation, Explanations, NamedValues
 from hedgerow.learner import Prediction, Trace
+from hedgerow.regressor import NumberExplanation
 
 rows: npt.NDArray[np.float64] = np.zeros((4, 2))
 sources = [Domain("a", rows, ["x", "y", "x", "y"])]
@@ -36,6 +37,14 @@ again: OnlineTransferClassifier = OnlineTransferClassifier.from_bytes(data)
 prediction: Prediction = clf.learner_.predict_row(rows[0])
 trace: Trace = clf.learner_.run(rows, np.zeros(4, dtype=np.int64))
 
+reg = OnlineTransferRegressor(coverage=(0.9, 0.5)).fit(rows, [0.5, 1.5, 2.5, 3.5])
+predicted: float = reg.partial_fit(rows, [1.0] * 4).predict_one(rows[0])
+low, high = reg.predict_interval_one(rows[0], 0.5)
+reasons: NumberExplanation = reg.explain_one(rows[0])
+covered: dict[float, float] = reg.coverage_
+shared: NamedValues = reg.learn_one(rows[0], 2.5).weights_
+either: OnlineTransferClassifier | OnlineTransferRegressor = load_model("model")
+
 clf.predict_on(rows[0])  # wrong: no such method
 hedgerow.OnlineTransferClasifier()  # wrong: no such name
 OnlineTransferClassifier(metod="pa")  # wrong: no such parameter
@@ -52,6 +61,11 @@ code: str = prediction.code  # wrong: an int
 trace.prediction  # wrong: no such attribute
 Reading(lam="one")  # wrong: an answer's type
 model: Domain = OnlineTransferClassifier.load("model")  # wrong: a classifier
+reg.mistakes_  # wrong: of classes
+reg.predict_proba(rows)  # wrong: of classes
+OnlineTransferRegressor(coverage="0.9")  # wrong: a number
+word: str = reg.predict_one(rows[0])  # wrong: a number
+only: OnlineTransferRegressor = load_model("model")  # wrong: it may be a classifier
 """
 
 
@@ -69,5 +83,5 @@ def test_a_type_checker_finds_the_mistakes_of_a_program_and_no_others(tmp_path):
     )
     wrong = {i for i, line in enumerate(PROGRAM.splitlines(), 1) if "# wrong" in line}
     reported = {int(line) for line in re.findall(r"program\.py:(\d+): error", done.stdout)}
-    assert len(wrong) == 16
+    assert len(wrong) == 21
     assert reported == wrong, done.stdout + done.stderr

@@ -2,26 +2,44 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from hedgerow.core.arrays import Array, Matrix, dense
+from hedgerow.core.errors import InputError
 from hedgerow.core.preprocess import unit
-from hedgerow.core.source_rows import SourceRows
+from hedgerow.core.source_rows import InMemory, SourceRows
+
+
+class OfStatistics(ABC):
+    """An aligner that asks the source for statistics: in memory it is what it is for a source anywhere."""
+
+    def fit(self, source: Matrix, codes: Array, target: Matrix) -> Alignment:
+        """Align the source with the unlabelled target rows."""
+        return self.fit_rows(InMemory(source, codes), int(codes.max(initial=-1)) + 1, target)
+
+    @abstractmethod
+    def fit_rows(self, source: SourceRows, K: int, target: Matrix) -> Alignment:
+        """As `fit`, for a source with codes 0..K-1 wherever its rows are."""
+
+
+def no_direction(n: int, what: str) -> InputError:
+    """The error for n rows that leave no direction, being all zero or the same."""
+    return InputError(
+        f"n_samples = {n}: all rows of the source and the target are {what} after scaling, so there is no direction to "
+        "keep; give rows that differ, or use aligner='identity'"
+    )
 
 
 @dataclass(frozen=True)
-class Identity:
+class Identity(OfStatistics):
     """z = x."""
 
-    def fit(self, source: Matrix, codes: Array, target: Matrix) -> Alignment:
-        """The identity projection."""
-        return Alignment(Projection(), Info(rank=source.shape[1]))
-
     def fit_rows(self, source: SourceRows, K: int, target: Matrix) -> Alignment:
-        """The same for a source wherever it is."""
+        """The identity projection."""
         return Alignment(Projection(), Info(rank=source.width))
 
 

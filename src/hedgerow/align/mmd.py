@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hedgerow.align.base import Alignment, Info, Projection, rbf_rows
+from hedgerow.align.base import Alignment, Info, Projection, no_direction, rbf_rows
 from hedgerow.core.arrays import Array, Matrix, dense, is_sparse, stack_rows
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.core.linalg import diagonal_minus_low_rank, fix_signs
@@ -62,6 +62,10 @@ class Solution:
         """What a is divided by: "unit" makes |a| = 1, "S" makes a^T S a = 1."""
         return self.lengths if scaling == "unit" else self.values
 
+    def discrepancy(self, scaling: str) -> float:
+        """|V^T A|_F^2."""
+        return float(((self.T / self.scales(scaling)) ** 2).sum())
+
 
 class Scatter(ABC):
     """X^T H X of rows X, factorised; made by `scatter(X)`. `values` are its eigenvalues L, largest first."""
@@ -88,10 +92,6 @@ class Scatter(ABC):
         A /= np.sqrt(np.einsum("ij,ij->j", A, A)) if scaling == "unit" else solution.values
         return fix_signs(A)
 
-    def projected(self, solution: Solution, scaling: str) -> Array:
-        """X A (N x d), but for the signs of its columns."""
-        raise NotImplementedError("the rows are not here")
-
     @abstractmethod
     def _contrasted(self, E: Matrix) -> tuple[Array, Array]:
         """V^T R (k x r) and V^T V (k x k)."""
@@ -101,7 +101,7 @@ class Scatter(ABC):
         """a = (R y - V t)/lam."""
 
 
-def scatter(X: Matrix) -> Scatter:
+def scatter(X: Matrix) -> _Tall | _Wide:
     """The centred scatter of the rows of X, factorised in double precision by the smaller of its Gram matrices.
 
     >>> X = np.array([[0.0, 0.0], [2.0, 0.0], [4.0, 3.0]])
@@ -145,6 +145,7 @@ class _Tall(OfMoments):
         return dense(E @ self.X)
 
     def projected(self, solution: Solution, scaling: str) -> Array:
+        """X A (N x d), but for the signs of its columns."""
         return np.asarray(self.X @ (self._directions(solution) / solution.scales(scaling)))
 
 
@@ -178,6 +179,7 @@ class _Wide(Scatter):
         return np.asarray(self.X.T @ ((self.U @ solution.Y - solution.E.T @ solution.T) / solution.lam))
 
     def projected(self, solution: Solution, scaling: str) -> Array:
+        """X A (N x d), but for the signs of its columns."""
         scales = solution.scales(scaling)
         at_mean = (self.mean_R @ solution.Y - (solution.E @ self.kappa) @ solution.T) / solution.lam
         return np.asarray(self.U @ (solution.Y * (solution.values / scales)) + at_mean / scales)
@@ -242,22 +244,20 @@ class _MMD(ABC):
         rows = stack_rows([source, target])
         if self.unit_input or self.kernel == "rbf":  # the rbf kernel is defined on rows of unit length
             rows = unit(rows, out=rows)
-        X = rows if self.kernel == "primal" else _gram(rows, self.kernel, self.gamma)
+        X = rows
+        if self.kernel != "primal":
+            X = dense(rows @ rows.T) if self.kernel == "linear" else rbf_rows(dense(rows), dense(rows), self.gamma)
         A, info = self._rounds(X, codes)
-        if self.kernel == "linear":
-            return Alignment(Projection(np.asarray(rows.T @ A)), info)
         if self.kernel == "rbf":
             return Alignment(Projection(A, landmarks=dense(rows), gamma=self.gamma), info)
-        return Alignment(Projection(A), info)
+        return Alignment(Projection(np.asarray(rows.T @ A) if self.kernel == "linear" else A), info)
 
     def _rounds(self, X: Matrix, codes: Array) -> tuple[Array, Info]:
         S = scatter(X)
         if not len(S.values):
-            raise no_direction(X.shape[0])
+            raise no_direction(X.shape[0], "the same")
         pseudo: Array | None = None
-        solved: dict[
-            bytes, tuple[Solution, Array]
-        ] = {}  # the labels of a round follow from those before: they may cycle
+        solved: dict[bytes, tuple[Solution, Array]] = {}  # labels follow from those of the round before: they may cycle
         history: list[float] = []
         changed: list[int] = []
         for _ in range(self.rounds):
@@ -265,7 +265,7 @@ class _MMD(ABC):
             if key not in solved:
                 solved[key] = self._round(S, codes, pseudo, X.shape[0] - len(codes))
             solution, labels = solved[key]
-            history.append(float(((solution.T / solution.scales(self.eigenvectors)) ** 2).sum()))
+            history.append(solution.discrepancy(self.eigenvectors))
             if not len(labels):
                 break
             changed.append(len(labels) if pseudo is None else int((labels != pseudo).sum()))
@@ -275,7 +275,7 @@ class _MMD(ABC):
         A = S.directions(solution, self.eigenvectors)
         return A, Info(history, changed, len(S.values), solution.values, pseudo)
 
-    def _round(self, S: Scatter, codes: Array, pseudo: Array | None, nt: int) -> tuple[Solution, Array]:
+    def _round(self, S: _Tall | _Wide, codes: Array, pseudo: Array | None, nt: int) -> tuple[Solution, Array]:
         """The best directions for these pseudo-labels, and the labels of the nearest source rows there (if wanted)."""
         solution = S.solve(self._contrasts(codes, pseudo, nt), self.lam, self.dim)
         if not nt or self.weights(1)[1] == 0:
@@ -374,14 +374,13 @@ class TCA(_MMD):
         (there,), here = source.totals(statistic), statistic.of(Part(dense(target)))
         S = OfMoments(np.asarray(there.merge(here).scatter))
         if not len(S.values):
-            raise no_direction(source.count + target.shape[0])
+            raise no_direction(source.count + target.shape[0], "the same")
         V = (there.mean - here.mean)[None] if target.shape[0] else np.empty((0, source.width))
         if self.normalise and len(V):
             V = V / np.sqrt(1 / there.count + 1 / here.count)
         solution = S.solve(V, self.lam, self.dim)
-        gap = float(((solution.T / solution.scales(self.eigenvectors)) ** 2).sum())
-        A = S.directions(solution, self.eigenvectors)
-        return Alignment(Projection(A), Info([gap], [], len(S.values), solution.values))
+        A, left = S.directions(solution, self.eigenvectors), solution.discrepancy(self.eigenvectors)
+        return Alignment(Projection(A), Info([left], [], len(S.values), solution.values))
 
 
 @dataclass(frozen=True)
@@ -486,14 +485,6 @@ class BDA(_MMD):
         return 1.0 - self.balance, self.balance
 
 
-def no_direction(n: int) -> InputError:
-    """The error for rows of which none differs from another."""
-    return InputError(
-        f"n_samples = {n}: all rows of the source and the target are the same after scaling, so there "
-        "is no direction to keep; give rows that differ, or use aligner='identity'"
-    )
-
-
 def mean_gaps(source: Array, target: Array, classes: Array) -> Matrix:
     """e_c for every class c: 1/n_s^c on its source rows, -1/n_t^c on its target rows (k x N, CSR, source rows first).
 
@@ -523,13 +514,6 @@ def nearest_row(queries: Array, rows: Array) -> Array:
     for a in range(0, len(queries), step):
         nearest[a : a + step] = (queries[a : a + step] @ rows.T - half).argmax(axis=1)
     return nearest
-
-
-def _gram(rows: Matrix, kernel: str, gamma: float) -> Array:
-    if kernel == "rbf":
-        D = dense(rows)
-        return rbf_rows(D, D, gamma)
-    return dense(rows @ rows.T)
 
 
 __all__ = ["BDA", "JDA", "TCA", "nearest_row"]

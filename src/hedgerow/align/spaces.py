@@ -19,7 +19,7 @@ from operator import add
 
 import numpy as np
 
-from hedgerow.align.base import Alignment, Info, Projection, quadratic
+from hedgerow.align.base import Alignment, Info, OfStatistics, Projection, no_direction, quadratic
 from hedgerow.core.arrays import DENSE_LIMIT, Array, Matrix, blocks, dense, stack_rows
 from hedgerow.core.errors import InputError
 from hedgerow.core.linalg import symmetric_power
@@ -29,7 +29,7 @@ from hedgerow.core.source_rows import ClassMoments, Gram, InMemory, Part, Source
 
 
 @dataclass(frozen=True)
-class CORAL:
+class CORAL(OfStatistics):
     r"""Correlation alignment: the source gets the covariance of the target, which stays as it is.
 
     .. math:: x_s \leftarrow x_s C_s^{-1/2} C_t^{1/2}, \qquad C = \mathrm{cov} + \text{ridge} \cdot I
@@ -57,12 +57,8 @@ class CORAL:
 
     ridge: float = 1.0
 
-    def fit(self, source: Matrix, codes: Array, target: Matrix) -> Alignment:
-        """The map of the source; the projection of the target is the identity."""
-        return self.fit_rows(InMemory(dense(source), codes), 0, target)
-
     def fit_rows(self, source: SourceRows, K: int, target: Matrix) -> Alignment:
-        """The same for a source wherever it is."""
+        """The map of the source; the projection of the target is the identity."""
         m = source.width
         if target.shape[0] < 2 or source.count < 2:
             return Alignment(Projection(), Info(rank=m, note="fewer than two rows: the source stays as it is"))
@@ -132,7 +128,7 @@ WIDE = 4  # features per row: beyond, the Gram matrix of the rows is the smaller
 
 
 @dataclass(frozen=True)
-class Whitening:
+class Whitening(OfStatistics):
     r"""z = x H: within the classes of the source every direction varies alike, but for a shrinkage towards the mean.
 
     .. math:: H = (C_w + \bar\lambda I)^{-1/2}
@@ -150,12 +146,8 @@ class Whitening:
     ([4.7, 0.4], [0.8, 0.1])
     """
 
-    def fit(self, source: Matrix, codes: Array, target: Matrix) -> Alignment:
-        """H from the source alone; the target is not looked at."""
-        return self.fit_rows(InMemory(source, codes), int(codes.max()) + 1, target)
-
     def fit_rows(self, source: SourceRows, K: int, target: Matrix) -> Alignment:
-        """The same for a source wherever it is."""
+        """H from the source alone; the target is not looked at."""
         m = source.width
         _affordable("aligner 'whitening'", m, m, "use aligner='whitened-pca', which keeps m x dim")
         H, values = within_class_root(*source.totals(Gram(), ClassMoments(K, weighed=False)))
@@ -163,7 +155,7 @@ class Whitening:
 
 
 @dataclass(frozen=True)
-class WhitenedPCA:
+class WhitenedPCA(OfStatistics):
     r"""z = x Q L^{-1/2}: the leading axes of source and target together, each scaled to the same second moment.
 
     Parameters
@@ -186,12 +178,8 @@ class WhitenedPCA:
     dim: int = 100
     sketch: int | None = None  # directions that are followed instead of a Gram matrix; see `Sketch`
 
-    def fit(self, source: Matrix, codes: Array, target: Matrix) -> Alignment:
-        """The axes; those along which no row differs from zero are left out."""
-        return self.fit_rows(InMemory(source, codes), 0, target)
-
     def fit_rows(self, source: SourceRows, K: int, target: Matrix) -> Alignment:
-        """The same for a source wherever it is."""
+        """The axes; those along which no row differs from zero are left out."""
         _at_least_one(dim=self.dim)
         note = ""
         if self.sketch is None:
@@ -201,7 +189,7 @@ class WhitenedPCA:
         rounding = max(source.count, source.width) * np.finfo(values.dtype).eps
         kept = values > rounding * values[:1]
         if not kept.any():
-            raise _no_direction(source.count + target.shape[0])
+            raise no_direction(source.count + target.shape[0], "zero")
         return Alignment(Projection(A[:, kept]), Info(rank=int(kept.sum()), eigenvalues=values[kept], note=note))
 
     def _sketched(self, source: SourceRows, target: Matrix, size: int) -> tuple[Array, Array, str]:
@@ -221,7 +209,7 @@ class WhitenedPCA:
 
 
 @dataclass(frozen=True)
-class Landmarks:
+class Landmarks(OfStatistics):
     """z = k(x, landmarks) Q L^{-1/2}: features whose inner products are those of the quadratic kernel, near the rows.
 
     A Nyström approximation of the kernel (c + c^2)/2 of the cosine c. Use it where classes are not linearly separable;
@@ -250,19 +238,15 @@ class Landmarks:
     count: int = LANDMARKS
     seed: int = 0
 
-    def fit(self, source: Matrix, codes: Array, target: Matrix) -> Alignment:
-        """Landmarks from the rows given, then the root of their kernel matrix."""
-        return self.fit_rows(InMemory(source, codes), 0, target)
-
     def fit_rows(self, source: SourceRows, K: int, target: Matrix) -> Alignment:
-        """The same for a source wherever it is."""
+        """Landmarks from the rows given, then the root of their kernel matrix."""
         _at_least_one(dim=self.dim, count=self.count)
         chosen = drawn([source], target, self.count, np.random.default_rng(self.seed))
         _affordable("aligner 'landmarks'", chosen.shape[0], source.width, "give it a smaller count")
         L = dense(unit(chosen))
         A, values = kernel_root(L, self.dim)
         if not len(values):
-            raise _no_direction(source.count + target.shape[0])
+            raise no_direction(source.count + target.shape[0], "zero")
         return Alignment(Projection(A, landmarks=L, gamma=None), Info(rank=len(values), eigenvalues=values))
 
 
@@ -334,13 +318,6 @@ def _affordable(what: str, rows: int, columns: int, remedy: str) -> None:
         raise InputError(
             f"{what} keeps a dense matrix of {rows} x {columns}, which would take {size / 2**30:.1f} GiB; {remedy}"
         )
-
-
-def _no_direction(n: int) -> InputError:
-    return InputError(
-        f"n_samples = {n}: all rows of the source and the target are zero after scaling, so there is no direction to "
-        "keep; give rows that differ, or use aligner='identity'"
-    )
 
 
 __all__ = ["Landmarks", "WhitenedPCA", "Whitening"]

@@ -1,6 +1,7 @@
 """The command line: every command, in the order of the help. What a command does is imported when it is called.
 
-What hedgerow refuses, and what the system does not let it write, is one line and an exit code, not a traceback.
+The help of an option stands in the section Parameters of its command's docstring (`options.documented`). What hedgerow
+refuses, and what the system does not let it write, is one line and an exit code, not a traceback.
 """
 
 from __future__ import annotations
@@ -8,18 +9,36 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hedgerow.cli import options
-from hedgerow.cli.commands import experiments, tour
-from hedgerow.core.errors import HedgerowError, InputError, require
+from hedgerow.cli import options, serving, terminal
+from hedgerow.cli.options import (
+    DataDir,
+    Decimal,
+    Delimiter,
+    Engine,
+    Jobs,
+    Method,
+    Orders,
+    Out,
+    Plugins,
+    Resume,
+    Sources,
+    Words,
+)
+from hedgerow.core.errors import HedgerowError, InputError
+from hedgerow.lab import PARTS, TARGETS
 from hedgerow.live.settings import Settings
-from hedgerow.service.settings import ServiceSettings
+
+if TYPE_CHECKING:
+    from hedgerow.lab.report import Table
+    from hedgerow.lab.runner import Folder
+
+SHOWN = "pa,paio,homotlms,oddm,hedgerow,hedgerow-linear"  # the methods of a study or comparison that names none
 
 app = typer.Typer(
     name="hedgerow",
@@ -27,6 +46,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+paper_app = typer.Typer(help="The paper's experiments, run again: its numbers beside ours.")
 
 
 def main() -> None:
@@ -37,15 +57,11 @@ def main() -> None:
         finally:
             sys.stdout.flush()
     except HedgerowError as error:
-        from hedgerow.cli import terminal
-
         terminal.error(str(error))
         sys.exit(2)
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what could not be written is not tried again at exit
         if error.errno != errno.EPIPE:  # whoever read it has gone
-            from hedgerow.cli import terminal
-
             where = f" ({error.filename})" if error.filename else ""
             terminal.error(f"the system refused: {error.strerror or error}{where}")
         sys.exit(1)
@@ -68,120 +84,216 @@ def global_options(
     """Options of every command."""
 
 
-for command in (tour.demo, tour.methods, tour.data):
-    app.command()(command)
+@options.command(app)
+def demo(
+    out: Annotated[Path, typer.Option()] = Path("hedgerow-demo"), orders: Orders = 10, target: str = "shifted",
+    jobs: Jobs = -1,
+) -> None:  # fmt: skip
+    """All methods side by side on embedded digits: a table, three figures and a report.
+
+    Parameters
+    ----------
+    out
+        Folder for the report, the figures and the results.
+    target
+        Domain that streams; the others are sources.
+    """
+    from hedgerow.lab.demo import demo as run_demo
+
+    with terminal.progress() as progress:
+        result = run_demo(out, orders, target, jobs, progress)
+    terminal.print_table(result.table.header, result.table.texts, numbers=True, best=result.table.best)
+    terminal.print_line(result.table.note, style="dim")
+    _print_report(result.report)
 
 
-@app.command()
+@options.command(app)
+def methods(readings: bool = False) -> None:
+    """The methods and what they are made of.
+
+    Parameters
+    ----------
+    readings
+        Show the presets of the options instead.
+    """
+    from hedgerow.methods import METHODS, as_table
+
+    def words(value: object) -> str:
+        if value is None:
+            return "the method's own"
+        return " + ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+    if readings:
+        rows = as_table()
+        terminal.print_table(list(rows[0]), [[words(value) for value in row.values()] for row in rows])
+    else:
+        header = ["name", "title", "spaces", "frozen experts", "online from", "mixer", "refresh", "reference"]
+        parts = [(name, METHODS[name]) for name in METHODS]
+        terminal.print_table(header, [(name, r.title, *r.row().values(), r.reference) for name, r in parts])
+
+
+@options.command(app)
+def data(data_dir: DataDir = None) -> None:
+    """The data sets that load() knows, and where each one is."""
+    from hedgerow.data import available
+
+    header = ["name", "domains", "rows", "features", "classes", "where"]
+    rows = [(a.name, ", ".join(a.domains), a.rows, a.features, a.classes, a.where) for a in available(data_dir)]
+    terminal.print_table(header, rows)
+
+
+@options.command(app)
 def fit(
-    source: options.Sources,
-    label: Annotated[str, typer.Option(help="The label column of the sources.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where the model goes (.safetensors).")],
-    unlabelled: options.Unlabelled = None,
-    method: Annotated[str, typer.Option(help="See `hedgerow methods`.", autocompletion=options.methods)] = "hedgerow",
-    reading: Annotated[
-        str,
-        typer.Option(help="Preset of the options: general, authors, paper or table.", autocompletion=options.readings),
-    ] = "general",
-    option: Annotated[list[str] | None, typer.Option(help="key=value for the classifier, e.g. dim=50.")] = None,
-    engine: Annotated[
-        str | None,
-        typer.Option(
-            help="local: sources in memory; dask, dask://local:2 or dask://HOST:PORT: Parquet in partitions. "
-            "Without it: local, if half of the free memory is enough for the sources."
-        ),
-    ] = None,
-    drop: Annotated[list[str] | None, typer.Option(help="A column to leave out; may be repeated.")] = None,
-    keep: Annotated[list[str] | None, typer.Option(help="A column to use though it looks like an id.")] = None,
-    id: Annotated[list[str] | None, typer.Option(help="A column that only names rows.")] = None,
-    time: Annotated[list[str] | None, typer.Option(help="A column of dates, or of seconds since 1970.")] = None,
-    text: Annotated[list[str] | None, typer.Option(help="A column of text whose words are to be used.")] = None,
-    new: Annotated[list[str] | None, typer.Option(help="A column that will come later, in the stream.")] = None,
+    source: Sources,
+    label: str,
+    output: Annotated[Path, typer.Option("--output", "-o")],
+    unlabelled: Path | None = None,
+    method: Method = "hedgerow",
+    reading: Annotated[str, typer.Option(autocompletion=options.readings)] = "general",
+    option: Words = None,
+    engine: str | None = None,
+    from_journal: Path | None = None,
+    task: str | None = None,
+    coverage: list[float] | None = None,
+    drop: Words = None,
+    keep: Words = None,
+    id: Words = None,
+    time: Words = None,
+    text: Words = None,
+    new: Words = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
 ) -> None:
-    """Fit a model on labelled source files and, better, some unlabelled rows of the target."""
-    from hedgerow.cli import terminal
-    from hedgerow.cli.fit_files import check_output, fit_files, parse_options, summary, table_options
+    """Fit a model on labelled source files and, better, some unlabelled rows of the target.
+
+    Parameters
+    ----------
+    label
+        The label column of the sources.
+    output
+        Where the model goes (.safetensors).
+    unlabelled
+        Unlabelled rows of the target.
+    reading
+        Preset of the options: general, authors, paper or table.
+    option
+        key=value for the classifier, e.g. dim=50.
+    engine
+        local: sources in memory; dask, dask://local:2 or dask://HOST:PORT: Parquet in partitions. Without it: local, if
+        half of the free memory is enough for the sources.
+    from_journal
+        The folder of a live model: its rows are those of the target, and what it learned is learned again.
+    task
+        classify or regress. Without it the labels tell: text and few whole numbers are classes, fractions are numbers.
+    coverage
+        The share of labels that sets of classes or intervals of numbers are to contain; may be repeated. Without it
+        numbers have intervals of .9, classes no sets.
+    drop
+        A column to leave out; may be repeated.
+    keep
+        A column to use though it looks like an id.
+    id
+        A column that only names rows.
+    time
+        A column of dates, or of seconds since 1970.
+    text
+        A column of text whose words are to be used.
+    new
+        A column that will come later, in the stream.
+    """
+    from hedgerow.cli.fit_files import check_output, fit_files, parse_options, summary
+    from hedgerow.rows.inputs import written_with
 
     check_output(output, [*source, *([unlabelled] if unlabelled else [])])
     arguments = parse_options(option or [], method, reading)
-    if table := table_options(drop=drop, keep=keep, id=id, time=time, text=text, new=new):
+    columns = {"drop": drop, "keep": keep, "id": id, "time": time, "text": text, "new": new}
+    if table := {name: values for name, values in columns.items() if values}:
         arguments["table"] = table
-    fitted = fit_files(source, label, unlabelled, arguments, engine)
+    with written_with(delimiter, decimal, terminal.note):
+        fitted = fit_files(source, label, unlabelled, arguments, engine, from_journal, task, coverage)
     fitted.clf.save(output)
-    told = summary(fitted)
-    terminal.print_table(told.header, told.rows)
-    for line in (*told.lines, f"model saved to {output}"):
+    header, rows, lines = summary(fitted)
+    terminal.print_table(header, rows)
+    for line in (*lines, f"model saved to {output}"):
         terminal.print_line(line)
 
 
-@app.command()
+@options.command(app, context_settings=serving.environment("run"))
 def run(
-    model: Annotated[Path, typer.Option("--model", "-m", help="A model made by `hedgerow fit` or `save`.")],
-    input: Annotated[
-        str,
-        typer.Option(
-            "--input",
-            "-i",
-            help="Rows: a file, folder or pattern (csv, tsv, jsonl, parquet, arrow; .gz, .zst), - for standard input, "
-            "redis://HOST/STREAM or kafka://HOST/TOPIC.",
-        ),
-    ],
-    output: Annotated[
-        str,
-        typer.Option(
-            "--output", "-o", help="Predictions as JSON lines: a file, - for standard output, redis://HOST/STREAM."
-        ),
-    ],
-    label: Annotated[
-        str | None, typer.Option(help="The label column, to learn from; of rows with an empty cell what can be.")
-    ] = None,
-    id: Annotated[
-        str | None, typer.Option(help="The column that names a row; it is echoed, and labels may come by it.")
-    ] = None,
-    labels: Annotated[
-        Path | None, typer.Option(help="Labels by id, in a file of their own (.csv, .tsv, .jsonl) that may grow.")
-    ] = None,
-    journal: Annotated[
-        Path | None,
-        typer.Option(help="Folder in which everything is kept: after a crash the same command goes on where it was."),
-    ] = None,
-    save: Annotated[Path | None, typer.Option(help="Where the model goes at the end, also after Ctrl-C.")] = None,
-    append: Annotated[bool, typer.Option("--append", help="Add to an output file that has content already.")] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an output file that has content already.")
-    ] = False,
-    on_error: Annotated[str, typer.Option(help="What to do with a bad row: skip or stop.")] = "skip",
-    dead_letter: Annotated[
-        Path | None, typer.Option(help="Where bad rows go, with the reason; else OUTPUT.bad.jsonl, if there are any.")
-    ] = None,
-    new_classes: Annotated[
-        str, typer.Option(help="What to do with a label unknown to the model: learn it, or refuse it as a bad row.")
-    ] = "learn",
-    format: Annotated[
-        str | None, typer.Option(help="csv, tsv, jsonl, parquet or arrow; else by the suffix, else by the first line.")
-    ] = None,
-    proba: Annotated[
-        bool, typer.Option("--proba", help="The probability of every class, not only of the prediction.")
-    ] = False,
-    label_timeout: Annotated[
-        float | None, typer.Option(help="Seconds after which a label is no longer awaited (journal).")
-    ] = None,
-    max_pending: Annotated[
-        int | None, typer.Option(help="Rows that may wait for their labels; 100000 at first.")
-    ] = None,
-    snapshot_every: Annotated[
-        int | None, typer.Option(help="Labels between two snapshots of the journal; 5000 at first.")
-    ] = None,
-    keep_events: Annotated[
-        int | None, typer.Option(help="Rows with their labels that stay in the journal; 100000 at first.")
-    ] = None,
-    group: Annotated[str, typer.Option(help="Consumer group at a broker.")] = "hedgerow",
-    accept_loss: Annotated[
-        bool, typer.Option("--accept-loss", help="Go on with a journal whose newest events are missing.")
-    ] = False,
+    model: Annotated[Path, typer.Option("--model", "-m")],
+    input: Annotated[str, typer.Option("--input", "-i")],
+    output: Annotated[str, typer.Option("--output", "-o")],
+    label: str | None = None,
+    id: str | None = None,
+    labels: Path | None = None,
+    journal: Path | None = None,
+    save: Path | None = None,
+    append: bool = False,
+    overwrite: bool = False,
+    on_error: str = "skip",
+    dead_letter: Path | None = None,
+    new_classes: str = "learn",
+    format: str | None = None,
+    proba: bool = False,
+    label_timeout: float | None = None,
+    max_pending: int | None = None,
+    snapshot_every: int | None = None,
+    keep_events: int | None = None,
+    group: str = "hedgerow",
+    accept_loss: bool = False,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    config: serving.Config = None,
 ) -> None:
-    """Predict each row of a stream before learning its label."""
-    from hedgerow.cli import terminal
+    """Predict each row of a stream before learning its label.
+
+    Parameters
+    ----------
+    model
+        A model made by `hedgerow fit` or `save`.
+    input
+        Rows: a file, folder or pattern (csv, tsv, jsonl, parquet, arrow; .gz, .zst), - for standard input,
+        redis://HOST/STREAM or kafka://HOST/TOPIC.
+    output
+        Predictions as JSON lines: a file, - for standard output, redis://HOST/STREAM.
+    label
+        The label column, to learn from; rows with an empty cell are used unlabelled where possible.
+    id
+        The column that names a row; it is echoed, and labels may come by it.
+    labels
+        Labels by id, in a file of their own (.csv, .tsv, .jsonl) that may grow.
+    journal
+        Folder in which everything is kept: after a crash the same command goes on where it was.
+    save
+        Where the model goes at the end, also after Ctrl-C.
+    append
+        Add to an output file that has content already.
+    overwrite
+        Replace an output file that has content already.
+    on_error
+        What to do with a bad row: skip or stop.
+    dead_letter
+        Where bad rows go, with the reason; else OUTPUT.bad.jsonl, if there are any.
+    new_classes
+        What to do with a label unknown to the model: learn it, or refuse it as a bad row.
+    format
+        csv, tsv, jsonl, parquet or arrow; else by the suffix, else by the first line.
+    proba
+        The probability of every class, not only of the prediction.
+    label_timeout
+        Seconds after which a label is no longer awaited (journal).
+    max_pending
+        Rows that may wait for their labels; 100000 at first.
+    snapshot_every
+        Labels between two snapshots of the journal; 5000 at first.
+    keep_events
+        Rows with their labels that stay in the journal; 100000 at first.
+    group
+        Consumer group at a broker.
+    accept_loss
+        Go on with a journal whose newest events are missing.
+    """
+    from hedgerow.rows.inputs import written_with
     from hedgerow.run.job import Job
     from hedgerow.run.loop import run as run_job
 
@@ -194,48 +306,154 @@ def run(
         new_classes=new_classes, append=append, overwrite=overwrite, id=id, labels=labels, journal=journal,
         dead_letter=dead_letter, settings=settings, accept_loss=accept_loss, group=group,
     )  # fmt: skip
-    with terminal.status(live=output != "-" or not sys.stdout.isatty()) as tell:
+    live = output != "-" or not sys.stdout.isatty()
+    with terminal.status(live) as tell, written_with(delimiter, decimal, terminal.note):
         code = run_job(job, terminal.note, tell)
     raise typer.Exit(code)
 
 
-@app.command()
-def inspect(
-    path: Annotated[Path, typer.Argument(help="A model file, or the folder of a live model.")],
-) -> None:
-    """What a model or a journal is: domains, classes, who is trusted, mistakes, sizes, what is waiting."""
-    from hedgerow.cli import terminal
+@options.command(app)
+def inspect(path: Annotated[Path, typer.Argument()]) -> None:
+    """What a model or a journal is: domains, classes, who is trusted, mistakes or errors, sizes, what is waiting.
+
+    Parameters
+    ----------
+    path
+        A model file, or the folder of a live model.
+    """
     from hedgerow.cli.journals import inspected
 
     terminal.print_table([str(path), ""], inspected(path))
 
 
-@app.command()
-def export(
-    journal: Annotated[Path, typer.Argument(help="The folder of a live model.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="A new .jsonl or .parquet file.")],
-) -> None:
-    """The events of a journal with features, predictions and labels."""
-    from hedgerow.live.export import export as write_export
+@options.command(app)
+def export(journal: Annotated[Path, typer.Argument()], output: Annotated[Path, typer.Option("--output", "-o")]) -> None:
+    """The events of a journal with features, predictions and labels.
+
+    Parameters
+    ----------
+    journal
+        The folder of a live model.
+    output
+        A new .jsonl or .parquet file.
+    """
+    from hedgerow.live.look import export as write_export
 
     print(f"{write_export(journal, output)} events written to {output}")
 
 
-@app.command()
-def replay(
-    journal: Annotated[Path, typer.Argument(help="The folder of a live model.")],
-    model: Annotated[list[Path] | None, typer.Option("--model", "-m", help="A fitted model; may be repeated.")] = None,
-    method: Annotated[
-        list[str] | None,
-        typer.Option(help="A method to fit on --source; may be repeated.", autocompletion=options.methods),
-    ] = None,
-    source: Annotated[list[Path] | None, typer.Option(help="A labelled source for --method; once for each.")] = None,
-    label: Annotated[str | None, typer.Option(help="The label column of the sources.")] = None,
-    unlabelled: options.Unlabelled = None,
-    option: Annotated[list[str] | None, typer.Option(help="key=value for the classifiers of --method.")] = None,
+@options.command(app)
+def backup(journal: Annotated[Path, typer.Argument()], folder: Annotated[Path, typer.Argument()]) -> None:
+    """Copy a live model or a fleet, also while it runs; the copy is verified, and can be opened.
+
+    Parameters
+    ----------
+    journal
+        The folder of a live model or of a fleet.
+    folder
+        A new folder.
+    """
+    from hedgerow.cli.journals import back_up
+
+    back_up(journal, folder)
+    print(f"{journal} copied to {folder}")
+
+
+@options.command(app)
+def restore(folder: Annotated[Path, typer.Argument()], journal: Annotated[Path, typer.Argument()]) -> None:
+    """Bring a backup to a new folder, verified; the backup stays as it is.
+
+    Parameters
+    ----------
+    folder
+        What `hedgerow backup` has made.
+    journal
+        A new folder for the live model or fleet; move an old one away before.
+    """
+    from hedgerow.cli.journals import bring_back
+
+    bring_back(folder, journal)
+    print(f"{folder} restored to {journal}")
+
+
+@options.command(app)
+def replace(
+    journal: Annotated[Path, typer.Argument()],
+    model: Annotated[Path | None, typer.Argument()] = None,
+    back: Annotated[bool, typer.Option("--back")] = False,
+    reason: str = "",
 ) -> None:
-    """What if another model had been there? The same questions and labels, in the same order, for other methods."""
-    from hedgerow.cli import journals, terminal
+    """Put another model in the place of a live one; its events and counts stay. A running service has PUT for it.
+
+    Parameters
+    ----------
+    journal
+        The folder of a live model that no process has open.
+    model
+        A model file.
+    back
+        The model before the last replacement, as it was then.
+    reason
+        Kept in the journal.
+    """
+    from hedgerow.live import LiveModel
+
+    if (model is None) != back:
+        raise InputError("name a model file, or say --back, one of them")
+    with LiveModel.open(journal) as live:
+        before = live.stats()["model"]["digest"]
+        now = live.replace_back(reason=reason) if model is None else live.replace(model, reason=reason)
+    print(f"model {before[:12]} replaced by {now['digest'][:12]}; hedgerow replace {journal} --back undoes it")
+
+
+@options.command(app)
+def forget(journal: Annotated[Path, typer.Argument()], id: Annotated[list[str], typer.Argument()]) -> None:
+    """Remove events from a journal at once: rows, predictions, labels and ids. What was learned from them stays.
+
+    Parameters
+    ----------
+    journal
+        The folder of a live model that no process has open. A running service has POST .../forget for it.
+    id
+        Of an event; may be repeated.
+    """
+    from hedgerow.live import LiveModel
+
+    with LiveModel.open(journal) as live:
+        forgotten = live.forget(*id)
+    print(f"{len(forgotten)} of {len(id)} events were there, and are forgotten")
+
+
+@options.command(app)
+def replay(
+    journal: Annotated[Path, typer.Argument()],
+    model: Annotated[list[Path] | None, typer.Option("--model", "-m")] = None,
+    method: Annotated[list[str] | None, typer.Option(autocompletion=options.methods)] = None,
+    source: list[Path] | None = None,
+    label: str | None = None,
+    unlabelled: Path | None = None,
+    option: Words = None,
+) -> None:
+    """What if another model had been there? The same questions and labels, in the same order, for other methods.
+
+    Parameters
+    ----------
+    journal
+        The folder of a live model.
+    model
+        A fitted model; may be repeated.
+    method
+        A method to fit on --source; may be repeated.
+    source
+        A labelled source for --method; once for each.
+    label
+        The label column of the sources.
+    unlabelled
+        Unlabelled rows of the target.
+    option
+        key=value for the classifiers of --method.
+    """
+    from hedgerow.cli import journals
 
     with terminal.progress() as progress:
         rows, note = journals.replay(
@@ -246,58 +464,13 @@ def replay(
         terminal.note(note)
 
 
-@app.command()
-def serve(
-    models: Annotated[
-        Path | None, typer.Option(help="Folder of the live models, one folder each; --demo can do without.")
-    ] = None,
-    host: Annotated[
-        str, typer.Option(help="Address to listen at; any but this machine's own needs tokens.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen at; 0 takes a free one.")] = 8080,
-    token_file: Annotated[
-        Path | None, typer.Option(help="Lines of TOKEN RIGHTS MODELS; without it only this machine is served.")
-    ] = None,
-    demo: Annotated[bool, typer.Option("--demo", help="Stream the embedded digits into a model of their own.")] = False,
-    max_body: Annotated[int, typer.Option(help="Bytes of a JSON body.")] = ServiceSettings.body_bytes,
-    max_upload: Annotated[
-        int, typer.Option(help="Bytes of a model file, or of the files of a fit.")
-    ] = ServiceSettings.upload_bytes,
-    max_rows: Annotated[int, typer.Option(help="Instances or labels of one request.")] = ServiceSettings.batch_rows,
-    max_models: Annotated[int, typer.Option(help="Models of the service.")] = ServiceSettings.models,
-    max_waiting: Annotated[int, typer.Option(help="Requests that wait for one model.")] = ServiceSettings.waiting,
-    max_pending: Annotated[
-        int, typer.Option(help="Events of a new model that wait for labels.")
-    ] = Settings.max_pending,
-    label_timeout: Annotated[float | None, typer.Option(help="Seconds a new model waits for a label.")] = None,
-    request_timeout: Annotated[
-        float, typer.Option(help="Seconds until a request is given up.")
-    ] = ServiceSettings.request_seconds,
-    job_timeout: Annotated[float, typer.Option(help="Seconds that a fit may take.")] = ServiceSettings.job_seconds,
-) -> None:
-    """Serve live models over HTTP: predictions go out, labels follow, nothing acknowledged is lost."""
-    for module in ("starlette", "msgspec", "uvicorn", "prometheus_client", "python_multipart"):
-        require(module, "live")
-    from hedgerow.cli import terminal
-    from hedgerow.service.app import serve as run_service
-
-    if models is None and not demo:
-        raise InputError("--models is missing: name a folder for the live models, or try --demo")
-    if models is not None and not models.is_dir():
-        raise InputError(f"no folder at {models}: make it first; each live model gets a folder in it")
-    settings = ServiceSettings(
-        host=host, port=port, token_file=token_file, body_bytes=max_body, upload_bytes=max_upload, batch_rows=max_rows,
-        models=max_models, waiting=max_waiting, request_seconds=request_timeout, job_seconds=job_timeout,
-        live=Settings(label_timeout, max_pending),
-    )  # fmt: skip
-    with TemporaryDirectory() if models is None else nullcontext(str(models)) as folder:
-        run_service(Path(folder), settings, demo=demo, tell=terminal.note)
+app.command(context_settings=serving.environment("serve"))(serving.serve)
+app.add_typer(serving.config_app, name="config")
 
 
-@app.command()
+@options.command(app)
 def warm() -> None:
     """Compile every loop now, for all processes to come; in an image, while it is built."""
-    from hedgerow.cli import terminal
     from hedgerow.cli.warm import warm as run_warm
 
     with terminal.progress() as progress:
@@ -307,13 +480,16 @@ def warm() -> None:
     raise typer.Exit(code)
 
 
-@app.command()
-def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="For programs: findings as JSON.")] = False,
-) -> None:
-    """What is installed and what it runs on, with a remedy for every problem; exit code 1 if there is one."""
+@options.command(app)
+def doctor(as_json: Annotated[bool, typer.Option("--json")] = False) -> None:
+    """What is installed and what it runs on, with a remedy for every problem; exit code 1 if there is one.
+
+    Parameters
+    ----------
+    as_json
+        For programs: findings as JSON.
+    """
     from hedgerow.cli import doctor as check
-    from hedgerow.cli import terminal
 
     findings = check.examine()
     if as_json:
@@ -324,6 +500,241 @@ def doctor(
     raise typer.Exit(0 if all(one.ok for one in findings) else 1)
 
 
-app.command()(experiments.study)
-app.command()(experiments.compare)
-app.add_typer(experiments.paper_app, name="paper")
+# -- experiments ------------------------------------------------------------------------------------------------
+
+
+@options.command(app)
+def study(
+    name: Annotated[str, typer.Argument(autocompletion=options.studies)] = "",
+    data: Annotated[str, typer.Option(help=f"One of {', '.join(TARGETS)}.")] = "digits",
+    domain: list[Path] | None = None,
+    label: str | None = None,
+    target: str | None = None,
+    methods: Annotated[str, typer.Option(autocompletion=options.methods)] = SHOWN,
+    orders: Orders = 5,
+    jobs: Jobs = -1,
+    engine: Engine = "local",
+    data_dir: DataDir = None,
+    out: Out = Path("hedgerow-study"),
+    resume: Resume = False,
+    plugin: Plugins = None,
+    listing: Annotated[bool, typer.Option("--list")] = False,
+) -> None:
+    """Streams as they are: labels late or missing, new classes, drift, imbalance, bad sources; the curve of each.
+
+    Parameters
+    ----------
+    name
+        Which study, or all; `hedgerow study --list` names them.
+    domain
+        Instead of --data: your own labelled files, once for each domain.
+    label
+        The label column of your files.
+    target
+        Domain that streams, or several joined by commas; the others are sources.
+    methods
+        Names joined by commas, see `hedgerow methods`.
+    listing
+        Name the studies; nothing is run.
+    """
+    from hedgerow.lab.study import listed, run, tables
+    from hedgerow.lab.tasks import OwnFiles
+
+    if listing:
+        terminal.print_table(["name", "what it is about", "strengths or kinds"], listed())
+        return
+    report = _filled(
+        lambda folder: run(folder, name, OwnFiles.of(domain, label) if domain else data, target, methods, orders),
+        out,
+        resume,
+        jobs,
+        engine,
+        plugin,
+        data_dir,
+    )
+    _print_tables(tables(out, name))
+    _print_report(report)
+
+
+@options.command(app)
+def compare(
+    source: Annotated[list[Path] | None, typer.Option(help="A labelled source, as in `fit`; once for each.")] = None,
+    stream: Path | None = None,
+    label: str | None = None,
+    domain: list[Path] | None = None,
+    unlabelled: Path | None = None,
+    warmup: float | None = None,
+    methods: str = SHOWN,
+    order_by: str | None = None,
+    orders: Annotated[int, typer.Option(min=1)] = 1,
+    peers: str = "main",
+    task: str | None = None,
+    option: Words = None,
+    drop: Words = None,
+    keep: Words = None,
+    time: Words = None,
+    text: Words = None,
+    jobs: Jobs = -1,
+    engine: Engine = "local",
+    out: Out = Path("hedgerow-compare"),
+    resume: Resume = False,
+    plugin: Plugins = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+) -> None:
+    """Methods side by side on your own files: mistakes, calibration, time, what each source was worth; a report.
+
+    With --domain, each domain is the target once, all others its sources: ranks over domains. Labels that are numbers
+    are predicted by our regressor, a running mean, and ridge and boosting refitted: RMSE, MAE, coverage and width of
+    intervals.
+
+    Parameters
+    ----------
+    stream
+        The labelled stream, in its order in time.
+    label
+        The label column.
+    domain
+        Instead of --source and --stream: a labelled domain, once for each; every one is the target once.
+    unlabelled
+        Unlabelled rows of the target, known in advance.
+    warmup
+        Instead: the share of the stream's first rows to take as unlabelled, e.g. .3; with --domain that is what is
+        taken where nothing is said.
+    methods
+        Names joined by commas, or all; see `hedgerow methods`.
+    order_by
+        Sort the stream by this column; it is no feature.
+    orders
+        Orders of the stream: 1 is the order in time, more are shuffled.
+    peers
+        main: boosting and logistic regression of scikit-learn and, if it is installed, river's forest; all; none; or
+        names joined by commas.
+    task
+        classify or regress; without it the labels tell.
+    option
+        key=value for the methods that read it, e.g. dim=50.
+    drop
+        A column to leave out; may be repeated.
+    keep
+        A column to use though it looks like an id.
+    time
+        A column of dates, or of seconds since 1970.
+    text
+        A column of text whose words are to be used.
+    """
+    from hedgerow.cli.fit_files import parse_pairs
+    from hedgerow.lab.compare import run, task_of, tasks_of
+    from hedgerow.lab.comparison import shown
+    from hedgerow.rows.inputs import written_with
+
+    if domain and (source or stream or unlabelled):
+        raise InputError("--domain makes every domain the target once: leave out --source, --stream and --unlabelled")
+    if not domain and not (source and stream):
+        raise InputError("give --source and --stream, or --domain once for each of several domains")
+    with written_with(delimiter, decimal, terminal.note):
+        if domain:
+            streams = tasks_of(domain, label, 0.3 if warmup is None else warmup, order_by, task)
+        else:
+            streams = [task_of(source or [], stream, label, unlabelled, warmup, order_by, task)]
+    given = parse_pairs(option or [])
+    columns = {"drop": drop, "keep": keep, "time": time, "text": text}
+    if table := {name: values for name, values in columns.items() if values}:
+        given["table"] = table
+    report = _filled(
+        lambda folder: run(folder, streams, methods=methods, orders=orders, peers=peers, options=given),
+        out, resume, jobs, engine, plugin,
+    )  # fmt: skip
+    verdict, tables, notes = shown(out)
+    terminal.print_line(verdict)
+    _print_tables(tables)
+    for note in notes:
+        terminal.print_line(note)
+    _print_report(report)
+
+
+@options.command(paper_app, as_callback=True)
+def paper(
+    context: typer.Context,
+    tasks: str = "all",
+    methods: str = "all",
+    trials: Annotated[int, typer.Option(min=1)] = 20,
+    splits: Annotated[int, typer.Option(min=1)] = 1,
+    reading: str = "table",
+    what: Annotated[
+        str, typer.Option(help=f"Parts of the report, joined by commas, or all: {', '.join(PARTS)}.")
+    ] = "table,curves,discrepancy,bound,stats,time",
+    jobs: Jobs = -1,
+    engine: Engine = "local",
+    data_dir: DataDir = None,
+    out: Out = Path("hedgerow-paper"),
+    resume: Resume = False,
+    plugin: Plugins = None,
+) -> None:
+    """The paper's tables and figures on its nine tasks, published numbers beside ours, and what explains the rest.
+
+    Parameters
+    ----------
+    tasks
+        all, or names joined by commas: PIE1..PIE5,amazon,caltech,dslr,webcam.
+    methods
+        Names joined by commas, see `hedgerow methods`; all: the paper's seven and ours.
+    trials
+        Orders of each stream.
+    splits
+        Splits into unlabelled rows and stream, for the table.
+    reading
+        table, authors or paper: see `hedgerow methods --readings`.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from hedgerow.lab.paper import run
+
+    def fill(folder: Folder) -> Path | None:
+        return run(folder, tasks, methods, trials, splits, reading, what)
+
+    print(_filled(fill, out, resume, jobs, engine, plugin, data_dir))
+
+
+@options.command(paper_app, "report")
+def paper_report(directory: Annotated[Path, typer.Argument()]) -> None:
+    """The report on results that are there; nothing is run.
+
+    Parameters
+    ----------
+    directory
+        A folder that `hedgerow paper` wrote to.
+    """
+    from hedgerow.lab.paper_report import report
+
+    print(report(directory, terminal.note))
+
+
+app.add_typer(paper_app, name="paper")
+
+
+def _filled(
+    run: Callable[[Folder], Path | None], out: Path, resume: bool, jobs: int, engine: str, plugins: list[str] | None,
+    data_dir: Path | None = None,
+) -> Path:  # fmt: skip
+    """The report of an experiment that fills a folder; interrupted, it has said how to go on."""
+    from hedgerow.lab.runner import INTERRUPTED, Folder
+
+    place = None if data_dir is None else str(data_dir)
+    with terminal.progress() as tell:
+        folder = Folder(out, resume, jobs, engine, place, tuple(plugins or ()), sys.argv[1:], terminal.note, tell)
+        report = run(folder)
+    if report is None:
+        raise typer.Exit(INTERRUPTED)
+    return report
+
+
+def _print_tables(tables: Iterable[Table]) -> None:
+    for table in tables:
+        terminal.print_line(table.title, style="bold")
+        terminal.print_table(table.header, table.texts, numbers=True, best=table.best)
+
+
+def _print_report(path: Path) -> None:
+    terminal.print_line("Report:", style="bold")
+    print(path)

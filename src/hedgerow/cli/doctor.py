@@ -44,6 +44,11 @@ class Finding:
         """Whether nobody has to do anything."""
         return self.state != PROBLEM
 
+    @classmethod
+    def unless(cls, fine: bool, group: str, what: str, found: str, state: str, remedy: str) -> Finding:
+        """One that is only a note or a problem, with a remedy, unless all is fine."""
+        return cls(group, what, found) if fine else cls(group, what, found, state, remedy)
+
 
 # -- what is installed ------------------------------------------------------------------------------------------
 
@@ -52,8 +57,8 @@ LEAST_PYTHON = (3, 11)
 EXTRAS = {
     "cli": "the command line", "files": "Parquet, Arrow and .zst files, and CSV and JSON lines read faster",
     "data": "MATLAB files of version 7.3", "plot": "figures", "tables": "data frames of pandas, polars and pyarrow",
-    "lab": "hedgerow paper, study, compare and demo",
-    "live": "hedgerow serve and its client", "redis": "Redis streams", "kafka": "Kafka topics",
+    "lab": "hedgerow paper, study, compare and demo", "live": "hedgerow serve and its client",
+    "trace": "spans of OpenTelemetry", "redis": "Redis streams", "kafka": "Kafka topics",
     "dask": "--engine dask", "spark": "hedgerow.spark", "river": "detectors and models of river",
     "skada": "pipelines and scorers of skada", "pipeline": "online pipelines of scikit-learn, saved without pickle",
     "mlflow": "hedgerow.mlflow", "capymoa": "hedgerow.capymoa",
@@ -63,27 +68,21 @@ EXTRAS = {
 def versions() -> Iterator[Finding]:
     """Of hedgerow, Python and the packages of the core, each against what hedgerow asks for."""
     yield Finding("versions", "hedgerow", hedgerow.__version__)
-    new_enough = sys.version_info >= LEAST_PYTHON
-    yield Finding(
-        "versions", "python", f"{platform.python_version()} ({sys.executable})", OK if new_enough else PROBLEM,
-        "" if new_enough else "hedgerow needs Python 3.11 or later",
-    )  # fmt: skip
+    about, remedy = f"{platform.python_version()} ({sys.executable})", "hedgerow needs Python 3.11 or later"
+    yield Finding.unless(sys.version_info >= LEAST_PYTHON, "versions", "python", about, PROBLEM, remedy)
     for name, least, extra in _requirements():
         if not extra:
             state, fine = _state(name, least)
-            remedy = "" if fine else f"pip install --upgrade '{name}>={least}'"
-            yield Finding("versions", name, state, OK if fine else PROBLEM, remedy)
+            yield Finding.unless(fine, "versions", name, state, PROBLEM, f"pip install --upgrade '{name}>={least}'")
 
 
 def extras() -> Iterator[Finding]:
     """Which are installed; the way to those that are not."""
     for extra, purpose in EXTRAS.items():
-        packages = [(name, least) for name, least, of in _requirements() if of == extra]
-        states = [(name, *_state(name, least)) for name, least in packages]
-        versions_ = ", ".join(f"{name} {state}" for name, state, _ in states)
-        fine = all(is_fine for _, _, is_fine in states)
-        remedy = "" if fine else f"for {purpose}: pip install 'hedgerow[{extra}]'"
-        yield Finding("extras", extra, versions_, OK if fine else NOTE, remedy)
+        states = [(name, *_state(name, least)) for name, least, of in _requirements() if of == extra]
+        there = ", ".join(f"{name} {state}" for name, state, _ in states)
+        remedy = f"for {purpose}: pip install 'hedgerow[{extra}]'"
+        yield Finding.unless(all(fine for _, _, fine in states), "extras", extra, there, NOTE, remedy)
 
 
 def java() -> Iterator[Finding]:
@@ -112,10 +111,12 @@ def compiled_kernels() -> Iterator[Finding]:
         if reason:
             state = OK if reason == compiled.READ_ONLY else NOTE
             yield Finding("compiled kernels", "not written", f"{folder}: {reason}", state)
-            continue
-        kept = len(list(folder.glob("*.nbc")))
-        remedy = "" if kept else "the first use compiles for some seconds; in advance: hedgerow warm"
-        yield Finding("compiled kernels", "kept in", f"{folder} ({kept} there)", OK if kept else NOTE, remedy)
+        else:
+            kept, remedy = (
+                len(list(folder.glob("*.nbc"))),
+                "the first use compiles for some seconds; in advance: hedgerow warm",
+            )
+            yield Finding.unless(kept > 0, "compiled kernels", "kept in", f"{folder} ({kept} there)", NOTE, remedy)
     if all(compiled.folders().values()):
         yield Finding("compiled kernels", "kept in", "nowhere", PROBLEM, REMEDY.removeprefix("error: "))
 
@@ -132,9 +133,8 @@ def data_sets() -> Iterator[Finding]:
         yield Finding("data sets", ENVIRONMENT, str(error), PROBLEM, f"correct {ENVIRONMENT}, or unset it")
         return
     for row in rows:
-        absent = row.where == "needs download"
-        remedy = f"downloaded at first use, or: set {ENVIRONMENT} to the folder that has it" if absent else ""
-        yield Finding("data sets", row.name, row.where, NOTE if absent else OK, remedy)
+        remedy = f"downloaded at first use, or: set {ENVIRONMENT} to the folder that has it"
+        yield Finding.unless(row.where != "needs download", "data sets", row.name, row.where, NOTE, remedy)
 
 
 def _requirements() -> Iterator[tuple[str, str, str]]:
@@ -156,14 +156,8 @@ def _state(name: str, least: str) -> tuple[str, bool]:
         installed = version(name)
     except PackageNotFoundError:
         return "not installed", False
-    fine = _numbers(installed) >= _numbers(least)
-    return (installed, True) if fine else (f"{installed}, older than {least}", False)
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    """The leading numbers of a version: enough to tell whether it is at least another."""
-    whole = re.match(r"\d+(\.\d+)*", text)
-    return tuple(int(part) for part in whole[0].split(".")) if whole else ()
+    numbers = [list(map(int, re.findall(r"\d+", text.partition("+")[0]))) for text in (installed, least)]
+    return (installed, True) if numbers[0] >= numbers[1] else (f"{installed}, older than {least}", False)
 
 
 # -- what it runs on --------------------------------------------------------------------------------------------
@@ -176,49 +170,42 @@ THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_
 
 def processors() -> Iterator[Finding]:
     """How many there are, and how many this process may use."""
-    allowed, limit = usable_processors(), _quota()
-    text = f"{os.cpu_count()} in the machine, {allowed} for this process"
-    if limit is None:
-        yield Finding("machine", "processors", text)
-    else:
-        remedy = f"give --jobs {max(round(limit), 1)} to commands that take it" if limit < allowed else ""
-        text += f", as much time as {limit:g} of them (control group)"
-        yield Finding("machine", "processors", text, NOTE if remedy else OK, remedy)
-    files = _open_files()
-    if files is not None:
-        few = files < FEW_FILES
-        yield Finding("machine", "open files", f"at most {files}", NOTE if few else OK, "ulimit -n 4096" if few else "")
+    import joblib
+
+    text = f"{os.cpu_count()} in the machine, {joblib.cpu_count()} for this process"  # by affinity and control group
+    yield Finding("machine", "processors", text)
+    if find_spec("resource"):  # not on Windows
+        import resource
+
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        yield Finding.unless(files >= FEW_FILES, "machine", "open files", f"at most {files}", NOTE, "ulimit -n 4096")
 
 
 def blas() -> Iterator[Finding]:
     """The libraries behind matrix products; more threads than processors slow each other down."""
+    import joblib
     import scipy.linalg.blas  # noqa: F401 (both have one of their own, which must be loaded to be found)
     from threadpoolctl import threadpool_info
 
-    allowed, libraries = usable_processors(), [one for one in threadpool_info() if one["user_api"] == "blas"]
+    allowed, libraries = joblib.cpu_count(), [one for one in threadpool_info() if one["user_api"] == "blas"]
     if not libraries:
         yield Finding("machine", "BLAS", "none found", PROBLEM, "pip install --force-reinstall numpy scipy")
     for one in libraries:
-        many = one["num_threads"] > allowed
         text = f"{one['internal_api']} {one['version']}, {one['num_threads']} threads ({Path(one['filepath']).name})"
-        remedy = f"set OPENBLAS_NUM_THREADS={allowed} (or that of your BLAS) before Python starts" if many else ""
-        yield Finding("machine", "BLAS", text, NOTE if many else OK, remedy)
-    for name in THREADS:
-        value = os.environ.get(name)
-        if value is not None:
-            whole = value.isdecimal() and int(value) > 0
-            remedy = "" if whole else f"a whole number above 0, or unset {name}"
-            yield Finding("machine", name, value, OK if whole else PROBLEM, remedy)
+        remedy = f"set OPENBLAS_NUM_THREADS={allowed} (or that of your BLAS) before Python starts"
+        yield Finding.unless(one["num_threads"] <= allowed, "machine", "BLAS", text, NOTE, remedy)
+    for name, value in ((name, os.environ[name]) for name in THREADS if name in os.environ):
+        whole = value.isdecimal() and int(value) > 0
+        yield Finding.unless(whole, "machine", name, value, PROBLEM, f"a whole number above 0, or unset {name}")
 
 
 def memory() -> Iterator[Finding]:
     """What programs may still take."""
     free, limit = free_memory(), _number(CGROUP / "memory.max")
     if free is not None:
-        little = free < LITTLE_MEMORY
         text = f"{free / GIB:.1f} GiB free" + ("" if limit is None else f", limited to {limit / GIB:.1f} GiB")
-        remedy = "end other programs, or size='small' and --jobs 1" if little else ""
-        yield Finding("machine", "memory", text, NOTE if little else OK, remedy)
+        remedy = "end other programs, or size='small' and --jobs 1"
+        yield Finding.unless(free >= LITTLE_MEMORY, "machine", "memory", text, NOTE, remedy)
 
 
 def folders() -> Iterator[Finding]:
@@ -241,42 +228,20 @@ def _folder(name: str, path: Path, remedy: str) -> Finding:
     except OSError as error:
         return Finding("folders", name, f"{path}: cannot be written ({error.strerror})", PROBLEM, remedy)
     free = shutil.disk_usage(path).free
-    state = PROBLEM if free < NO_DISK else NOTE if free < LITTLE_DISK else OK
-    return Finding(
-        "folders",
-        name,
+    text, state = (
         f"{path}, {free / GIB:.1f} GiB free",
-        state,
-        "" if state == OK else f"free some room, or {remedy}",
+        PROBLEM if free < NO_DISK else NOTE if free < LITTLE_DISK else OK,
     )
+    return Finding.unless(state == OK, "folders", name, text, state, f"free some room, or {remedy}")
 
 
 def clock() -> Iterator[Finding]:
     """Labels expire and files are ordered by the clock: it must not stand before the installation."""
     now, made = time.time(), Path(hedgerow.__file__).stat().st_mtime
-    date = datetime.fromtimestamp(now, UTC).isoformat(sep=" ", timespec="seconds")
-    if now < made - 60:
-        installed = datetime.fromtimestamp(made, UTC).isoformat(sep=" ", timespec="seconds")
-        remedy = f"set the clock; if it is right, {REINSTALL}"
-        yield Finding("machine", "clock", f"{date}, before hedgerow was installed ({installed})", PROBLEM, remedy)
-    else:
-        yield Finding("machine", "clock", date)
-
-
-def usable_processors() -> int:
-    """Those that the system lets this process run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _quota() -> float | None:
-    """How many processors' time the control group allows; None without a limit."""
-    try:
-        quota, period = (CGROUP / "cpu.max").read_text(encoding="ascii").split()
-        return int(quota) / int(period)
-    except (OSError, ValueError):  # no control groups, or "max"
-        return None
+    date, installed = (datetime.fromtimestamp(t, UTC).isoformat(sep=" ", timespec="seconds") for t in (now, made))
+    fine, remedy = now >= made - 60, f"set the clock; if it is right, {REINSTALL}"
+    text = date if fine else f"{date}, before hedgerow was installed ({installed})"
+    yield Finding.unless(fine, "machine", "clock", text, PROBLEM, remedy)
 
 
 def _number(path: Path) -> int | None:
@@ -284,14 +249,6 @@ def _number(path: Path) -> int | None:
         return int(path.read_text(encoding="ascii"))
     except (OSError, ValueError):
         return None
-
-
-def _open_files() -> int | None:
-    try:
-        import resource
-    except ImportError:  # Windows
-        return None
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 # -- all of it --------------------------------------------------------------------------------------------------

@@ -5,90 +5,83 @@ from __future__ import annotations
 import ast
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hedgerow.cli.memory import LOCAL, choose_engine
-from hedgerow.core.arrays import dense
+from hedgerow.core.arrays import Array, dense
 from hedgerow.core.domains import Domain, same_columns
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.core.labels import Codes
 from hedgerow.core.moments import Moments, discrepancy, gap
 from hedgerow.core.preprocess import Preprocess
 from hedgerow.data import read
-from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.estimator import OnlineTransferClassifier, arguments_of
+from hedgerow.events import labels_together
 from hedgerow.files import check_writable, same_file
-from hedgerow.inputs import numbers_of
-from hedgerow.methods import Reading, reading_of
+from hedgerow.inputs import NEW_CLASSES, all_labels, kind_of_targets, numbers_of
+from hedgerow.regressor import OnlineTransferRegressor
 from hedgerow.rows.domains import read_unlabelled, unique_names
 from hedgerow.rows.inputs import Files
 
-# a classifier has a preprocessing of its own, and does not split
-ANSWERS = [field.name for field in fields(Reading) if field.name not in ("preprocess", "split_rule", "preset")]
+Separation = tuple[float, float]  # before and after alignment; NaN where that is not defined
+TASKS = CLASSIFY, REGRESS = "classify", "regress"
+UNDEFINED = (float("nan"), float("nan"))
 
 
-@dataclass(frozen=True)
-class Separation:
-    """How far a source is from the target before and after alignment; NaN where that is not defined.
+def separations(clf: OnlineTransferClassifier, sources: Sequence[Domain], target: Domain | None) -> list[Separation]:
+    """How far each source of a classifier just fitted on these domains is from the target, before and after alignment.
 
         D(A) = sum_k |A^T g_k|^2 / tr cov(A^T x),   x a target row,   A = I before
 
     g_0 is the gap between the overall means, g_k between those of class k, by the aligner's pseudo-labels where it made
     some. Dividing by the target's own variance takes out the scale of A. It is not defined without target rows, in a
     kernel space, or without an aligner.
-    """
-
-    source: str
-    before: float = float("nan")
-    after: float = float("nan")
-
-
-def separations(clf: OnlineTransferClassifier, sources: Sequence[Domain], target: Domain | None) -> list[Separation]:
-    """One for each source of a classifier just fitted on these domains.
 
     >>> rng = np.random.default_rng(0)
     >>> s = Domain("s", rng.normal(size=(60, 4)) + [3, 0, 0, 0], np.arange(60) % 2)
     >>> t = Domain("t", rng.normal(size=(40, 4)))
     >>> clf = OnlineTransferClassifier("oddm", preprocess=(), dim=2).fit_domains([s], t)
-    >>> [d] = separations(clf, [s], t)
-    >>> d.after < d.before
+    >>> [(before, after)] = separations(clf, [s], t)
+    >>> after < before
     True
     """
     if target is None or len(target) < 2:
-        return [Separation(source.name) for source in sources]
+        return [UNDEFINED] * len(sources)
     learner = clf.learner_
+    info = [each for each in clf.info_ if not each.note.startswith("input")]  # of alignments
     K, codes = learner.n_classes, Codes(clf.classes_)
     Xs, U = Preprocess(learner.plan.steps).fit_arrays(
         [numbers_of(clf.table_, s) for s in sources], numbers_of(clf.table_, target)
     )
-    rows, linear = dense(U), bool(clf.info_) and not learner.plan.gammas
-    found = []
+    rows, linear = dense(U), bool(info) and not learner.plan.gammas
+
+    def distance(A: Array | None, gaps: Array) -> float:
+        variance = float((rows if A is None else rows @ A).var(axis=0).sum())
+        return discrepancy(A, gaps) / max(variance, 1e-300)
+
+    pairs = []
     for i, (source, X) in enumerate(zip(sources, Xs, strict=True)):
-        shared = len(clf.info_) != len(sources)
-        there = Moments.of(U, clf.info_[0 if shared else i].pseudo_labels if clf.info_ else None, K)
-        before = gap(Moments.of(X, codes.of(np.asarray(source.y)), K), there)
-        after = gap(learner.source(i), there)  # of the source as the aligner moved it
-        A = learner.projection(i) if linear else None
-        d = [discrepancy(a, g) / max(_variance(rows, a), 1e-300) for a, g in ((None, before), (A, after))]
-        found.append(Separation(source.name, d[0], d[1] if linear else float("nan")))
-    return found
-
-
-def _variance(rows: np.ndarray, A: np.ndarray | None) -> float:
-    return float((rows if A is None else rows @ A).var(axis=0).sum())
+        shared = len(info) != len(sources)
+        there = Moments.of(U, info[0 if shared else i].pseudo_labels if info else None, K)
+        before = distance(None, gap(Moments.of(X, codes.of(np.asarray(source.y)), K), there))
+        # of the source as the aligner moved it
+        after = distance(learner.projection(i), gap(learner.source(i), there)) if linear else float("nan")
+        pairs.append((before, after))
+    return pairs
 
 
 @dataclass(frozen=True)
 class Fitted:
     """A fitted model, the domains it came from, how far apart they are, the time it took, and how it was made.
 
-    `sources` has name, rows and classes of each.
+    `sources` has name, rows and classes (different labels) of each.
     """
 
-    clf: OnlineTransferClassifier
+    clf: OnlineTransferClassifier | OnlineTransferRegressor
     sources: list[tuple[str, int, int]]
     unlabelled: Domain | None
     separations: list[Separation]
@@ -118,25 +111,107 @@ def fit_files(
     unlabelled: Path | None,
     options: Mapping[str, Any],
     engine: str | None = None,
+    journal: Path | None = None,
+    task: str | None = None,
+    coverage: Sequence[float] | None = None,
 ) -> Fitted:
-    """Fit a classifier on sources and, perhaps, unlabelled target rows: files, folders or patterns.
+    """Fit a model on sources and, perhaps, unlabelled target rows: files, folders or patterns.
 
-    `engine`: local (in memory), a name of `hedgerow.dask.cluster`, or None: local if that has room.
+    `engine`: local (in memory), a name of `hedgerow.dask.cluster`, or None: local if that has room. `journal`: the
+    folder of a live model; its rows are rows of the target, and what it has learned is learned again. `task`: classify
+    or regress; `coverage`: of sets or intervals; None: as the labels are.
     """
+    if task not in (None, *TASKS):
+        raise unknown("choice for --task", str(task), TASKS)
     clf = OnlineTransferClassifier(**options)
     chosen, why = choose_engine(sources, clf.method, engine)
+    if journal is not None:
+        if unlabelled is not None or chosen != LOCAL:
+            raise InputError("--from-journal has the rows of the target: leave out --unlabelled and --engine")
+        return _fit_again(clf, sources, label, journal)
     if chosen != LOCAL:
+        if task == REGRESS:
+            raise InputError("--task regress needs the sources in memory: say --engine local")
         return _fit_partitions(clf, sources, label, unlabelled, chosen, why)
-    domains = [read(path, label=label, name=name) for path, name in zip(sources, unique_names(sources), strict=True)]
     target = None if unlabelled is None else read_unlabelled(unlabelled, label)
+    return _fit(clf, sources, label, target, task, coverage)
+
+
+def task_of(domains: Sequence[Domain], label: str) -> str:
+    """Whether the labels of all sources are classes or numbers; an error if they may be either."""
+    parts = [np.asarray(d.y) for d in domains]
+    labels = np.concatenate(parts) if all(y.dtype.kind in "iuf" for y in parts) else all_labels(parts)
+    kind = kind_of_targets(labels)
+    if kind is None:
+        raise InputError(
+            f"the label {label!r} has {len(np.unique(labels))} different whole numbers: say --task classify if they "
+            "name classes, --task regress if they are amounts"
+        )
+    return REGRESS if kind == "numbers" else CLASSIFY
+
+
+def _fit_numbers(
+    clf: OnlineTransferClassifier, domains: list[Domain], target: Domain | None, label: str,
+    coverage: Sequence[float] | None,
+) -> Fitted:  # fmt: skip
+    """A regressor with what it shares of the classifier's options."""
+    usual, given = OnlineTransferClassifier().get_params(), clf.get_params()
+    other = [name for name, value in given.items() if value != usual[name] and name not in ("table", "random_state")]
+    if other:
+        raise InputError(
+            f"{', '.join(other)}: for classifiers, and the label {label!r} is a number; leave it out, or say --task "
+            "classify"
+        )
+    shared = {name: given[name] for name in ("table", "random_state")}
+    reg = OnlineTransferRegressor(coverage=list(coverage or [0.9]), **shared)
+    began = time.perf_counter()
+    reg.fit_domains(domains, target)
+    seconds = time.perf_counter() - began
+    found = [(d.name, len(d), len(set(np.asarray(d.y).tolist()))) for d in domains]
+    notes = () if reg.table_ is None else tuple(reg.table_.notes())
+    return Fitted(reg, found, target, [UNDEFINED] * len(domains), seconds, notes)
+
+
+def _fit(
+    clf: OnlineTransferClassifier, sources: Sequence[Path], label: str, target: Domain | None,
+    task: str | None = None, coverage: Sequence[float] | None = None,
+) -> Fitted:  # fmt: skip
+    domains = [read(path, label=label, name=name) for path, name in zip(sources, unique_names(sources), strict=True)]
+    if (task or task_of(domains, label)) == REGRESS:
+        fitted = _fit_numbers(clf, domains, target, label, coverage)
+        told = f"the label {label!r} is a number: regression" + ("" if task else " (--task classify makes classes)")
+        return replace(fitted, notes=(told, *fitted.notes))
+    if coverage:
+        clf.set_params(coverage=list(coverage))
+    if task == CLASSIFY and clf.max_classes is None:
+        clf.set_params(max_classes=len(set(all_labels([np.asarray(d.y) for d in domains]).tolist())) + NEW_CLASSES)
     began = time.perf_counter()
     clf.fit_domains(domains, target)
     seconds = time.perf_counter() - began
     if clf.table_ is None:
-        domains, target = matched(domains, target)
+        every = same_columns([*domains, *([] if target is None else [target])])
+        domains, target = every[: len(domains)], None if target is None else every[-1]
     found = [(d.name, len(d), len(set(np.asarray(d.y).tolist()))) for d in domains]
     notes = () if clf.table_ is None else tuple(clf.table_.notes())
     return Fitted(clf, found, target, separations(clf, domains, target), seconds, notes)
+
+
+def _fit_again(clf: OnlineTransferClassifier, sources: Sequence[Path], label: str, journal: Path) -> Fitted:
+    """With the rows of a journal, and what was learned from them, in the same order."""
+    from hedgerow.live.look import look
+
+    with look(journal) as events:
+        rows = events.rows()
+    fitted = _fit(clf, sources, label, Domain(rows.name, rows.X, feature_names=rows.feature_names), CLASSIFY)
+    assert isinstance(fitted.clf, OnlineTransferClassifier)
+    labels = np.asarray(rows.y)
+    known = np.flatnonzero([value is not None for value in labels])
+    if len(known):
+        clf.partial_fit(rows.X[known], labels_together(labels[known].tolist()))
+    note = (
+        f"learned again from {journal}: {len(known)} labels of {len(labels)} rows, {clf.mistakes_} mistakes on the way"
+    )
+    return replace(fitted, notes=(*fitted.notes, note))
 
 
 def _fit_partitions(
@@ -150,20 +225,7 @@ def _fit_partitions(
     fit(clf, dict(zip(unique_names(sources), sources, strict=True)), label, target, engine=engine)
     seconds, report = time.perf_counter() - began, clf.partitions_
     note = f"fitted from statistics on {engine}{why}: {report.passes} passes over {report.partitions} partitions"
-    nothing = [Separation(name) for name, _, _ in report.sources]
-    return Fitted(clf, list(report.sources), target, nothing, seconds, (note,))
-
-
-def matched(sources: Sequence[Domain], target: Domain | None) -> tuple[list[Domain], Domain | None]:
-    """All domains with the columns of the first, in its order; a missing or an additional column is refused by name.
-
-    >>> a = Domain("a", [[1.0, 2.0]], ["u"], feature_names=["p", "q"])
-    >>> b = Domain("b", [[3.0, 4.0]], ["u"], feature_names=["q", "p"])
-    >>> matched([a, b], None)[0][1].X.tolist()
-    [[4.0, 3.0]]
-    """
-    done = same_columns([*sources, *([] if target is None else [target])])
-    return done[: len(sources)], None if target is None else done[-1]
+    return Fitted(clf, list(report.sources), target, [UNDEFINED] * len(sources), seconds, (note,))
 
 
 def parse_options(pairs: Sequence[str], method: str = "hedgerow", reading: str = "general") -> dict[str, Any]:
@@ -176,29 +238,20 @@ def parse_options(pairs: Sequence[str], method: str = "hedgerow", reading: str =
     >>> parse_options(["lam=0.5"], "oddm", "authors")["reading"].lam
     0.5
     """
-    options = _parsed(pairs, [*OnlineTransferClassifier().get_params(), *ANSWERS])
-    answers = {name: options.pop(name) for name in ANSWERS if name in options}
-    chosen = reading_of(reading, method, **answers) if answers else reading
-    return {"method": method, "reading": chosen, **options}
+    return arguments_of(method, {"reading": reading, **parse_pairs(pairs)})
 
 
-def table_options(**names: Sequence[str] | None) -> dict[str, Any] | None:
-    """What was said about columns; None if nothing was.
+def parse_pairs(pairs: Sequence[str]) -> dict[str, Any]:
+    """Options by name from key=value pairs.
 
-    >>> table_options(drop=["note"], keep=None)
-    {'drop': ['note']}
+    >>> parse_pairs(["dim=20", "preprocess=zscore+unit"])
+    {'dim': 20, 'preprocess': 'zscore+unit'}
     """
-    return {key: list(value) for key, value in names.items() if value} or None
-
-
-def _parsed(pairs: Sequence[str], known: Sequence[str]) -> dict[str, Any]:
-    options = {}
+    options: dict[str, Any] = {}
     for pair in pairs:
         key, mark, value = pair.partition("=")
         if not mark:
             raise InputError(f"--option {pair!r}: write key=value, for instance dim=50")
-        if key not in known:
-            raise unknown("option", key, known)
         try:
             options[key] = ast.literal_eval(value)
         except (ValueError, SyntaxError):
@@ -206,57 +259,43 @@ def _parsed(pairs: Sequence[str], known: Sequence[str]) -> dict[str, Any]:
     return options
 
 
-@dataclass(frozen=True)
-class FitSummary:
-    """A table of the domains and a few lines about the model."""
+def summary(fitted: Fitted) -> tuple[list[str], list[list[str]], list[str]]:
+    """What a person wants to know after a fit: header and rows of a table of the domains, and lines about the model.
 
-    header: list[str]
-    rows: list[list[str]]
-    lines: list[str]
-
-
-def summary(fitted: Fitted) -> FitSummary:
-    """What a person wants to know after a fit: a column only where there is something to put into it."""
-    clf, found = fitted.clf, fitted.separations
-    header = ["domain", "role", "rows", "classes"]
-    rows = [[name, "source", str(count), str(classes)] for name, count, classes in fitted.sources]
-    measures = {"discrepancy": [s.before for s in found], "after alignment": [s.after for s in found]}
-    measured = {name: values for name, values in measures.items() if not np.isnan(values).all()}
-    for name, values in measured.items():
-        header.append(name)
-        for row, value in zip(rows, values, strict=True):
-            row.append(_digits(value))
-    if fitted.unlabelled is not None:
-        target = [fitted.unlabelled.name, "unlabelled target", str(len(fitted.unlabelled))]
-        rows.append(target + ["-"] * (len(header) - len(target)))
+    A column stands there only where there is something to put into it.
+    """
+    clf, target = fitted.clf, fitted.unlabelled
+    classes = isinstance(clf, OnlineTransferClassifier)
+    header = ["domain", "role", "rows", "classes" if classes else "values"]
+    rows = [[name, "source", str(count), str(values)] for name, count, values in fitted.sources]
+    measured = False
+    for name, values in zip(("discrepancy", "after alignment"), zip(*fitted.separations, strict=True), strict=True):
+        if not np.isnan(values).all():
+            measured = True
+            header.append(name)
+            for row, value in zip(rows, values, strict=True):
+                row.append("-" if value != value else f"{value:.3g}")
+    if target is not None:
+        rows.append([target.name, "unlabelled target", str(len(target)), *["-"] * (len(header) - 3)])
+    if isinstance(clf, OnlineTransferClassifier):
+        kind, targets = f"{clf.method} ({clf.reading})", f"{len(clf.classes_)} classes"
+    else:
+        kind, targets = "OnlineTransferRegressor", f"intervals of {', '.join(f'{c:.0%}' for c in clf.coverage_)}"
     lines = [
-        f"{clf.method} ({clf.reading}): {clf.n_features_in_} features, spaces of {clf.dim_} dimensions, "
-        f"{len(clf.classes_)} classes, {len(clf.expert_names_)} experts, {fitted.seconds:.2f} s",
+        f"{kind}: {clf.n_features_in_} features, spaces of {clf.dim_} dimensions, {targets}, "
+        f"{len(clf.expert_names_)} experts, {fitted.seconds:.2f} s",
         *fitted.notes,
     ]
-    if fitted.unlabelled is None:
+    if target is None and classes:
         lines.append(
             "no unlabelled target rows: nothing could be aligned yet; --unlabelled gives the stream a better start"
         )
-    if measured:
-        lines += _about_discrepancy(clf)
-    return FitSummary(header, rows, lines)
-
-
-def _about_discrepancy(clf: OnlineTransferClassifier) -> list[str]:
-    steps = clf.learner_.plan.steps
-    if steps:
-        where = (
-            f"after the preprocessing of this method ({' + '.join(steps)}); compare it only with methods that share it"
-        )
-    else:
-        where = "as it is, without preprocessing"
-    return [
-        "discrepancy: squared gaps between the means of source and target, overall and by (pseudo-)class,",
-        "relative to the target's variance; the smaller, the more alike",
-        f"it is measured on the input {where}",
-    ]
-
-
-def _digits(value: float) -> str:
-    return "-" if value != value else f"{value:.3g}"
+    if measured and isinstance(clf, OnlineTransferClassifier):
+        steps = " + ".join(clf.learner_.plan.steps)
+        after = f"after the preprocessing of this method ({steps}); compare it only with methods that share it"
+        lines += [
+            "discrepancy: squared gaps between the means of source and target, overall and by (pseudo-)class,",
+            "relative to the target's variance; the smaller, the more alike",
+            f"it is measured on the input {after if steps else 'as it is, without preprocessing'}",
+        ]
+    return header, rows, lines

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hedgerow.cli.fit_files import fit_files, parse_options
+from hedgerow.base import OnlineTransferEstimator
+from hedgerow.cli.fit_files import CLASSIFY, fit_files, parse_options
 from hedgerow.core.errors import InputError
 from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.events import labels_together, rows_together
+from hedgerow.fleet.store import FleetStore
+from hedgerow.fleet.store import backup as fleet_backup
+from hedgerow.live.journal import Journal
 from hedgerow.live.look import Event, Look, look
-from hedgerow.live.rows import labels_together, rows_together
-from hedgerow.live.snapshots import Snapshots
+from hedgerow.live.look import backup as live_backup
+from hedgerow.live.report import discrepancies
 from hedgerow.live.steps import BLOCK
+from hedgerow.regressor import OnlineTransferRegressor, load_model
 from hedgerow.rows.wanted import listed
+from hedgerow.show import so_far
+from hedgerow.store import Store, restore
 
 Progress = Callable[[int, int, str], None]
 
@@ -32,60 +40,80 @@ def inspected(path: Path) -> list[tuple[str, str]]:
 
 
 def _model(path: Path) -> list[tuple[str, str]]:
-    clf = OnlineTransferClassifier.load(path)
-    names = getattr(clf, "feature_names_in_", None)
-    constants = sum(clf.constants_.for_kernels(name).nbytes for name in clf.constants_)
-    state = sum(array.nbytes for array in clf.learner_.arrays().values())
+    model = load_model(path)
+    names = getattr(model, "feature_names_in_", None)
+    constants = sum(model.constants_.for_kernels(name).nbytes for name in model.constants_)
+    state = sum(array.nbytes for array in model.learner_.arrays().values())
     return [
         ("what", "a model file"),
-        ("method", f"{clf.method} (reading {clf.reading if isinstance(clf.reading, str) else clf.reading.preset})"),
-        ("features", str(clf.n_features_in_) + ("" if names is None else f": {listed(list(names))}")),
-        ("classes", f"{len(clf.classes_)}: {listed(clf.classes_.tolist())}"),
-        ("labels learned", _mistakes(clf.seen_, clf.mistakes_)),
-        ("guarantee", f"at most {clf.bound_:.1f}, on {clf.guarantee_}"),
-        *_trusted(clf, clf.weights_, clf.discrepancy_),
+        *(_numbers(model) if isinstance(model, OnlineTransferRegressor) else _classes(model)),
+        ("features", str(model.n_features_in_) + ("" if names is None else f": {listed(list(names))}")),
+        ("guarantee", f"at most {model.bound_:.1f}, on {model.guarantee_}"),
+        *_trusted(model),
         ("size", f"{_bytes(path.stat().st_size)}; in memory {_bytes(constants)} constants, {_bytes(state)} state"),
-        *(() if clf.table_ is None else clf.table_.rows()),
-    ]  # fmt: skip
+        *(() if model.table_ is None else model.table_.rows()),
+    ]
+
+
+def _classes(clf: OnlineTransferClassifier) -> list[tuple[str, str]]:
+    return [
+        ("method", f"{clf.method} (reading {clf.reading if isinstance(clf.reading, str) else clf.reading.preset})"),
+        ("classes", f"{len(clf.classes_)}: {listed(clf.classes_.tolist())}"),
+        ("input", " + ".join(clf.learner_.plan.steps) or "as it is"),
+        ("labels learned", _mistakes(clf.seen_, clf.mistakes_)),
+    ]
+
+
+def _numbers(reg: OnlineTransferRegressor) -> list[tuple[str, str]]:
+    drift, alarms = reg.drift_, "no alarm"
+    if drift.alarms:
+        alarms = f"{drift.alarms} alarms, the last after label {drift.last}"
+    return [
+        ("method", "OnlineTransferRegressor, which predicts numbers"),
+        ("labels learned", so_far(reg) or "0"),
+        ("drift", alarms),
+    ]
 
 
 def _journal(path: Path) -> list[tuple[str, str]]:
     with look(path) as journal:
-        counts, point = journal.summary(), journal.newest_point()
-    window = counts["window"]
+        counts, clf = journal.summary(), journal.model()
+    window, errors = counts["window"], counts["errors"]
+    so_far_now, lately = (
+        _mistakes(counts["labels"], counts["mistakes"]),
+        _mistakes(window["labels"], window["mistakes"]),
+    )
+    if errors and counts["labels"]:
+        share = (counts["labels"] - counts["mistakes"]) / counts["labels"]
+        so_far_now = f"{counts['labels']}, RMSE {errors['rmse']:.4g}, MAE {errors['mae']:.4g}, {share:.1%} inside"
+        share = (window["labels"] - window["mistakes"]) / window["labels"]
+        lately = f"{window['labels']}, RMSE {errors['recent_rmse']:.4g}, {share:.1%} inside"
     rows = [
         ("what", "the folder of a live model"),
         ("method", counts["method"]),
         ("features", str(counts["features"])),
-        ("classes", f"{len(counts['classes'])}: {listed(counts['classes'])}"),
+        *(() if errors else [("classes", f"{len(counts['classes'])}: {listed(counts['classes'])}")]),
         ("events", f"{counts['events']}, the last {_ago(counts['last_event'])}"),
-        ("labels", f"{_mistakes(counts['labels'], counts['mistakes'])}; the last {_ago(counts['last_label'])}"),
-        ("last labels", _mistakes(window["labels"], window["mistakes"])),
-        ("waiting", f"{counts['pending']} for their labels; {counts['given_up']} were given up"),
+        ("labels", f"{so_far_now}; the last {_ago(counts['last_label'])}"),
+        ("last labels", lately),
+        ("waiting", f"{counts['pending']} for their labels; {counts['expired']} have expired"),
         ("kept", f"{counts['kept']} events, {_bytes(counts['bytes'])} with snapshots"),
         ("recovery", f"from snapshot {counts['snapshot']}, then {counts['steps_since_snapshot']} steps"),
     ]
-    snapshots = Snapshots(path)
-    clf = OnlineTransferClassifier.load(snapshots.path(snapshots.newest_number))
-    if point is None:
-        return rows + _trusted(clf, clf.weights_, clf.discrepancy_)
-    weights, discrepancy = (
-        dict(zip(names, point[key], strict=True))
-        for names, key in ((clf.expert_names_, "weights"), (clf.source_names_, "discrepancy"))
-    )
-    return rows + _trusted(clf, weights, discrepancy)
+    return rows + _trusted(clf)
 
 
-def _trusted(
-    clf: OnlineTransferClassifier, weights: Mapping[str, float], discrepancy: Mapping[str, float]
-) -> list[tuple[str, str]]:
+def _trusted(model: OnlineTransferEstimator) -> list[tuple[str, str]]:
     """Sources, the experts with the largest weights, and how far each source is from the target."""
-    largest = sorted(weights.items(), key=lambda pair: -pair[1])[:5]
-    return [
-        ("sources", f"{len(clf.source_names_)}: {listed(clf.source_names_)}"),
+    largest = sorted(model.weights_.items(), key=lambda pair: -pair[1])[:5]
+    rows = [
+        ("sources", f"{len(model.source_names_)}: {listed(model.source_names_)}"),
         ("most trusted", ", ".join(f"{name} {weight:.0%}" for name, weight in largest)),
-        ("discrepancy", ", ".join(f"{name} {d:.3g}" for name, d in discrepancy.items()) or "-"),
     ]
+    if isinstance(model, OnlineTransferClassifier):
+        gaps = [f"{name} {'not known yet' if d is None else f'{d:.3g}'}" for name, d in discrepancies(model).items()]
+        rows.append(("discrepancy", f"{', '.join(gaps)} (mean squared distance of means)" if gaps else "-"))
+    return rows
 
 
 def _mistakes(labels: int, mistakes: int) -> str:
@@ -104,6 +132,27 @@ def _ago(then: float | None) -> str:
 
 def _bytes(size: float) -> str:
     return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.1f} kB"
+
+
+# -- hedgerow backup, restore ------------------------------------------------------------------------------------
+
+
+def back_up(folder: Path, target: Path) -> None:
+    """Copy a live model or a fleet."""
+    (live_backup if _kind(folder) is Journal else fleet_backup)(folder, target)
+
+
+def bring_back(folder: Path, target: Path) -> None:
+    """Copy a backup to its place."""
+    restore(folder, target, _kind(folder))
+
+
+def _kind(folder: Path) -> type[Store]:
+    kinds: tuple[type[Store], ...] = (Journal, FleetStore)
+    for kind in kinds:
+        if (folder / kind.FILE).is_file():
+            return kind
+    raise InputError(f"{folder} has neither {Journal.FILE} nor {FleetStore.FILE}: it is no live model and no fleet")
 
 
 # -- hedgerow replay --------------------------------------------------------------------------------------------
@@ -140,32 +189,26 @@ def what_if(journal: Look, clf: OnlineTransferClassifier, progress: Progress | N
             x = events[number].x
             if x is not None:
                 predictions[number] = clf.predict_one(x)
-        elif kinds[number] == BLOCK:
-            _block(clf, by_step[number], result)
         else:
-            _answer(clf, by_step[number], predictions, result)
+            _learn(clf, by_step[number], kinds[number] == BLOCK, predictions, result)
     return result
 
 
-def _block(clf: OnlineTransferClassifier, events: list[Event], result: WhatIf) -> None:
+def _learn(
+    clf: OnlineTransferClassifier, events: list[Event], is_block: bool, predictions: dict[int, Any], result: WhatIf
+) -> None:
+    """A block of rows with their labels; or late labels, or an event that expired."""
     usable = [event for event in events if event.x is not None]
     result.without_features += len(events) - len(usable)
-    if not usable:
-        return
-    labels = labels_together([event.label for event in usable])
-    predictions = clf.predict_then_learn(rows_together([event.x for event in usable]), labels)
-    for event, prediction in zip(usable, predictions.tolist(), strict=True):
-        _count(event, prediction, result)
-
-
-def _answer(clf: OnlineTransferClassifier, events: list[Event], predictions: dict[int, Any], result: WhatIf) -> None:
-    """Late labels, or one that was given up."""
-    usable = [event for event in events if event.x is not None]
-    result.without_features += len(events) - len(usable)
-    if len(usable) == 1:
+    if len(usable) == 1 and not is_block:
         clf.learn_one(usable[0].x, usable[0].label)
     elif usable:
-        clf.partial_fit(rows_together([event.x for event in usable]), labels_together([e.label for e in usable]))
+        X, y = rows_together([event.x for event in usable]), labels_together([event.label for event in usable])
+        if is_block:
+            numbers = [event.number for event in usable]
+            predictions.update(zip(numbers, clf.predict_then_learn(X, y).tolist(), strict=True))
+        else:
+            clf.partial_fit(X, y)
     for event in usable:
         _count(event, predictions.get(event.number), result)
 
@@ -195,21 +238,22 @@ def replay(
         raise InputError("--method is fitted first: give its --source files and their --label column")
     results: dict[str, WhatIf] = {}
     with look(journal) as events:
+        if events.models[-1].coverage is not None:
+            raise InputError(f"{journal} predicts numbers; a replay counts mistakes, which are of classes")
         for path in models:
             results[str(path)] = what_if(events, OnlineTransferClassifier.load(path), progress)
         for method in methods:
-            clf = fit_files(list(sources), str(label), unlabelled, parse_options(options, method)).clf
+            clf = fit_files(list(sources), str(label), unlabelled, parse_options(options, method), task=CLASSIFY).clf
+            assert isinstance(clf, OnlineTransferClassifier)
             results[method] = what_if(events, clf, progress)
         summary = events.summary()
     first = next(iter(results.values()))
-    rows = [[f"as it was ({summary['method']})", str(first.labels), *_share(first.mistakes_then, first.labels), "-"]]
-    for name, result in results.items():
-        rows.append([name, str(result.labels), *_share(result.mistakes_now, result.labels), str(result.changed)])
-    note = ""
-    if first.without_features:
-        note = f"{first.without_features} labels are left out: their features are no longer kept (keep_events)"
-    return rows, note
 
+    def row(name: str, mistakes: int, changed: object) -> list[str]:
+        share = f"{mistakes / first.labels:.1%}" if first.labels else "-"
+        return [name, str(first.labels), str(mistakes), share, str(changed)]
 
-def _share(mistakes: int, labels: int) -> tuple[str, str]:
-    return str(mistakes), f"{mistakes / labels:.1%}" if labels else "-"
+    rows = [row(f"as it was ({summary['method']})", first.mistakes_then, "-")]
+    rows += [row(name, result.mistakes_now, result.changed) for name, result in results.items()]
+    lost = f"{first.without_features} labels are left out: their features are no longer kept (keep_events)"
+    return rows, lost if first.without_features else ""

@@ -38,30 +38,21 @@ def choose_engine(sources: Sequence[Path], method: str, asked: str | None) -> tu
 
 def size_of(sources: Sequence[Path]) -> int | None:
     """Bytes of the sources' numbers in memory, by what the ends of their files say; None if not all are Parquet."""
-    total = 0
-    for source in sources:
-        try:
-            files = Files.of(str(source))
-        except InputError:
-            return None  # for the reader to say
-        if files.format != "parquet":
-            return None
-        for file in files.paths:
-            size = _size_of_file(file)
-            if size is None:
-                return None
-            total += size
-    return total
-
-
-def _size_of_file(path: Path) -> int | None:
     try:
         import pyarrow.parquet as pq
 
-        with pq.ParquetFile(path) as file:
-            return 8 * int(file.metadata.num_rows) * int(file.metadata.num_columns)
-    except (ImportError, OSError, ValueError):  # pyarrow's own errors are ValueErrors; the reader says what is wrong
+        every = [Files.of(str(source)) for source in sources]
+        if any(files.format != "parquet" for files in every):
+            return None
+        ends = [pq.read_metadata(path) for files in every for path in files.paths]
+    except (
+        ImportError,
+        OSError,
+        ValueError,
+        InputError,
+    ):  # pyarrow's own are ValueErrors; the reader says what is wrong
         return None
+    return sum(8 * int(end.num_rows) * int(end.num_columns) for end in ends)
 
 
 def free_memory() -> int | None:

@@ -1,14 +1,17 @@
-"""Options that several commands have, each with the words of its help, and what a shell may offer after Tab."""
+"""Options that several commands have, how a command gets its help, and what a shell may offer after Tab."""
 
 from __future__ import annotations
 
+import copy
+import inspect
+import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
 Sources = Annotated[list[Path], typer.Option(help="A labelled source: a file, a folder or a 'pattern'; once for each.")]
-Unlabelled = Annotated[Path | None, typer.Option(help="Unlabelled rows of the target.")]
 Orders = Annotated[int, typer.Option(min=1, help="Orders of the stream.")]
 Jobs = Annotated[int, typer.Option(help="Processes; -1 takes every core.")]
 Engine = Annotated[
@@ -21,6 +24,39 @@ DataDir = Annotated[Path | None, typer.Option(help="Folder of the data sets; els
 Out = Annotated[Path, typer.Option(help="Folder for results, report, tables and figures.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on in a folder that has results.")]
 Plugins = Annotated[list[str] | None, typer.Option(help="A Python file that registers a method of your own.")]
+Delimiter = Annotated[str | None, typer.Option(help="Of CSV files: ; or \\t or another; else the header tells.")]
+Decimal = Annotated[str | None, typer.Option(help="Of numbers in CSV files: . or a comma; else the first rows tell.")]
+Words = list[str] | None  # an option that may be repeated
+
+
+def command(
+    app: typer.Typer, name: str | None = None, as_callback: bool = False, **settings: Any
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add a function to an app as a command, or as what the app itself does.
+
+    Its help is the docstring before the section Parameters (numpydoc); that of an option, unless it says so itself, is
+    what stands under its name there. A bool is a flag, without an opposite.
+    """
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        text, _, parameters = (inspect.getdoc(function) or "").partition("\n\nParameters\n----------\n")
+        helps = {
+            key: " ".join(words.split()) for key, words in re.findall(r"^(\w+)\n((?: {4}.*\n?)+)", parameters, re.M)
+        }
+        for key, hint in get_type_hints(function, include_extras=True).items():
+            if key in helps:
+                flag = [f"--{key.replace('_', '-')}"] if hint is bool else []
+                info = copy.copy(hint.__metadata__[0]) if hasattr(hint, "__metadata__") else typer.Option(*flag)
+                info.help = helps[key]
+                plain = hint.__origin__ if hasattr(hint, "__metadata__") else hint
+                function.__annotations__[key] = Annotated[plain, info]
+        kind: Any = (
+            app.callback(invoke_without_command=True) if as_callback else app.command(name, help=text, **settings)
+        )
+        kind(function)
+        return function
+
+    return register
 
 
 def methods(incomplete: str) -> list[str]:
@@ -43,3 +79,6 @@ def studies(incomplete: str) -> list[str]:
     from hedgerow.lab import STUDIES
 
     return [name for name in (*STUDIES, "all") if name.startswith(incomplete)]
+
+
+Method = Annotated[str, typer.Option(help="See `hedgerow methods`.", autocompletion=methods)]

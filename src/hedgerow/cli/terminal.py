@@ -8,12 +8,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
+if TYPE_CHECKING:
+    from rich.console import Console
 
 PLAIN_EVERY = 5.0  # seconds between plain progress lines
 WIDE = 240  # a pipe has no width: never break a line there
@@ -26,6 +24,8 @@ def plain(stream: TextIO) -> bool:
 
 def console(stream: TextIO) -> Console:
     """A console for a stream, coloured only where that helps."""
+    from rich.console import Console
+
     if plain(stream):
         return Console(file=stream, force_terminal=False, color_system=None, width=WIDE, highlight=False)
     return Console(file=stream, highlight=False)
@@ -41,12 +41,14 @@ def printable(text: object) -> str:
 
 
 def _safe(text: object) -> str:
+    from rich.markup import escape
+
     return escape(printable(text))
 
 
-def print_line(text: str) -> None:
+def print_line(text: str, style: str | None = None) -> None:
     """A line on stdout."""
-    console(sys.stdout).print(printable(text), soft_wrap=True, markup=False)
+    console(sys.stdout).print(printable(text), style=style, soft_wrap=True, markup=False)
 
 
 def print_table(
@@ -56,6 +58,8 @@ def print_table(
     best: frozenset[tuple[int, int]] = frozenset(),
 ) -> None:
     """A table on stdout; `numbers` aligns all columns but the first to the right, `best` cells are green or starred."""
+    from rich.table import Table
+
     mark = "{} *" if plain(sys.stdout) else "[bold green]{}[/]"
     made = Table(box=None, header_style="bold", pad_edge=False)
     for j, title in enumerate(header):
@@ -84,16 +88,21 @@ def error(text: str) -> None:
 
 @contextmanager
 def progress() -> Iterator[Callable[[int, int, str], None]]:
-    """A callback (done, total, what): a bar with the time left on a terminal, a line now and then elsewhere."""
+    """A callback (done, total, what): a bar with the time so far on a terminal, a line now and then elsewhere.
+
+    No time left is shown: runs differ a hundredfold in length, and an estimate would rise as often as it falls.
+    """
     if plain(sys.stderr):
         yield _plain_progress()
         return
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
-    with Progress(*columns, TextColumn("{task.description}"), console=_stderr(), transient=True) as bar:
+    from rich import progress as bars
+
+    columns = (
+        bars.BarColumn(), bars.MofNCompleteColumn(), bars.TextColumn("{task.description}"), bars.TimeElapsedColumn(),
+    )  # fmt: skip
+    with bars.Progress(*columns, console=_stderr(), transient=True) as bar:
         task = bar.add_task("starting", total=None)
-        yield lambda done, total, what: bar.update(
-            task, completed=done, total=total, description=escape(printable(what))
-        )
+        yield lambda done, total, what: bar.update(task, completed=done, total=total, description=_safe(what))
 
 
 def _plain_progress() -> Callable[[int, int, str], None]:
@@ -105,9 +114,7 @@ def _plain_progress() -> Callable[[int, int, str], None]:
         if now - last < PLAIN_EVERY and done < total:
             return
         last = now
-        left = (now - began) / max(done, 1) * (total - done)
-        steady = total / 20 < done < total  # the first few also pay for starting up: they say nothing about the rest
-        note(f"{done}/{total} done" + (f", about {left:.0f} s left ({what})" if steady else ""))
+        note(f"{done}/{total} done after {now - began:.0f} s ({what})")
 
     return tell
 

@@ -19,44 +19,47 @@ PROCESSOR = "They serve this kind of processor. For any other, set NUMBA_CPU_NAM
 
 
 def warm(progress: Callable[[int, int, str], None]) -> tuple[list[str], int]:
-    """A small fit and stream of every method, in both precisions: what to print, and the exit code."""
+    """A small fit and stream of every method, in both precisions, and a fleet: what to print, and the exit code."""
     from hedgerow.kernels.compiled import folders, statistics
-
-    began, runs = time.perf_counter(), _runs()
-    for done, (method, options, dtype) in enumerate(runs):
-        progress(done, len(runs), f"{method}, {np.dtype(dtype)}")
-        _stream(method, options, *_rows(dtype))
-    progress(len(runs), len(runs), "done")
-    compilations, loaded, unsaved = statistics()
-    lines = [f"{compilations} kernels compiled, {loaded} found compiled, {time.perf_counter() - began:.1f} s"]
-    lines += [
-        f"not written: {folder}: {reason}" if reason else f"kept in {folder}" for folder, reason in folders().items()
-    ]
-    return [*lines, REMEDY if unsaved else PROCESSOR], 1 if unsaved else 0
-
-
-def _runs() -> list[tuple[str, dict[str, Any], type]]:
     from hedgerow.methods import METHODS
 
+    began = time.perf_counter()
     kinds: list[tuple[str, dict[str, Any]]] = [*((method, {}) for method in METHODS), ("oddm", {"head": "arow"})]
-    return [(method, options, dtype) for method, options in kinds for dtype in (np.float64, np.float32)]
+    runs = [(method, options, dtype) for method, options in kinds for dtype in (np.float64, np.float32)]
+    for done, (method, options, dtype) in enumerate(runs):
+        progress(done, len(runs), f"{method}, {np.dtype(dtype)}")
+        _stream(method, options, dtype)
+    _batch()
+    progress(len(runs), len(runs), "done")
+    compilations, loaded, unsaved = statistics()
+    kept = [f"not written: {folder}: {why}" if why else f"kept in {folder}" for folder, why in folders().items()]
+    told = f"{compilations} kernels compiled, {loaded} found compiled, {time.perf_counter() - began:.1f} s"
+    return [told, *kept, REMEDY if unsaved else PROCESSOR], 1 if unsaved else 0
 
 
-def _rows(dtype: type) -> tuple[Array, Array, Array]:
-    """Two sources and a target of 60 rows each."""
-    rng = np.random.default_rng(0)
-    return rng.normal(size=(180, 12)).astype(dtype), np.arange(180) % 3, np.repeat([0, 1, -1], 60)
-
-
-def _stream(method: str, options: dict[str, Any], X: Array, y: Array, domain: Array) -> None:
+def _stream(method: str, options: dict[str, Any], dtype: type) -> None:
     """Row by row, long enough for what happens every fifty labels; then in blocks, without weights and with."""
     from hedgerow import OnlineTransferClassifier
 
-    clf = OnlineTransferClassifier(method, **options).fit(X, y, sample_domain=domain)
-    target, labels = X[domain < 0], y[domain < 0]
+    X: Array = np.random.default_rng(0).normal(size=(180, 12)).astype(dtype)
+    y = np.arange(180) % 3
+    clf = OnlineTransferClassifier(method, **options).fit(X, y, sample_domain=np.repeat([0, 1, -1], 60))
+    target, labels = X[120:], y[120:]
     for x, label in zip(target, labels, strict=True):
         clf.predict_one(x)
         clf.learn_one(x, label)
     clf.predict(target)
     clf.predict_then_learn(target, labels)
     clf.partial_fit(target, labels, sample_weight=np.full(len(labels), 0.5))
+
+
+def _batch() -> None:
+    """A batch of mixed keys; its preprocessing has every kind of running statistics that rows of numbers may have."""
+    from hedgerow import Domain
+    from hedgerow.fleet import Fleet
+
+    X: Array = np.random.default_rng(0).normal(size=(60, 12))
+    y = np.arange(60) % 3
+    with Fleet([Domain("a", X[:30], y[:30]), Domain("b", X[30:], y[30:])], preprocess=("zscore", "centre")) as fleet:
+        fleet.predict(range(6), X[:6])
+        fleet.learn(range(6), X[:6], y[:6])

@@ -124,7 +124,7 @@ def blocks(X: Matrix, size: int) -> Iterator[Matrix]:
         yield rows_from(X, first, min(first + size, X.shape[0]))
 
 
-def check_matrix(X: Matrix, what: str, n_features: int | None = None, names: FeatureNames | None = None) -> Matrix:
+def check_matrix(X: Matrix, what: str, names: FeatureNames | None = None) -> Matrix:
     """X as a finite float matrix: CSR stays CSR, float32 and float64 are kept, anything else becomes float64.
 
     `names` are those of the columns, for the errors.
@@ -137,33 +137,28 @@ def check_matrix(X: Matrix, what: str, n_features: int | None = None, names: Fea
         if X.dtype not in (np.float32, np.float64):
             X = X.astype(np.float64)
     else:
-        X = _as_float(X, what, names)
+        A = as_floats(X, what, "a table of numbers", names)
+        X = A if isinstance(X, np.ndarray) else np.asarray(A, order="C")  # a table's columns become rows: one layout
     if X.ndim == 1:
         raise InputError(
             f"{what}: expected a table with a row per instance, got one row of {X.shape[0]} numbers; give x[None, :]"
         )
     if X.ndim != 2:
         raise InputError(f"{what}: expected a table with a row per instance, got an array of shape {X.shape}")
-    if n_features is not None and X.shape[1] != n_features:
-        raise InputError(f"{what}: {X.shape[1]} features, but {n_features} are expected")
     check_finite(X, what, names)
     return X
 
 
-def _as_float(X: object, what: str, names: FeatureNames | None) -> Array:
+def as_floats(X: object, what: str, expected: str, names: FeatureNames | None = None) -> Array:
+    """X as an array of float32 or float64; an error says that it is not what is `expected`."""
     check_mask(X, what, names)
     try:
         A = as_array(X)
-        A = A if isinstance(X, np.ndarray) else np.asarray(A, order="C")  # a table's columns become rows: one layout
-        if A.dtype not in (np.float32, np.float64):
-            if A.dtype.kind == "c":
-                raise InputError(f"{what}: Complex data not supported; give real numbers")
-            A = A.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{what}: not a table of numbers ({error})") from error
-    return A
+        if A.dtype.kind != "c":
+            return A if A.dtype in (np.float32, np.float64) else A.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"{what}: not {expected} ({error})") from error
+    raise InputError(f"{what}: Complex data not supported; give real numbers")
 
 
 def as_array(X: Any) -> Array:

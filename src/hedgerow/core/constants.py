@@ -16,7 +16,8 @@ import numpy as np
 from hedgerow.core.arrays import LARGEST, Array
 
 SUM = LARGEST[np.dtype(np.float64)] * 2.0**53  # of rows that the estimator accepts
-DOUBLE = "double"
+DOUBLE, WHOLE = "double", "whole"
+MOST = 2.0**53  # labels: no stream is as long, and beyond it a count is no exact number
 
 
 @dataclass(frozen=True)
@@ -53,12 +54,10 @@ class Constants(Mapping[str, Array]):
     def __init__(self, arrays: Mapping[str, Array], superseded: Mapping[str, str] | None = None) -> None:
         self._arrays = {name: np.ascontiguousarray(arrays[name]) for name in sorted(arrays)}
         self._superseded = dict(superseded or {})
-        self._views = {}
         self._derived: dict[str, Array] = {}
-        for name, array in self._arrays.items():
-            view = array.view()
+        self._views = {name: array.view() for name, array in self._arrays.items()}
+        for view in self._views.values():
             view.flags.writeable = False
-            self._views[name] = view
 
     def __getitem__(self, name: str) -> Array:
         return self._views[name]

@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from hedgerow.core.arrays import Array, Matrix, canonical, check_matrix, is_sparse, stack_rows
 from hedgerow.core.errors import InputError
-from hedgerow.core.feature_names import checked_names, listed, names_of_table, order_by_name
-from hedgerow.core.frame import Frame, as_frame
+from hedgerow.core.frame import Frame, as_frame, checked_names, listed, names_of_table, order_by_name
 from hedgerow.core.labels import as_labels, is_missing
 
 
@@ -68,7 +67,7 @@ class Domain:
         if table is not None and not table.plain:
             X = table
         else:
-            X = check_matrix(table.numbers() if isinstance(X, Frame) and table else X, where, names=names)
+            X = check_matrix(table.numbers() if isinstance(X, Frame) and table else X, where, names)
         if X.shape[0] == 0:
             raise InputError(f"{where}: 0 rows; a domain needs at least one instance")
         if X.shape[1] == 0:

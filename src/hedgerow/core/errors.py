@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import ModuleType
 
 
@@ -61,3 +61,18 @@ def require(module: str, extra: str) -> ModuleType:
         return importlib.import_module(module)
     except ImportError as error:
         raise MissingExtra(f"{module!r} is needed here and not installed: pip install 'hedgerow[{extra}]'") from error
+
+
+def together(problems: Sequence[str], what: str = "problems", most: int = 20) -> str:
+    """All problems in one message, the rest counted.
+
+    >>> print(together(["a is empty", "b is empty", "c is empty"], most=2))
+    3 problems:
+      a is empty
+      b is empty
+    and 1 more
+    """
+    if len(problems) == 1:
+        return problems[0]
+    more = [f"and {len(problems) - most} more"] if len(problems) > most else []
+    return "\n".join([f"{len(problems)} {what}:", *(f"  {text}" for text in problems[:most]), *more])

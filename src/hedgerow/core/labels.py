@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
-from numbers import Number
 from typing import Any
 
 import numpy as np
 
 from hedgerow.core.arrays import Array, as_narwhals
 from hedgerow.core.errors import InputError
+from hedgerow.core.values import is_gap
 
 
 # Labels as they are handed in (lists, arrays, columns of pandas, polars and arrow) as one kind of array.
@@ -56,7 +56,7 @@ def _from_column(y: Any) -> Array:
         nulls = column.null_count() > 0 and not column.dtype.is_float()  # a float has NaN for it
     if not nulls or items is None:
         return values
-    return objects([None if _none(item) else item for item in items()])
+    return objects([None if is_gap(item) else item for item in items()])
 
 
 def _from_items(y: Any) -> Array:
@@ -137,20 +137,8 @@ def is_missing(labels: Array) -> Array:
     if labels.dtype.kind == "f":
         return np.isnan(labels)
     if labels.dtype.kind == "O":
-        return np.array([_none(item) for item in labels], dtype=bool)
+        return np.array([is_gap(item) for item in labels], dtype=bool)
     return np.zeros(len(labels), dtype=bool)
-
-
-def _none(label: object) -> bool:
-    """None, NaN of any number type, NaT, pandas' NA and NumPy's masked (pandas' by name, as it need not be there)."""
-    kind = type(label)
-    if kind is str or kind is int:  # nearly all are, and a column may be long
-        return False
-    if label is None or label is np.ma.masked or kind.__name__ in ("NAType", "NaTType"):
-        return True
-    if isinstance(label, np.datetime64 | np.timedelta64):
-        return bool(np.isnat(label))
-    return isinstance(label, Number) and bool(label != label)
 
 
 def classes_of(labels: Array, what: str) -> Array:
@@ -233,7 +221,8 @@ class Codes:
 
     def __init__(self, classes: Array) -> None:
         self.classes = classes
-        self._index: dict[Any, int] = {plain(label): i for i, label in enumerate(classes)}
+        self.labels = [plain(label) for label in classes]
+        self._index: dict[Any, int] = {label: i for i, label in enumerate(self.labels)}
         if len(self._index) != len(classes):
             raise InputError(f"classes: the same label stands there twice: {classes.tolist()}")
 
@@ -264,10 +253,10 @@ class Codes:
         try:
             code = self._index.get(plain(label), self.NEW)
         except TypeError as error:
-            if _none(label):
+            if is_gap(label):
                 return MISSING
             raise _unhashable(error) from None
-        return MISSING if code == self.NEW and _none(label) else code
+        return MISSING if code == self.NEW and is_gap(label) else code
 
     def unseen(self, labels: Array) -> list[Any]:
         """Labels that are not in the table, each once, in the order of their first appearance."""
@@ -277,42 +266,28 @@ class Codes:
 
     def grow(self, labels: list[Any]) -> Codes:
         """A table with these labels appended; their type must be that of the others."""
-        first = self.classes[0] if len(self.classes) else labels[0]
-        for label in labels:
+        new = [plain(label) for label in labels]
+        first = plain(self.classes[0]) if len(self.classes) else new[0]
+        for given, label in zip(labels, new, strict=True):
+            _check_class(given, "y")  # a date of NumPy is no plain number yet
             if _kind(label) is not _kind(first):
                 raise InputError(
-                    f"label {plain(label)!r} is of type {type(plain(label)).__name__}, the classes so far are of type "
-                    f"{type(plain(first)).__name__}; convert it before it is learned"
+                    f"label {label!r} is of type {type(label).__name__}, the classes so far are of type "
+                    f"{type(first).__name__}; convert it before it is learned"
+                )
+            if isinstance(first, bool) and not isinstance(label, bool):
+                raise InputError(
+                    f"y: label {label!r} is new, but the classes so far are False and True; "
+                    "make all labels numbers or all bools"
                 )
         if not len(self.classes):
-            return Codes(classes_in_order(labels))
-        for label in labels:
-            _check_class(label, "y")
-        labels = self._like_the_classes(labels)
-        if self.classes.dtype.kind in "iu":
-            return Codes(_whole_numbers([*self.classes.tolist(), *labels]))
-        if self.classes.dtype.kind != "O":
-            return Codes(np.concatenate([self.classes, np.array(labels)]))
-        return Codes(np.concatenate([self.classes, objects(labels)]))
-
-    def _like_the_classes(self, labels: list[Any]) -> list[Any]:
-        """New labels in the type of the classes: whole numbers stay whole, and bools are no numbers."""
-        first = plain(self.classes[0])
-        if isinstance(first, bool):
-            others = [plain(label) for label in labels if not isinstance(plain(label), bool)]
-            if others:
-                raise InputError(f"y: label {others[0]!r} is new, but the classes so far are False and True; "
-                                 "make all labels numbers or all bools")  # fmt: skip
-        elif isinstance(first, int):
-            return [_as_whole(label, "y", f"the classes so far are (such as {first})") for label in labels]
-        return labels
-
-
-def classes_in_order(labels: list[Any]) -> Array:
-    """Different labels as classes in the order given, checked as `classes_of` does."""
-    classes = classes_of(as_labels(labels, "y"), "y")
-    place = {plain(label): i for i, label in enumerate(classes)}
-    return np.asarray(classes[[place[plain(label)] for label in labels]])
+            classes = classes_of(as_labels(labels, "y"), "y")
+            place = {plain(label): i for i, label in enumerate(classes)}
+            return Codes(classes[[place[label] for label in new]])
+        if isinstance(first, int) and not isinstance(first, bool):
+            whole = [_as_whole(label, "y", f"the classes so far are (such as {first})") for label in new]
+            return Codes(_whole_numbers([*self.classes.tolist(), *whole]))
+        return Codes(np.concatenate([self.classes, objects(new) if self.classes.dtype.kind == "O" else np.array(new)]))
 
 
 def plain(label: Any) -> Any:

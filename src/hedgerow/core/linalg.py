@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -135,10 +136,8 @@ def from_upper(upper: Array) -> Array:
     [[1.0, 2.0], [0.0, 3.0]]
     """
     d = side_of(len(upper))
-    P, at = np.zeros((d, d), upper.dtype), 0
-    for i in range(d):
-        P[i, i:] = upper[at : at + d - i]
-        at += d - i
+    P = np.zeros((d, d), upper.dtype)
+    P[np.triu_indices(d)] = upper
     return P
 
 
@@ -164,51 +163,34 @@ def side_of(size: int) -> int:
 Get = Callable[[], int]
 Set = Callable[[int], Any]
 
-_lock = threading.Lock()
-_inside = 0
-_blas: list[tuple[Get, Set]] | None = None
-_before: list[int] = []
-
 
 class OneThread:
     """A context with one BLAS thread, to be entered as often as one likes."""
 
-    __slots__ = ()
+    def __init__(self) -> None:
+        self._lock, self._inside = threading.Lock(), 0
+        self._before: list[tuple[Set, int]] = []  # what to restore
 
     def __enter__(self) -> None:
-        global _inside
-        with _lock:
-            _inside += 1
-            if _inside == 1:
-                _set_one()
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                self._before = [(tell, threads) for get, tell in _libraries() if (threads := get()) > 1]
+                for tell, _ in self._before:
+                    tell(1)
 
     def __exit__(self, *_: object) -> None:
-        global _inside
-        with _lock:
-            _inside -= 1
-            if not _inside:
-                _restore()
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                for tell, threads in self._before:
+                    tell(threads)
 
 
 one_blas_thread = OneThread()
 
 
-def _set_one() -> None:
-    global _blas, _before
-    if _blas is None:
-        _blas = _libraries()
-    _before = [get() for get, _ in _blas]
-    for (_, set_threads), threads in zip(_blas, _before, strict=True):
-        if threads > 1:
-            set_threads(1)
-
-
-def _restore() -> None:
-    for (_, set_threads), threads in zip(_blas or (), _before, strict=True):
-        if threads > 1:
-            set_threads(threads)
-
-
+@cache
 def _libraries() -> list[tuple[Get, Set]]:
     """How each BLAS is asked for its threads and told: as C functions where it is OpenBLAS, which are called often."""
     import scipy.linalg.blas  # noqa: F401 (both have a BLAS of their own, which must be loaded to be found)

@@ -10,7 +10,7 @@
 | `scale`         | x / sd within the sources, per feature    | the sources, once                                    |
 | `fill`          | gaps (NaN) become the mean of the feature | the domain; on the stream: what was learned          |
 | `target-only-N` | (x - mean)/sd of the last N columns, which no other step sees | what was learned; internal       |
-| `auto`          | `signed-sqrt`, `unit` if nothing is below 0, else `scale` | the sources, once                    |
+| `auto`          | `signed-sqrt`, `unit` of profiles without numbers below 0, else `scale` | the sources, once      |
 
 A source is scaled by its own statistics. The target starts with those of its unlabelled rows; each learned instance is
 folded in *after* it was used, so nothing looks ahead. Without unlabelled rows the average of the sources' statistics
@@ -40,6 +40,8 @@ from hedgerow.core.source_rows import InMemory, Part, Smallest, SourceRows, Stat
 CONSTANT = 1e-13  # a feature whose sd is below this share of its mean only varies by rounding
 LARGEST_Z = 3.0  # standard deviations of a target-only column; of few values an sd is a guess
 STATISTICS = ("n", "shift", "total", "squares")
+MANY, WIDEST_TABLE = 32, 128  # columns from which on rows may be profiles, and beyond which they are taken for them
+ONE_UNIT = 30.0  # between deviations of columns: beyond it they are of different units
 WIDE = 64  # columns from which on rows are added one by one: sums along a column jump from row to row
 
 
@@ -275,7 +277,7 @@ INSTANCE_STEPS: dict[str, Callable[[Matrix], Matrix]] = {
 
 
 class Step:
-    """A step: `fit` on the domains, then `apply` to rows of the target, or `fold` for rows that are learned.
+    """A step: `fit` on the domains, then `apply` to rows of the target.
 
     This class itself is a step that looks at one instance; those that look at a domain derive from it.
     """
@@ -291,15 +293,8 @@ class Step:
         """Sources and warm-up rows behind this step; what it needs to know of the target is kept."""
         return [source.through(self.apply) for source in sources], self.apply(warmup) if warmup.shape[0] else warmup
 
-    def apply(self, X: Matrix) -> Matrix:
-        """Rows by the statistics so far; nothing is remembered."""
-        return self._through(X, None)
-
-    def fold(self, X: Matrix, learned: Array) -> Matrix:
-        """Rows in order, each by the statistics before it; the learned ones (a mask) are folded in."""
-        return self._through(X, learned)
-
-    def _through(self, X: Matrix, learned: Array | None) -> Matrix:
+    def apply(self, X: Matrix, learned: Array | None = None) -> Matrix:
+        """Rows by the statistics so far; in order with `learned`, a mask of rows to fold in after they were used."""
         return INSTANCE_STEPS[self.name](X)
 
     def arrays(self) -> dict[str, Array]:
@@ -348,7 +343,8 @@ class DomainStep(Step):
         other.stats = stats
         return other
 
-    def _through(self, X: Matrix, learned: Array | None) -> Array:
+    def apply(self, X: Matrix, learned: Array | None = None) -> Array:
+        """Each row by the statistics before it."""
         X = densified(X, self.name)
         return np.asarray(self.stats.each_row(X, self.formula, learned, self.spread), dtype=X.dtype)
 
@@ -406,7 +402,8 @@ class Scale(DomainStep):
         stats = RunningStats.pooled(sources or [super()._learn(sources, warmup)[0]], self.present)
         return stats, [stats] * len(sources)
 
-    def _through(self, X: Matrix, learned: Array | None) -> Array:
+    def apply(self, X: Matrix, learned: Array | None = None) -> Array:
+        """Every row by the same scale."""
         X = densified(X, self.name)
         if self._sd is None:
             self._sd = _divisor(self.stats.variance, self.stats.shift)
@@ -433,11 +430,12 @@ class Fill(DomainStep):
         self.present = [stats.n > 0 for stats in sources]
         return target.completed(sources), [stats.completed([*sources, target]) for stats in sources]
 
-    def _through(self, X: Matrix, learned: Array | None) -> Matrix:
+    def apply(self, X: Matrix, learned: Array | None = None) -> Array:
+        """Each row by the means before it."""
         X = densified(X, self.name)
         gaps = np.isnan(X)
         if learned is None and not gaps.any():
-            return X
+            return np.asarray(X)
         means = self.stats.each_row(X, self.formula, learned, self.spread)
         return np.where(gaps, means, X).astype(X.dtype, copy=False)
 
@@ -516,15 +514,32 @@ def parse(steps: str | Sequence[str] | None, internal: bool = False) -> tuple[st
     return names
 
 
-def chosen(steps: tuple[str, ...], sources: Sequence[SourceRows], warmup: Matrix) -> tuple[str, ...]:
-    """The steps with `auto` replaced by what fits the data: square roots for counts and other non-negative values.
+def profiles(sources: Sequence[SourceRows]) -> bool:
+    """Whether rows are profiles (counts, pixels, spectra): many columns of one unit, whose deviations are alike.
 
-    >>> chosen(("auto", "centre"), [InMemory(np.array([[0.0, 2.0]]))], np.empty((0, 2)))
-    ('signed-sqrt', 'unit', 'centre')
+    >>> rows = np.random.default_rng(0).normal(size=(20, 64))
+    >>> [profiles([InMemory(each)]) for each in (rows, rows[:, :4], rows * np.logspace(0, 6, 64))]
+    [True, False, False]
+    """
+    width = sources[0].width
+    if width < MANY or width > WIDEST_TABLE:
+        return width > WIDEST_TABLE
+    sd = np.sqrt(np.maximum(RunningStats.pooled(summed(sources, Spread(gaps=True))).variance, 0))
+    sd = sd[sd > 0]
+    return not len(sd) or bool(np.quantile(sd, 0.9) <= ONE_UNIT * np.quantile(sd, 0.25))
+
+
+def chosen(steps: tuple[str, ...], sources: Sequence[SourceRows], warmup: Matrix) -> tuple[str, ...]:
+    """The steps with `auto` replaced by what fits the data: square roots for profiles without negative values.
+
+    >>> rows = np.random.default_rng(0).uniform(size=(20, 64))
+    >>> [chosen(("auto", "centre"), [InMemory(each)], rows[:0]) for each in (rows, rows - 1, rows[:, :4])]
+    [('signed-sqrt', 'unit', 'centre'), ('scale', 'centre'), ('scale', 'centre')]
     """
     if AUTO in steps:
-        negative = min([*summed(sources, Smallest()), Smallest().of(Part(warmup))]) < 0
-        auto = (SCALE,) if negative else ("signed-sqrt", UNIT)
+        unlike = bool(sources) and not profiles(sources)
+        scaled = unlike or min([*summed(sources, Smallest()), Smallest().of(Part(warmup))]) < 0
+        auto = (SCALE,) if scaled else ("signed-sqrt", UNIT)
         steps = tuple(name for step in steps for name in (auto if step == AUTO else (step,)))
     return _filled_in_time(steps)
 
@@ -555,6 +570,8 @@ class Preprocess:
     array([[1., 0.]])
     """
 
+    reference: Array | None = None  # the mean row of the sources as they came, where they are in memory
+
     def __init__(self, steps: str | Sequence[str] | None) -> None:
         self._make(parse(steps, internal=True))
 
@@ -573,7 +590,7 @@ class Preprocess:
 
     def fit(self, sources: Sequence[SourceRows], warmup: Matrix) -> tuple[list[SourceRows], Matrix]:
         """Sources and warm-up rows behind all steps; what is known of the target is kept for `apply` and `fold`."""
-        own = target_only_width(self.steps)
+        self.reference, own = _mean_row(sources), target_only_width(self.steps)
         if not own:
             return self._fit_shared(sources, warmup)
         width = warmup.shape[1] - own
@@ -593,11 +610,11 @@ class Preprocess:
 
     def apply(self, X: Matrix) -> Matrix:
         """Target rows by the statistics so far; nothing is remembered."""
-        return self.through(X, Step.apply)
+        return self.through(X, lambda step, rows: step.apply(rows))
 
     def fold(self, X: Matrix, learned: Array) -> Matrix:
         """Target rows in order, each by the statistics before it; the learned ones are folded in."""
-        return self.through(X, lambda step, rows: step.fold(rows, learned))
+        return self.through(X, lambda step, rows: step.apply(rows, learned))
 
     def through(self, X: Matrix, run: Callable[[Step, Matrix], Matrix]) -> Matrix:
         """Rows behind all steps, each taken by `run`: `apply`, `fold`, or those of many targets at once."""
@@ -618,12 +635,14 @@ class Preprocess:
 
     def arrays(self) -> tuple[dict[str, Array], dict[str, Array]]:
         """The statistics as named arrays (the arrays themselves): those that never change, and those that do."""
-        return _sides(self.all, lambda step: step.arrays())
+        fixed, running = _sides(self.all, lambda step: step.arrays())
+        return fixed if self.reference is None else fixed | {"reference": self.reference}, running
 
     def spec(self) -> tuple[dict[str, Spec], dict[str, Spec]]:
         """Shape, type and range of these arrays; m columns, s of them shared where some are target-only."""
         m = "s" if self.target_only else "m"
-        return _sides(self.all, lambda step: step.spec(m))
+        fixed, running = _sides(self.all, lambda step: step.spec(m))
+        return fixed | {"reference": Spec(("m",), needed=False)}, running
 
     @classmethod
     def of_arrays(cls, steps: Sequence[str], arrays: Mapping[str, Array]) -> Preprocess:
@@ -642,6 +661,15 @@ def _sides(steps: Sequence[Step], what: Callable[[Step], dict[str, Any]]) -> tup
         side = fixed if step.fixed else running
         side |= {f"pre.{i}.{name}": value for name, value in what(step).items()}
     return fixed, running
+
+
+def _mean_row(sources: Sequence[SourceRows]) -> Array | None:
+    """The mean row of all sources, each of the same weight, a gap counting for nothing; None if one is elsewhere."""
+    rows = [source.X for source in sources if isinstance(source, InMemory)]
+    if not rows or len(rows) < len(sources):
+        return None
+    means = [np.asarray(X.mean(axis=0)).ravel() if is_sparse(X) else RunningStats.of(X, gaps=True).mean for X in rows]
+    return np.asarray(np.mean(means, axis=0, dtype=np.float64))
 
 
 @dataclass(frozen=True)

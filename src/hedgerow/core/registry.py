@@ -9,7 +9,7 @@ from functools import partial
 from importlib import import_module
 from importlib.metadata import entry_points
 from types import NoneType, UnionType
-from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from hedgerow.core.errors import InputError, unknown
 
@@ -48,6 +48,8 @@ def is_of(value: Any, kind: Any) -> bool:
     origin = get_origin(kind)
     if origin in (Union, UnionType):
         return any(is_of(value, part) for part in get_args(kind))
+    if origin is Literal:
+        return value in get_args(kind)
     if origin is tuple:
         return isinstance(value, list | tuple) and all(is_of(item, get_args(kind)[0]) for item in value)
     if kind is float:
@@ -61,14 +63,8 @@ def _made(value: Any, kind: Any) -> Any:
     """A tuple for a list, and a float where one is meant: JSON may write 1.0 as 1."""
     if isinstance(value, list):
         return tuple(value)
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    return float(value) if whole and not is_of(value, _without_float(kind)) else value
-
-
-def _without_float(kind: Any) -> Any:
-    """The kinds of a union that are not float."""
-    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
-    return Union[(*(each for each in kinds if each is not float), NoneType)]
+    kinds = get_args(kind) or (kind,)
+    return float(value) if type(value) is int and float in kinds and int not in kinds else value
 
 
 class Registry(Generic[T]):
@@ -105,7 +101,9 @@ class Registry(Generic[T]):
         if name not in self._parts and name in self._homes:
             import_module(self._homes[name])
         if name not in self._parts:
-            self._from_entry_points(name)
+            self._parts |= {
+                point.name: point.load() for point in entry_points(group=f"hedgerow.{self.kind}s", name=name)
+            }
         if name not in self._parts:
             raise unknown(self.kind, name, self._parts)
         return self._parts[name]
@@ -118,11 +116,6 @@ class Registry(Generic[T]):
 
     def __len__(self) -> int:
         return len(self._parts)
-
-    def _from_entry_points(self, name: str) -> None:
-        for point in entry_points(group=f"hedgerow.{self.kind}s"):
-            if point.name == name:
-                self._parts[name] = point.load()
 
 
 class Parts(Registry[Any]):

@@ -4,18 +4,8 @@ from __future__ import annotations
 
 PERCEPTRON, PA, PA1, PA2, PA1_PRINTED = range(5)
 
-RULES = {
-    "perceptron": PERCEPTRON,
-    "pa": PA,
-    "pa1": PA1,
-    "pa2": PA2,
-    "pa1-printed": PA1_PRINTED,
-}
+RULES = {"perceptron": PERCEPTRON, "pa": PA, "pa1": PA1, "pa2": PA2, "pa1-printed": PA1_PRINTED}
 
 ZERO, SKIP, SHRINK = range(3)
 
-UNSEEN = {
-    "zero": ZERO,
-    "skip": SKIP,
-    "shrink": SHRINK,
-}
+UNSEEN = {"zero": ZERO, "skip": SKIP, "shrink": SHRINK}

@@ -173,23 +173,18 @@ class LabelledSource(Protocol):
     @property
     def name(self) -> str:
         """Its name."""
-        ...
 
     @property
     def feature_names(self) -> Sequence[str]:
         """The columns, in the order of the numbers of a row."""
-        ...
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The type of its numbers."""
-        ...
 
     @property
     def labels(self) -> Array:
         """The different labels that it has."""
-        ...
 
     def rows(self, classes: Array, dtype: np.dtype[Any]) -> SourceRows:
         """Its rows, with the places of their labels among these classes as codes."""
-        ...

@@ -7,21 +7,6 @@ fitting      statistics of all partitions; a classifier, or an aligner, from the
 `fit` and `align` are the doors; `hedgerow fit`, `hedgerow paper` and `hedgerow study` take `--engine dask`.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from hedgerow.dask.fitting import align as align
-    from hedgerow.dask.fitting import fit as fit
-    from hedgerow.dask.fitting import statistics as statistics
+from hedgerow.dask.fitting import align, fit, statistics
 
 __all__ = ["align", "fit", "statistics"]
-
-
-def __getattr__(name: str) -> Any:
-    if name in __all__:
-        from hedgerow.dask import fitting
-
-        return getattr(fitting, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

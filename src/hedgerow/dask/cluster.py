@@ -13,7 +13,6 @@ import importlib
 import logging
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,8 +23,6 @@ from hedgerow.core.errors import HedgerowError, InputError, require
 
 ENGINES = "local, dask, dask://local:2 (so many processes) or dask://HOST:PORT (a Dask scheduler)"
 REACHED = 10.0  # seconds until a scheduler has to answer
-LOOK = 0.02  # seconds between two looks for a result
-LOST = 120.0  # seconds without any worker after which a run ends
 WORKERS = 30.0  # seconds until it has to have a worker
 HERE = "127.0.0.1:0"  # what a scheduler tells about itself can be read on this machine only
 DEATHS = 10  # workers of our own cluster that may die at the same piece of work before it is given up
@@ -105,9 +102,9 @@ def _own(distributed: Any, workers: int) -> Iterator[Any]:
             threads_per_worker=1,
             processes=True,
             dashboard_address=HERE,
-            silence_logs=logging.CRITICAL,  # workers that come and go are no news to a user
             preload=[__name__],
-        ) as cluster,
+            silence_logs=logging.CRITICAL,  # workers that come and go are no news to a user
+        ) as cluster,  # fmt: skip
         distributed.Client(cluster, set_as_default=False) as client,
     ):
         yield client
@@ -125,23 +122,13 @@ def _check(client: Any) -> None:
     except TimeoutError as error:
         address = client.scheduler.address
         raise InputError(f"the scheduler {address} has no worker; start one with `dask worker {address}`") from error
-    try:
-        versions = client.run(version_here)
-    except Exception as error:  # whatever kept a worker from importing this module
-        raise InputError(
-            f"a worker of {client.scheduler.address} cannot run hedgerow ({error}); "
-            f"install hedgerow {hedgerow.__version__} there, as it is here"
-        ) from error
-    for worker, version in versions.items():
+    for worker, about in client.get_versions(packages=["hedgerow"])["workers"].items():
+        version = about["packages"]["hedgerow"]  # None where it cannot be imported
         if version != hedgerow.__version__:
             raise InputError(
-                f"worker {worker} has hedgerow {version}; install hedgerow {hedgerow.__version__} there, as it is here"
+                f"worker {worker} has {f'hedgerow {version}' if version else 'no hedgerow that can be imported'}; "
+                f"install hedgerow {hedgerow.__version__} there, as it is here"
             )
-
-
-def version_here() -> str:
-    """The version of hedgerow where this is called."""
-    return hedgerow.__version__
 
 
 def as_finished(
@@ -153,36 +140,16 @@ def as_finished(
     """
     distributed = require("distributed", extra="dask")
     futures = [client.submit(work, *each, pure=False) for each in arguments]
-    waiting = {future.key: (future, name) for future, name in zip(futures, names, strict=True)}
+    names_of = {future.key: name for future, name in zip(futures, names, strict=True)}
     try:
-        for future in _one_by_one(client, distributed.as_completed(futures, loop=client.loop)):
+        for future in distributed.as_completed(futures, loop=client.loop):
             try:
                 yield future.result()
             except distributed.KilledWorker as error:
                 raise HedgerowError(
-                    f"{waiting[future.key][1]}: every worker that ran it died (was there memory enough?); "
+                    f"{names_of[future.key]}: every worker that ran it died (was there memory enough?); "
                     "what was finished is kept"
                 ) from error
-            del waiting[future.key]
             future.release()  # its result is here, and no worker needs to keep it
     finally:
-        client.cancel([future for future, _ in waiting.values()])
-
-
-def _one_by_one(client: Any, finished: Any) -> Iterator[Any]:
-    """Futures as they are finished; an error if nobody is left to finish them."""
-    alive = time.monotonic()
-    while not finished.is_empty():
-        if finished.has_ready():
-            yield next(finished)
-            continue
-        time.sleep(LOOK)
-        if time.monotonic() - alive < LOST / 10:
-            continue
-        if client.scheduler_info(n_workers=0).get("n_workers", 1):
-            alive = time.monotonic()
-        elif time.monotonic() - alive > LOST:
-            raise HedgerowError(
-                f"the scheduler {client.scheduler.address} has had no worker for {LOST:.0f} s; what was finished is "
-                "kept: start workers, then go on"
-            )
+        client.cancel(futures)

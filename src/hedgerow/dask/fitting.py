@@ -19,7 +19,6 @@ from hedgerow.align.base import MergingAligner
 from hedgerow.core.arrays import DENSE_LIMIT, Array, Matrix, cast, dense
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import HedgerowError, InputError, require
-from hedgerow.core.feature_names import order_by_name
 from hedgerow.core.labels import Codes, classes_of, objects
 from hedgerow.core.moments import Moments
 from hedgerow.core.preprocess import Spread
@@ -97,17 +96,23 @@ def run_pass(client: Any, partitions: Sequence[Any], job: Pass) -> list[Any]:
 
 
 @dataclass(frozen=True)
-class LabelMoments:
-    """Moments whose class k is the k-th of these labels."""
+class Statistics:
+    """Counts, sums and centred scatter of a source, by class where it has labels; all from one pass."""
 
-    labels: Array
+    classes: Array
     moments: Moments
 
-    def among(self, labels: Array) -> Moments:
-        """Moments with a class for each of these labels, in their order."""
-        places = {label: k for k, label in enumerate(labels.tolist())}
-        at = np.array([places[label] for label in self.labels.tolist()], dtype=np.int64)
-        counts, totals = np.zeros(len(labels)), np.zeros((len(labels), len(self.moments.total)))
+    @property
+    def gram(self) -> Array:
+        """X^T X."""
+        moments = self.moments
+        return np.asarray(moments.scatter + np.outer(moments.mean, moments.total))
+
+    def among(self, classes: Array) -> Moments:
+        """Moments with these classes, in their order."""
+        places = {label: k for k, label in enumerate(classes.tolist())}
+        at = [places[label] for label in self.classes.tolist()]
+        counts, totals = np.zeros(len(classes)), np.zeros((len(classes), len(self.moments.total)))
         counts[at], totals[at] = self.moments.class_counts, self.moments.class_totals
         return replace(self.moments, class_counts=counts, class_totals=totals)
 
@@ -128,18 +133,18 @@ class Labels(Statistic[Array]):
 
 
 @dataclass(frozen=True)
-class ByLabel(Statistic[LabelMoments]):
+class ByLabel(Statistic[Statistics]):
     """Moments by label, with the centred scatter: all sums of a source in one pass."""
 
-    def of(self, part: Part) -> LabelMoments:
+    def of(self, part: Part) -> Statistics:
         """Of a block."""
         assert part.labels is not None
-        return LabelMoments(part.labels, Moments.of(part.X, part.codes, len(part.labels), scatter=True))
+        return Statistics(part.labels, Moments.of(part.X, part.codes, len(part.labels), scatter=True))
 
-    def merge(self, a: LabelMoments, b: LabelMoments) -> LabelMoments:
+    def merge(self, a: Statistics, b: Statistics) -> Statistics:
         """Of both, with the labels of both."""
-        labels = union(a.labels, b.labels)
-        return LabelMoments(labels, a.among(labels).merge(b.among(labels)))
+        classes = union(a.classes, b.classes)
+        return Statistics(classes, a.among(classes).merge(b.among(classes)))
 
 
 def union(a: Array, b: Array) -> Array:
@@ -280,7 +285,6 @@ class Report:
     sources: tuple[tuple[str, int, int], ...]  # name, rows, classes
     partitions: int
     passes: int
-    bytes: int
 
 
 def fit(
@@ -338,7 +342,6 @@ def fit(
             tuple((each.name, each.count, len(each.labels)) for each in read),
             sum(len(each.opened.partitions) for each in read),
             max(each.passes for each in read),
-            sum(each.count * len(each.feature_names) * each.dtype.itemsize for each in read),
         )
     return clf
 
@@ -409,20 +412,6 @@ def _with_error(alignment: Alignment, rows: SourceRows) -> Alignment:
     return Alignment(projection, replace(alignment.info, note=note))
 
 
-@dataclass(frozen=True)
-class Statistics:
-    """Counts, sums and centred scatter of a source, by label where it has one; all from one pass."""
-
-    classes: Array
-    moments: Moments
-
-    @property
-    def gram(self) -> Array:
-        """X^T X."""
-        moments = self.moments
-        return np.asarray(moments.scatter + np.outer(moments.mean, moments.total))
-
-
 def statistics(source: Source, label: str | None = None, *, client: Any = None, engine: str = "dask") -> Statistics:
     """Counts, sums, class sums and scatter of a source in partitions, in one pass.
 
@@ -442,36 +431,28 @@ def statistics(source: Source, label: str | None = None, *, client: Any = None, 
     """
     (opened,) = open_sources([source], label)
     with _connected(client, engine) as connection:
-        (by_label,) = run_pass(connection, opened.partitions, Pass((ByLabel(),)))
-    return Statistics(by_label.labels, by_label.moments)
+        totals: Statistics = run_pass(connection, opened.partitions, Pass((ByLabel(),)))[0]
+    return totals
 
 
 def open_sources(sources: Mapping[str, Source] | Sequence[Source], label: str | None) -> list[Opened]:
     """The sources by name, all with the columns of the first; nothing but what stands at the ends of files is read."""
     if isinstance(sources, str | Path) or hasattr(sources, "to_delayed"):
         raise InputError("sources: give a list of sources, or a mapping from names to sources")
-    named = sources if isinstance(sources, Mapping) else {_name(each, i): each for i, each in enumerate(sources)}
+    files = (stem(str(each)) if isinstance(each, str | Path) else str(i) for i, each in enumerate(sources))
+    named = sources if isinstance(sources, Mapping) else dict(zip(files, sources, strict=True))
     if not named or len(named) != len(sources):
         raise InputError(f"sources: {list(named)}; give at least one, and names that differ")
-    first, *others = (_opened(each, label, name) for name, each in named.items())
-    return [first, *(_like(first, other) for other in others)]
-
-
-def _opened(source: Source, label: str | None, name: str) -> Opened:
-    if isinstance(source, str | Path):
-        return open_parquet(source, label, name)
-    if hasattr(source, "to_delayed") and hasattr(source, "columns"):
-        return open_frame(source, label, name)
-    raise InputError(f"source {name!r}: a {type(source).__name__}; give a path of Parquet files, or a dask.dataframe")
-
-
-def _name(source: Source, number: int) -> str:
-    return stem(str(source)) if isinstance(source, str | Path) else str(number)
-
-
-def _like(first: Opened, other: Opened) -> Opened:
-    order = order_by_name(other.features, first.features, f"source {other.name!r}", f"those of source {first.name!r}")
-    return other if order is None else other.with_features(first.features)
+    opened: list[Opened] = []
+    for name, source in named.items():
+        if isinstance(source, str | Path):
+            opened.append(open_parquet(source, label, name, *opened[:1]))
+        elif hasattr(source, "to_delayed") and hasattr(source, "columns"):
+            opened.append(open_frame(source, label, name, *opened[:1]))
+        else:
+            kind = type(source).__name__
+            raise InputError(f"source {name!r}: a {kind}; give a path of Parquet files, or a dask.dataframe")
+    return opened
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from hedgerow.core.arrays import LARGEST, Array, check_finite
 from hedgerow.core.errors import InputError, require
+from hedgerow.core.frame import order_by_name
 from hedgerow.core.labels import is_missing
 from hedgerow.rows.domains import check_rows, columns
 from hedgerow.rows.inputs import Files
@@ -151,29 +152,25 @@ class Opened:
 
     name: str
     features: tuple[str, ...]
-    label: str | None
     dtype: np.dtype[Any]
     partitions: Sequence[Any]  # Partition, or a delayed one
 
-    def with_features(self, features: tuple[str, ...]) -> Opened:
-        """The same columns in another order."""
-        return replace(self, features=features, partitions=[_reordered(part, features) for part in self.partitions])
+
+def _in_order(features: Sequence[str], name: str, first: Opened | None) -> tuple[str, ...]:
+    """The features of a source in the order of the first one, which has the same."""
+    if first is None:
+        return tuple(features)
+    order_by_name(features, first.features, f"source {name!r}", f"those of source {first.name!r}")
+    return first.features
 
 
-def _reordered(partition: Any, features: tuple[str, ...]) -> Any:
-    """The partition, or a delayed one, with its columns in this order."""
-    if isinstance(partition, Partition):
-        return replace(partition, features=features)
-    return require("dask", extra="dask").delayed(_reordered, pure=False)(partition, features)
-
-
-def open_parquet(path: str | Path, label: str | None, name: str) -> Opened:
+def open_parquet(path: str | Path, label: str | None, name: str, first: Opened | None = None) -> Opened:
     """The Parquet files of a folder or pattern; only what stands at their ends is read."""
     parquet = require("pyarrow.parquet", extra="dask")
     files = Files.of(str(path))
     if files.format != "parquet":
         raise InputError(f"{path}: {files.format} files; a source that is read in partitions has to be Parquet")
-    features = tuple(columns(files, label))
+    features = _in_order(columns(files, label), name, first)
     single, count, parts = True, 0, []
     for file in files.paths:
         with parquet.ParquetFile(file) as opened:
@@ -186,7 +183,7 @@ def open_parquet(path: str | Path, label: str | None, name: str) -> Opened:
         raise InputError(f"{path}: no rows; a domain needs at least one instance")
     dtype = "float32" if single else "float64"
     partitions = [ParquetPartition(features, label, dtype, file, groups) for file, groups in parts]
-    return Opened(name, features, label, np.dtype(dtype), partitions)
+    return Opened(name, features, np.dtype(dtype), partitions)
 
 
 def _grouped(rows: Sequence[int], width: int) -> Iterator[tuple[int, ...]]:
@@ -195,19 +192,15 @@ def _grouped(rows: Sequence[int], width: int) -> Iterator[tuple[int, ...]]:
     >>> list(_grouped([10, 10, 10**6, 10], 100))
     [(0, 1, 2), (3,)]
     """
-    group: list[int] = []
-    size = 0
+    first, size = 0, 0
     for number, count in enumerate(rows):
-        group.append(number)
         size += 8 * width * count
-        if size >= PARTITION:
-            yield tuple(group)
-            group, size = [], 0
-    if group:
-        yield tuple(group)
+        if size >= PARTITION or number == len(rows) - 1:
+            yield tuple(range(first, number + 1))
+            first, size = number + 1, 0
 
 
-def open_frame(frame: Any, label: str | None, name: str) -> Opened:
+def open_frame(frame: Any, label: str | None, name: str, first: Opened | None = None) -> Opened:
     """A dask.dataframe: its columns are looked at, and nothing is computed."""
     named = list(frame.columns)
     if label is not None and label not in named:
@@ -215,11 +208,11 @@ def open_frame(frame: Any, label: str | None, name: str) -> Opened:
     features = tuple(column for column in named if column != label)
     if not features or not all(isinstance(column, str) for column in features):
         raise InputError(f"source {name!r}: columns {features}; features have names, and there is at least one")
-    kinds = frame.dtypes
+    features, kinds = _in_order(features, name, first), frame.dtypes
     for column in features:
         if kinds[column].kind not in "fiub":
             raise InputError(f"source {name!r}, column {column!r}: {kinds[column]}, not numbers; drop or encode it")
     dtype = "float32" if all(str(kinds[column]) == "float32" for column in features) else "float64"
     wrap = require("dask", extra="dask").delayed(FramePartition, pure=False)
     partitions = [wrap(features, label, dtype, each, name) for each in frame.to_delayed()]
-    return Opened(name, features, label, np.dtype(dtype), partitions)
+    return Opened(name, features, np.dtype(dtype), partitions)

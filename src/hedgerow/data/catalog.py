@@ -204,7 +204,8 @@ def _download_all(data_set: DataSet, root: Path | None, cache: Path, mirror: str
             if not path.is_file():
                 _download(file, url, path)
         except (OSError, HTTPException) as error:  # no network, no such page, cut off, no space
-            reason = str(error) if isinstance(error, DataMissing) else f"downloading {url} failed ({_brief(error)})"
+            failed = f"downloading {url} failed ({type(error).__name__}: {error or 'no further message'})"
+            reason = str(error) if isinstance(error, DataMissing) else failed
             raise DataMissing(_advice(data_set, root or cache, reason)) from error
     return paths
 
@@ -235,14 +236,6 @@ def fingerprint(content: bytes, kind: str) -> str:
         digest = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False)
         return f"git-blob:{digest.hexdigest()}"
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
-
-
-def _brief(error: Exception) -> str:
-    """The innermost cause in one line."""
-    cause: BaseException = error
-    while isinstance(inner := (cause.__cause__ or cause.__context__), Exception):
-        cause = inner
-    return f"{type(cause).__name__}: {str(cause).splitlines()[0] if str(cause) else 'no further message'}"
 
 
 def _advice(data_set: DataSet, looked: Path, reason: str) -> str:

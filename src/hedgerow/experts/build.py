@@ -13,11 +13,12 @@ from hedgerow.core.constants import Constants
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.core.moments import Moments
 from hedgerow.core.preprocess import unit
+from hedgerow.core.source_rows import InMemory
 from hedgerow.experts.learner import ExpertsLearner
 from hedgerow.experts.plan import Expert, Plan, Refresh
 from hedgerow.heads import Head, make_head, train
 from hedgerow.learner import State, bookkeeping
-from hedgerow.methods import ORIGINAL, SINGLE, Built, Options, Source, Training
+from hedgerow.methods import ORIGINAL, SINGLE, Built, Options, Training
 from hedgerow.mix import MIXERS, Mixer, Single, horizon_beta, make_mixer
 
 if TYPE_CHECKING:
@@ -107,13 +108,13 @@ def make_aligner(choice: str | Aligner, options: Options) -> Aligner:
     return aligner
 
 
-def _align(recipe: Recipe, training: Training, group: list[Source]) -> Alignment:
+def _align(recipe: Recipe, training: Training, group: list[InMemory]) -> Alignment:
     U = training.warmup
     if not group:
         return Identity().fit(U, np.empty(0, dtype=np.int64), U)
     choice = recipe.aligner if training.options.aligner is None else training.options.aligner
     X = group[0].X if len(group) == 1 else stack_rows([source.X for source in group])
-    codes = np.concatenate([source.codes for source in group])
+    codes = np.concatenate([source.codes for source in group if source.codes is not None])
     alignment: Alignment = training.align(make_aligner(choice, training.options), X, codes, U)
     return alignment
 
@@ -125,20 +126,21 @@ def _project(projection: Projection, X: Matrix, to_unit: bool) -> Matrix:
 
 def _experts(recipe: Recipe, training: Training, Z: list[Matrix], head: Head) -> tuple[list[Expert], list[Array]]:
     """Frozen source heads first, then the online ones: the order of every array that has one row an expert."""
-    shared, names, K = recipe.spaces == "shared", [source.name for source in training.sources], training.K
-    codes = [source.codes for source in training.sources]
+    shared, names, K, sources = recipe.spaces == "shared", training.names, training.K, training.sources
     width, dtype = max((z.shape[1] for z in Z), default=training.warmup.shape[1]), (Z or [training.warmup])[0].dtype
     zero = np.zeros((K, width), dtype=dtype)
 
-    def trained(rows: Matrix, y: Array, weight: Array | None) -> Array:
+    def trained(rows: Matrix, y: Any, weight: Array | None) -> Array:
         W = zero.copy()
         W[:, : rows.shape[1]] = train(head, rows, y, K, training.options.reading.source_pass, weight)
         return W
 
     pooled = zero
     if names and "pooled" in (recipe.frozen, recipe.online):
-        together = np.argsort(np.concatenate([source.positions for source in training.sources]), kind="stable")
-        pooled = trained(stack_rows(Z)[together], np.concatenate(codes)[together], _joined(training.sources, together))
+        together = np.argsort(np.concatenate(training.positions), kind="stable")
+        codes = np.concatenate([source.codes for source in sources if source.codes is not None])
+        weight = [source.weight for source in sources if source.weight is not None]
+        pooled = trained(stack_rows(Z)[together], codes[together], np.concatenate(weight)[together] if weight else None)
     experts: list[Expert] = []
     weights: list[Array] = []
     if recipe.frozen == "pooled" and names:
@@ -146,7 +148,7 @@ def _experts(recipe: Recipe, training: Training, Z: list[Matrix], head: Head) ->
         weights.append(pooled)
     elif recipe.frozen == "each":
         experts += [Expert(f"source {name}", 0 if shared else i, False) for i, name in enumerate(names)]
-        weights += [trained(z, s.codes, s.weight) for z, s in zip(Z, training.sources, strict=True)]
+        weights += [trained(z, s.codes, s.weight) for z, s in zip(Z, sources, strict=True)]
     start = pooled if recipe.online == "pooled" else zero
     if shared or not names:
         experts.append(Expert("target", 0, True))
@@ -155,14 +157,6 @@ def _experts(recipe: Recipe, training: Training, Z: list[Matrix], head: Head) ->
         experts += [Expert(f"target via {name}", i, True) for i, name in enumerate(names)]
         weights += [start.copy() for _ in names]
     return experts, weights
-
-
-def _joined(sources: list[Source], together: Array) -> Array | None:
-    """The weights of all sources' rows, in the order of a pooled pass; None if no source has any."""
-    if all(source.weight is None for source in sources):
-        return None
-    parts = [np.ones(len(source.codes)) if source.weight is None else source.weight for source in sources]
-    return np.asarray(np.concatenate(parts)[together])
 
 
 def _add_projections(

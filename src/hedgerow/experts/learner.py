@@ -38,13 +38,14 @@ from typing import Any
 
 import numpy as np
 
+from hedgerow import coverage, kernels
 from hedgerow import drift as evidence
-from hedgerow import kernels
 from hedgerow.core.arrays import Array, Matrix, blocks, is_sparse
 from hedgerow.core.constants import Constants
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.linalg import one_blas_thread
 from hedgerow.experts.plan import Plan
+from hedgerow.experts.refresh import Target
 from hedgerow.experts.spaces import FixedSpaces, MovingSpaces, PrintedSpaces, Spaces, on_pages, pooled
 from hedgerow.heads import AROW, PassiveAggressive
 from hedgerow.learner import (
@@ -63,50 +64,19 @@ from hedgerow.learner import (
     pad_axis,
     register_learner,
 )
-from hedgerow.mix import AdaHedge, FixedShare, FixedShareLogLoss, Hedge, LogLoss, LossBased, Single, Squint
+from hedgerow.mix import Hedge, Single
 
 
-def layout(plan: Plan) -> Layout:
-    """By the plan, as the tables above; sizes that it does not know are letters."""
-    N, F = len(plan.experts), plan.frozen
-    constants, state = common(plan.steps, N)
-    d = "d" if plan.spaces else "m"
-    if F:
-        constants["frozen"] = Spec((F, "K0", d), FLOAT)
-    state["W"] = Spec((N - F, "K", d), FLOAT)
-    if plan.spaces:
-        side = constants if plan.refresh is None else state
-        side["A"] = Spec(("L" if plan.gammas else "m", plan.spaces, d), FLOAT)
-    for i in range(len(plan.gammas)):
-        constants[f"landmarks.{i}"] = Spec((f"L{i}", "m"), FLOAT)
-    for name, array in plan.mixer.start(N).items():
-        low = 0.0 if name == "expert_loss" else -float("inf")
-        state[name] = Spec(array.shape, WHOLE if array.dtype.kind == "i" else DOUBLE, low)
-    memory = plan.head.memory(1)
-    if memory is not None:
-        state["memory"] = Spec((N - F, *(f"memory{i}" for i in range(memory.ndim))), FLOAT)
-
-    def consistent(arrays: Mapping[str, Array], sizes: Mapping[str, int]) -> str | None:
-        most = max((sizes[f"L{i}"] for i in range(len(plan.gammas))), default=sizes.get("L", 0))
-        if most != sizes.get("L", 0):
-            return f"projections of {sizes.get('L')} landmarks, of which there are {most}"
-        if plan.refresh is not None and not 1 <= plan.spaces in (1, sizes["n"]):
-            return f"{plan.spaces} spaces for {sizes['n']} sources"
-        if "memory" in arrays and arrays["memory"].shape[1:] != _shape(plan, arrays["W"]):
-            return f"'memory' has the shape {arrays['memory'].shape}"
-        return None
-
-    return Layout(constants, state, (not_more_known_before, consistent))
-
-
-def _shape(plan: Plan, W: Array) -> tuple[int, ...]:
-    memory = plan.head.memory(W.shape[2], W.dtype)
-    return () if memory is None else memory.shape
+def _one_array(state: State, *names: str) -> Array:
+    """Arrays of one type side by side in one, of which those in the state become views."""
+    joined, first = np.concatenate([state[name] for name in names]), 0
+    for name in names:
+        last = first + len(state[name])
+        state[name], first = joined[first:last], last
+    return joined
 
 
 NO_LABEL = np.full(1, -1)
-FEW = 8  # rows that frozen experts score sooner in one loop than by a product each
-OWN_MIXERS = (Hedge, AdaHedge, Squint, FixedShare, FixedShareLogLoss, LossBased, LogLoss, Single)
 
 
 @register_learner
@@ -120,7 +90,6 @@ class ExpertsLearner(OnlineLearner):
         super().__init__(plan, constants, state)
         experts, frozen = plan.experts, plan.frozen
         self._space = np.array([expert.space for expert in experts])
-        self._online = np.arange(frozen, len(experts))
         online = state["W"]
         self.W = np.zeros((len(experts), *online.shape[1:]), dtype=online.dtype)  # of all experts, frozen ones first
         if frozen:
@@ -128,20 +97,33 @@ class ExpertsLearner(OnlineLearner):
             self.W[:frozen, : known.shape[1]] = known
         self.W[frozen:] = online
         state["W"] = self.W[frozen:]
+        self._no_rows = np.empty((0, 0, 0), dtype=online.dtype)
+        self._losses = _one_array(state, "expert_loss", "mixture_loss")
+        self._tally = _one_array(state, "seen", "mistakes", "expert_mistakes")
+        self._target = Target.of(self.target)
+        self.target = self._target.moments
+        state.update(self.target.arrays("target"))
         self.spaces = self._make_spaces()
         self.block = self.spaces.block
+        # a row that moves neither spaces nor preprocessing is learned by one compiled call, which no signal interrupts
+        fixed = plan.refresh is None and all(step.fixed for step in self.pre.all)
+        self._in_one_call = fixed and coverage.LEVELS not in state
+        self._bare = not (plan.spaces or plan.unit_projection or plan.steps)  # the experts see rows as they come
+        self._label, self._one_row = np.empty(1, dtype=np.int64), self._room(1)
+        (F,), (out,) = self._one_row
+        self._row_of = out[len(F) :], out[: len(F)], F  # its scores, weights and each expert's scores
 
     def _make_spaces(self) -> Spaces:
         plan, constants, state = self.plan, self.constants, self.state
         if plan.refresh is None:
             A = constants.for_kernels("A") if "A" in constants else None
             landmarks = [constants[f"landmarks.{i}"] for i in range(len(plan.gammas))]
-            return FixedSpaces(A, landmarks, plan.gammas, self.target)
+            return FixedSpaces(A, landmarks, plan.gammas, self._target)
         sources = pooled([self.source(i) for i in range(self.n_sources)], plan.spaces)
         state["A"] = A = on_pages(state["A"])
         if plan.refresh.inverse == "pinv":
-            return PrintedSpaces(A, sources, self.target, plan.refresh)
-        return MovingSpaces(A, sources, self.target, plan.refresh)
+            return PrintedSpaces(A, sources, self._target, plan.refresh)
+        return MovingSpaces(A, sources, self._target, plan.refresh)
 
     # -- what it says of itself ---------------------------------------------------------------------------------
 
@@ -156,8 +138,38 @@ class ExpertsLearner(OnlineLearner):
 
     @classmethod
     def layout(cls, plan: Plan) -> Layout:
-        """See `layout` above."""
-        return layout(plan)
+        """By the plan, as the tables above; sizes that it does not know are letters."""
+        N, F = len(plan.experts), plan.frozen
+        constants, state = common(plan.steps, N)
+        d = "d" if plan.spaces else "m"
+        if F:
+            constants["frozen"] = Spec((F, "K0", d), FLOAT)
+        state["W"] = Spec((N - F, "K", d), FLOAT)
+        if plan.spaces:
+            side = constants if plan.refresh is None else state
+            side["A"] = Spec(("L" if plan.gammas else "m", plan.spaces, d), FLOAT)
+        for i in range(len(plan.gammas)):
+            constants[f"landmarks.{i}"] = Spec((f"L{i}", "m"), FLOAT)
+        for name, array in plan.mixer.start(N).items():
+            low = 0.0 if name == "expert_loss" else -float("inf")
+            state[name] = Spec(array.shape, WHOLE if array.dtype.kind == "i" else DOUBLE, low)
+        memory = plan.head.memory(1)
+        if memory is not None:
+            state["memory"] = Spec((N - F, *(f"memory{i}" for i in range(memory.ndim))), FLOAT)
+
+        def consistent(arrays: Mapping[str, Array], sizes: Mapping[str, int]) -> str | None:
+            most = max((sizes[f"L{i}"] for i in range(len(plan.gammas))), default=sizes.get("L", 0))
+            if most != sizes.get("L", 0):
+                return f"projections of {sizes.get('L')} landmarks, of which there are {most}"
+            if plan.refresh is not None and not 1 <= plan.spaces in (1, sizes["n"]):
+                return f"{plan.spaces} spaces for {sizes['n']} sources"
+            if "memory" in arrays:
+                kept = plan.head.memory(arrays["W"].shape[2], arrays["W"].dtype)
+                if kept is None or arrays["memory"].shape[1:] != kept.shape:
+                    return f"'memory' has the shape {arrays['memory'].shape}"
+            return None
+
+        return Layout(constants, state, (not_more_known_before, consistent))
 
     @property
     def expert_names(self) -> list[str]:
@@ -192,7 +204,7 @@ class ExpertsLearner(OnlineLearner):
     @cached_property
     def can_fail(self) -> bool:
         """Whether the head or the mixer came from outside."""
-        return type(self.plan.head) not in (PassiveAggressive, AROW) or type(self.plan.mixer) not in OWN_MIXERS
+        return not all(type(part).__module__.startswith("hedgerow.") for part in (self.plan.head, self.plan.mixer))
 
     def probabilities(self, scores: Array) -> Array:
         """As the mixer says."""
@@ -214,32 +226,54 @@ class ExpertsLearner(OnlineLearner):
         parts = [mixer.combine(self.state, seen, self.expert_scores(rows)) for rows in blocks(X, BLOCK)]
         return np.concatenate(parts) if parts else np.empty((0, self.n_classes))
 
+    def explain(self, X: Matrix) -> Trace:
+        """Combined scores, weights and votes, from one pass over the experts."""
+        F = self.expert_scores(X)
+        return self._trace(self.plan.mixer.combine(self.state, self.seen, F), F)
+
     def expert_scores(self, X: Matrix) -> Array:
         """Each expert's own scores (B x N x K)."""
-        Z = self._units(self.spaces.project(self._contiguous(self.pre.apply(X) if self.pre.steps else X)))
+        Z = self._in_spaces(self._contiguous(self.pre.apply(X)))
         F = np.empty((len(Z), *self.W.shape[:2]), dtype=self.W.dtype)
         self._score(Z, F, len(self.W))
         return F
 
+    def _in_spaces(self, X: Matrix) -> Array:
+        """Preprocessed rows as the experts take them (B x n x d), by what was learned so far."""
+        return self._units(self.spaces.project(X))
+
     def predict_row(self, x: Array) -> Prediction:
         """One dense row: a block of one without a label."""
         if self._experts is not None:
-            X = self.pre.apply(x[None]) if self.pre.steps else x[None]
-            Z = self._units(self.spaces.project(self._contiguous(X)))
-            code, (scores, weights, _), F = self._run_experts(Z, NO_LABEL)
-            return Prediction(code, scores[0], weights[0], F[0])
+            Z = x[None, None] if self._bare else self._in_spaces(self.pre.apply(x[None]))
+            code = kernels.experts.step(*self._experts, *self._one_row, self._no_rows, Z, NO_LABEL, kernels.EVEN)
+            return Prediction(code, *self._row_of)
         F = self.expert_scores(x[None])
         scores, weights, *_ = self.plan.mixer.run(self.state, self.seen, F, NO_LABEL)
         return Prediction(int(scores[0].argmax()), scores[0], weights[0], F[0])
 
     # -- learning -----------------------------------------------------------------------------------------------
 
-    def learn_row(self, x: Array, y: int, weight: float) -> Trace:
+    def learn_row(self, x: Array, y: int, weight: float) -> None:
         """The label of one dense row: a block of one."""
-        if self._experts is None or not self.spaces.row_alone or not weight > 0:
-            return super().learn_row(x, y, weight)
-        with uninterrupted():
-            return self._whole(x[None], np.array([y]), None, None if weight == 1 else np.array([weight]))
+        if self._experts is None or not self.spaces.row_alone or not weight > 0 or y < 0:
+            super().learn_row(x, y, weight)
+        elif self._in_one_call and (self._tally.item(0) + 1) % evidence.EVERY:
+            self._learn_row(x, y, weight)
+        elif self._in_one_call:
+            with uninterrupted():
+                self._learn_row(x, y, weight)
+                evidence.look(self.state, self._tally)
+        else:
+            with uninterrupted():
+                self._whole(x[None], np.array([y]), None if weight == 1 else np.array([weight]))
+
+    def _learn_row(self, x: Array, y: int, weight: float) -> None:
+        X = x[None, None] if self._bare else self.pre.apply(x[None])[:, None]
+        Z = X if self._bare else self._in_spaces(X[:, 0])
+        weights = kernels.EVEN if weight == 1 else np.array([weight])
+        self._label[0] = y
+        kernels.experts.step(*self._experts, *self._one_row, X, Z, self._label, weights)
 
     def _step(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> Trace:
         if self._experts is None:
@@ -248,28 +282,29 @@ class ExpertsLearner(OnlineLearner):
         looks = seen % evidence.EVERY + len(y) >= evidence.EVERY  # then the mistakes are looked at, in order
         before = self._counts if looks else None
         Z = self._units(self.spaces.learn(self._contiguous(rows), y, weight, seen))
-        trace = Trace(*self._run_experts(Z, y, weight, known)[1])
+        trace = self._run_experts(Z, y, kernels.EVEN if weight is None else weight, known)
         if before is not None:
             evidence.learned(self.state, before, trace.mistaken(y))
         return trace
 
-    def _run_experts(
-        self, Z: Array, y: Array, weight: Array | None = None, known: int | None = None
-    ) -> tuple[int, tuple[Array, Array, Array], Array]:
-        """Rows in their spaces by our own heads and Hedge: the last one's class, a trace, each expert's scores."""
-        (N, K, _), B = self.W.shape, len(y)
-        F, scored = np.empty((B, N, K), dtype=self.W.dtype), 0 if B < FEW else self.plan.frozen
-        trace = np.empty((B, known or K)), np.empty((B, N)), np.empty((B, N), dtype=np.int64)
-        if scored:
-            self._score(Z, F, scored)
-        even = kernels.EVEN if weight is None else weight
-        return kernels.experts.step(self._experts, Z, y, even, scored, trace, F), trace, F
+    def _run_experts(self, Z: Array, y: Array, weight: Array, known: int | None) -> Trace:
+        """Rows in their spaces by our own heads and Hedge; frozen experts score many rows sooner by a product each."""
+        F, out = self._room(len(y), known)
+        self._score(Z, F, 0 if len(y) < kernels.experts.FEW else self.plan.frozen)
+        kernels.experts.step(*self._experts, F, out, self._no_rows, Z, y, weight)
+        N = len(self.W)
+        return Trace(out[:, N:], out[:, :N], F[:, :, :known].argmax(axis=2))
+
+    def _room(self, B: int, known: int | None = None) -> tuple[Array, Array]:
+        """For each expert's scores of a block, and for the weights and the combined scores side by side."""
+        N, K, _ = self.W.shape
+        return np.empty((B, N, K), dtype=self.W.dtype), np.empty((B, N + (known or K)))
 
     def _run_block(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> tuple[Trace, float]:
         W = self.W
         Z = self._units(self.spaces.learn(self._contiguous(X), y, weight, self.seen))
         F = np.empty((len(y), *W.shape[:2]), dtype=W.dtype)
-        self.plan.head.blocks(W, self._online, self._space, Z, y, weight, F, self.state.get("memory"))
+        self.plan.head.blocks(W, self.plan.frozen, self._space, Z, y, weight, F, self.state.get("memory"))
         self._score(Z, F, self.plan.frozen)
         mixed = self.plan.mixer.run(self.state, self.seen, F[:, :, :known], y)
         trace = Trace(mixed.scores, mixed.weights, mixed.expert_predictions)
@@ -288,11 +323,9 @@ class ExpertsLearner(OnlineLearner):
             return None
         assert isinstance(head, PassiveAggressive | AROW)
         assert isinstance(mixer, Hedge)
-        return tuple(kernels.experts.Experts(
-            head.compiled(self.W, self._online, self._space, state.get("memory")),
-            mixer.beta or 0.0, mixer.combination == "vote", state["expert_loss"],
-            *(state[name] for name in ("seen", "mistakes", "expert_mistakes", "mixture_loss")),
-        ))  # fmt: skip
+        W, S, space, rule, C = head.compiled(self.W, self.plan.frozen, self._space, state.get("memory"))
+        options = np.array([rule, C, mixer.beta or 0.0, mixer.combination == "vote"])
+        return W, S, space, options, self._losses, self._tally, *self._target
 
     def _units(self, Z: Array) -> Array:
         """Projected rows as the heads take them: of unit length, if the plan says so."""

@@ -23,7 +23,7 @@ up along this path, so after `ANCHOR` refreshes all products are computed anew f
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,30 +33,52 @@ from hedgerow.core.moments import Moments
 from hedgerow.core.rule_numbers import UNSEEN
 from hedgerow.experts.plan import Refresh
 
-T = TypeVar("T")
 ANCHOR = 128  # refreshes between two computations from scratch
 ROOM = 128  # class sums that are pending at most
 
 
-class LastRow(Generic[T]):
+class LastRow:
     """What was computed for the dense row that came last: a row is predicted, and then its label is learned."""
 
     def __init__(self) -> None:
-        self._row = b""
-        self._value: T
+        self._kept: tuple[bytes, Array] | None = None
 
-    def of(self, X: Matrix, compute: Callable[[], T]) -> T:
+    def of(self, X: Matrix, compute: Callable[[], Array]) -> Array:
         """`compute()`, or what it gave for the same row; of several rows and of sparse ones nothing is kept."""
         if is_sparse(X) or len(X) != 1:
             return compute()
         row = X.tobytes()
-        if row != self._row:
-            self._row, self._value = row, compute()
-        return self._value
+        if self._kept is None or self._kept[0] != row:
+            self._kept = row, compute()
+        return self._kept[1]
 
     def forget(self) -> None:
         """To be called when what is computed would change."""
-        self._row = b""
+        self._kept = None
+
+
+class Target(NamedTuple):
+    """The target's labelled rows: their number and sum, then those of each class (1 + K, 1 + K x m); see `Moments`."""
+
+    counts: Array
+    totals: Array
+
+    @classmethod
+    def of(cls, moments: Moments) -> Target:
+        """A copy of these moments."""
+        return cls(moments.counts, np.vstack([moments.total, moments.class_totals]))
+
+    @property
+    def moments(self) -> Moments:
+        """The same arrays by name."""
+        return Moments(self.counts[:1], self.totals[0], self.counts[1:], self.totals[1:])
+
+    def add(self, X: Matrix, y: Array, weight: Array) -> None:
+        """Labelled rows join in place, dense ones by a compiled loop; `weight` empty: one each."""
+        if is_sparse(X):
+            self.moments.add(X, y, weight if len(weight) else None)
+        else:
+            kernels.refresh.add_moments(X, y, weight, self.counts, self.totals)
 
 
 class LowRankRefresh:
@@ -65,7 +87,7 @@ class LowRankRefresh:
     `target` is updated in place along with them.
     """
 
-    def __init__(self, H: Array, sources: list[Moments], target: Moments, refresh: Refresh, order: Order = "C") -> None:
+    def __init__(self, H: Array, sources: list[Moments], target: Target, refresh: Refresh, order: Order = "C") -> None:
         n, K1, (m, width) = len(sources), len(target.counts), H.shape
         d = width // n
         self.H, self.target, self.refresh, self.order, self.refreshes = H, target, refresh, order, 0
@@ -74,11 +96,11 @@ class LowRankRefresh:
         self.basis = on_large_pages(((n + 1) * K1 + ROOM, m), H.dtype, order)
         self.M, self.T, self.S = np.split(self.basis, [n * K1, (n + 1) * K1])
         self.M[:], self.S[:] = np.vstack([source.means for source in sources]), 0
-        self.T[0], self.T[1:] = target.total, target.class_totals
+        self.T[:] = target.totals
         M, A = self.M.reshape(n, K1, m), H.reshape(m, n, d).transpose(1, 0, 2)
         SS = np.asarray(M @ M.transpose(0, 2, 1), dtype=np.float64)
         TS, TT, MA = np.zeros_like(SS), np.zeros((K1, K1)), M @ A
-        TA, met = np.zeros_like(MA), np.append(0, 1 + np.flatnonzero(target.class_counts))
+        TA, met = np.zeros_like(MA), np.append(0, 1 + np.flatnonzero(target.counts[1:]))
         T = self.T[met]  # all other rows are zero
         TS[:, met], TT[np.ix_(met, met)], TA[:, met] = T @ M.transpose(0, 2, 1), T @ T.T, T @ A
         counts = np.stack([source.counts for source in sources])
@@ -89,7 +111,7 @@ class LowRankRefresh:
         self._classes = np.empty(ROOM, dtype=np.int64)  # of the class sums that are pending
         self._pending = self._joined = 0  # how many there are, and how many of them the products know of
         self._touched: list[Array] = []  # the features of pending sparse rows
-        self._last = LastRow[Array]()
+        self._last = LastRow()
 
     @property
     def stale(self) -> bool:
@@ -106,7 +128,7 @@ class LowRankRefresh:
         if not self._moved:
             return
         (n, K1, d), R = self._shape, self._pending
-        add_product(H, self._sums(H.dtype), self.UV[:K1])
+        add_product(H, self.target.totals.astype(H.dtype, copy=False), self.UV[:K1])
         if self.UV[K1 : K1 + R].any():
             add_product(H, self.S[:R], self.UV[K1 : K1 + R])
         for A, M, P in zip(H.reshape(-1, n, d).transpose(1, 0, 2), self.M.reshape(n, K1, -1), self.P, strict=True):
@@ -148,7 +170,7 @@ class LowRankRefresh:
             elif ends:
                 self._join()
             kernels.refresh.add_projections(projected, labels, times, self.products.TA)
-            add_rows(self.target, X[here], labels, times)
+            self.target.add(X[here], labels, times)
             if self._moved:
                 self.UV[K1 + own.start : K1 + own.stop] = -self.UV[0] - self.UV[1 + self._classes[own]]
             if ends:
@@ -163,10 +185,6 @@ class LowRankRefresh:
     def _used(self) -> int:
         """Rows of the basis that mean anything; of sparse rows the products are taken with all."""
         return len(self.basis) - (0 if self.order == "F" else ROOM - self._pending)
-
-    def _sums(self, dtype: Any) -> Array:
-        """T with the class sums that are pending."""
-        return np.vstack([self.target.total, self.target.class_totals]).astype(dtype, copy=False)
 
     def _cut(self, y: Array, seen: int) -> tuple[list[list[int]], Array, Array]:
         """The windows of a block, the class sum that each row adds to (-1: none), and the class of each such sum."""
@@ -214,9 +232,7 @@ class LowRankRefresh:
         from scipy.linalg.lapack import dpotrs
 
         products, rule, target = self.products, self.refresh, self.target
-        kernels.refresh.prepare(
-            products, target.count, target.class_counts, UNSEEN[rule.unseen], float(rule.kappa), float(rule.mu)
-        )
+        kernels.refresh.prepare(products, target.counts, UNSEEN[rule.unseen], float(rule.kappa), float(rule.mu))
         for R, C in zip(products.R, products.C, strict=True):
             C[:] = dpotrs(R.T, C, lower=0)[0]
         kernels.refresh.finish(products, products.MG @ products.C, float(rule.mu), self.P, self.UV)
@@ -231,7 +247,7 @@ class LowRankRefresh:
             self.H[at] += self.S[:R, at].T @ self.UV[K1 : K1 + R]
         elif self._moved:
             add_product(self.H, self.S[:R], self.UV[K1 : K1 + R])
-        self.T[0, at], self.T[1:, at] = self.target.total[at], self.target.class_totals[:, at]
+        self.T[:, at] = self.target.totals[:, at]
         self.S[:R, at], self._pending, self._joined = 0, 0, 0
         self._touched.clear()
         self._last.forget()
@@ -253,11 +269,3 @@ def add_product(H: Array, S: Array, U: Array) -> None:
     if len(S):
         gemm = dgemm if H.dtype == np.float64 else sgemm
         gemm(1.0, U.T, S.T, beta=1.0, c=H.T, trans_b=True, overwrite_c=True)
-
-
-def add_rows(target: Moments, X: Matrix, y: Array, weight: Array) -> None:
-    """Labelled rows join the target's moments in place, dense ones by a compiled loop; `weight` empty: one each."""
-    if is_sparse(X):
-        target.add(X, y, weight if len(weight) else None)
-    else:
-        kernels.refresh.add_moments(X, y, weight, target.count, target.total, target.class_counts, target.class_totals)

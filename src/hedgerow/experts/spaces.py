@@ -25,7 +25,7 @@ from hedgerow.core.arrays import Array, Matrix, Order, dense, is_sparse, on_larg
 from hedgerow.core.linalg import one_blas_thread
 from hedgerow.core.moments import Moments, gap
 from hedgerow.experts.plan import Refresh
-from hedgerow.experts.refresh import LastRow, LowRankRefresh, add_rows, product
+from hedgerow.experts.refresh import LastRow, LowRankRefresh, Target, product
 
 FIXED_BLOCK = 1024
 MOVING_BLOCK = 128  # rows; in a longer block the products of its rows with its own class sums take over
@@ -36,7 +36,7 @@ class Spaces(ABC):
 
     block: int  # rows that are best taken at once
     row_alone = False  # whether one row may be learned without `one_blas_thread`: no product of it is the BLAS's
-    target: Moments
+    target: Target
 
     @abstractmethod
     def project(self, X: Matrix) -> Array:
@@ -60,16 +60,16 @@ class FixedSpaces(Spaces):
     block = FIXED_BLOCK
 
     def __init__(
-        self, A: Array | None, landmarks: Sequence[Array], gammas: Sequence[float | None], target: Moments
+        self, A: Array | None, landmarks: Sequence[Array], gammas: Sequence[float | None], target: Target
     ) -> None:
         self.A, self.landmarks, self.gammas, self.target = A, landmarks, gammas, target  # A: m x n x d
         self.row_alone = not gammas
-        self._last = LastRow[Array]()
+        self._last = LastRow()
 
     def project(self, X: Matrix) -> Array:
         """Rows in every space (B x n x d; B x 1 x m where there is no projection)."""
         if self.A is None:
-            return dense(X)[:, None]
+            return X[:, None] if isinstance(X, np.ndarray) else dense(X)[:, None]
         if self.gammas:
             phi = [kernel_rows(X, L, gamma) for L, gamma in zip(self.landmarks, self.gammas, strict=True)]
             return np.stack([p @ self.A[: p.shape[1], i] for i, p in enumerate(phi)], axis=1)
@@ -79,7 +79,7 @@ class FixedSpaces(Spaces):
 
     def learn(self, X: Matrix, y: Array, weight: Array | None, seen: int) -> Array:
         """Nothing moves but the target's moments."""
-        add_rows(self.target, X, y, kernels.EVEN if weight is None else weight)
+        self.target.add(X, y, kernels.EVEN if weight is None else weight)
         return self.project(X)
 
     def projection(self, i: int) -> Array | None:
@@ -92,7 +92,7 @@ class MovingSpaces(Spaces):
 
     row_alone = True
 
-    def __init__(self, A: Array, sources: list[Moments], target: Moments, refresh: Refresh) -> None:
+    def __init__(self, A: Array, sources: list[Moments], target: Target, refresh: Refresh) -> None:
         """A: m x n x d; `sources`: the moments of each space's. A and target change in place."""
         self.A, self.sources, self.target, self.refresh = A, sources, target, refresh
         self.H = A.reshape(len(A), -1)
@@ -137,7 +137,7 @@ class MovingSpaces(Spaces):
 class PrintedSpaces(FixedSpaces):
     """Eq. 13 as printed, with the pseudo-inverse: m^3 a refresh, and the same numbers."""
 
-    def __init__(self, A: Array, sources: list[Moments], target: Moments, refresh: Refresh) -> None:
+    def __init__(self, A: Array, sources: list[Moments], target: Target, refresh: Refresh) -> None:
         super().__init__(A, (), (), target)
         self.row_alone = False
         self.sources, self.refresh = sources, refresh
@@ -156,7 +156,7 @@ class PrintedSpaces(FixedSpaces):
         rule = self.refresh
         assert self.A is not None
         for i, source in enumerate(self.sources):
-            G = gap(source, self.target, rule.unseen, rule.kappa)
+            G = gap(source, self.target.moments, rule.unseen, rule.kappa)
             if not np.isfinite(rule.mu * np.square(G).sum()):  # of such numbers a decomposition may never end
                 raise np.linalg.LinAlgError("class means too far apart to be squared")
             self.A[:, i] = refreshed(self.A[:, i], G, rule.mu, rule.inverse)

@@ -1,19 +1,194 @@
-"""What all keys share: the sources, fitted once, and nothing of any target."""
+"""What all keys share (`Base`), what one key has of its own (`KeyState`, as bytes), and its model (`Member`).
+
+What a key knows follows from what all keys share and its own rows in order, exactly; after few labels nothing is
+smaller. A key whose rows grew many has a model file in front, a snapshot, and has learned its rows after it. Layout of
+the state, little-endian:
+
+| part     | bytes | what it is                                                                    |
+|----------|-------|-------------------------------------------------------------------------------|
+| magic    | 4     | `hrk1`                                                                        |
+| base     | 16    | the start of the digest of the `Base` that the key belongs to                 |
+| kinds    | 3     | type of the features (8: double, 4: single), of the codes (1, 2, 4), weighted |
+| sizes    | 4 x 4 | rows, features, bytes of the new classes (JSON), bytes of the snapshot        |
+| parts    |       | new classes, snapshot, features, codes, weights (where not all are 1)         |
+| checksum | 4     | CRC-32 of all before                                                          |
+
+Features that single precision holds without loss are stored so.
+"""
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
+import struct
+import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from itertools import pairwise
+from typing import Any, ClassVar, Self
 
-from hedgerow.core.arrays import Array
+import numpy as np
+
+from hedgerow.core.arrays import Array, dense
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError
+from hedgerow.core.labels import MISSING, labels_from_json, labels_to_json
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.fleet.key_state import KeyState
-from hedgerow.fleet.member import Member
+
+MAGIC, SCHEMA = b"hrk", b"1"
+HEAD = struct.Struct("<4s16sBBBIIII")
+CODES: dict[int, np.dtype[Any]] = {1: np.dtype("<i1"), 2: np.dtype("<i2"), 4: np.dtype("<i4")}
+FEATURES: dict[int, np.dtype[Any]] = {4: np.dtype("<f4"), 8: np.dtype("<f8")}
+MOST_ROWS = 512  # learned after the last snapshot: beyond, going through them again takes too long
+FEW = 16  # rows after a snapshot for which no new one is taken
+
+
+@dataclass(frozen=True)
+class KeyState:
+    """Rows X (t x m, raw), codes (t; -1: no label), weights (t); classes beyond the base's; perhaps a snapshot."""
+
+    X: Array
+    codes: Array
+    weights: Array
+    new_classes: Array
+    snapshot: bytes = b""
+    ROWS: ClassVar[tuple[str, ...]] = ("X", "codes", "weights")
+
+    @classmethod
+    def empty(cls, features: int) -> KeyState:
+        """Of a key that has learned nothing."""
+        return cls(np.empty((0, features)), np.empty(0, np.int64), np.empty(0), np.empty(0, dtype=object))
+
+    @classmethod
+    def joined(cls, states: Sequence[KeyState]) -> KeyState:
+        """One after the other; only the first may have a snapshot."""
+        X, codes, weights = (np.concatenate([getattr(state, name) for state in states]) for name in cls.ROWS)
+        return cls(X, codes, weights, states[-1].new_classes, states[0].snapshot)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def to_bytes(self, base: bytes) -> bytes:
+        """As the table above says; `base` is the digest of what all keys share (16 bytes)."""
+        x, y = _smallest_features(self.X), _smallest_codes(self.codes)
+        new = json.dumps(labels_to_json(self.new_classes)).encode() if len(self.new_classes) else b""
+        weighted = bool((self.weights != 1).any())
+        head = HEAD.pack(
+            MAGIC + SCHEMA, base, x.itemsize, y.itemsize, weighted,
+            len(self.codes), self.X.shape[1], len(new), len(self.snapshot),
+        )  # fmt: skip
+        tail = self.weights.astype("<f8").tobytes() if weighted else b""
+        data = b"".join((head, new, self.snapshot, x.tobytes(), y.tobytes(), tail))
+        return data + struct.pack("<I", zlib.crc32(data))
+
+    @classmethod
+    def from_bytes(cls, data: bytes, base: bytes, name: str) -> KeyState:
+        """The inverse; whatever else the bytes are is an error that names the key."""
+        if data[:3] != MAGIC or len(data) < HEAD.size + 4:
+            raise InputError(f"{name}: its state is none of a key ({len(data)} bytes); restore it, or forget the key")
+        if data[3:4] != SCHEMA:
+            raise InputError(f"{name}: its state has the schema {data[3:4]!r}, this hedgerow reads {SCHEMA!r}: upgrade")
+        if zlib.crc32(data[:-4]) != struct.unpack("<I", data[-4:])[0]:
+            raise InputError(f"{name}: its state is damaged; restore it from a copy, or forget the key")
+        _, of, x_size, y_size, weighted, rows, features, new_size, snapshot_size = HEAD.unpack_from(data)
+        if of != base:
+            raise InputError(
+                f"{name}: its state belongs to other sources (digest {of.hex()[:12]}.., these have "
+                f"{base.hex()[:12]}..); use the base that it was learned with, or forget the key"
+            )
+        try:
+            sizes = (new_size, snapshot_size, rows * features * x_size, rows * y_size, 8 * rows * weighted)
+            if HEAD.size + sum(sizes) + 4 != len(data):
+                raise ValueError("parts that do not fill it")
+            ends = np.cumsum((HEAD.size, *sizes)).tolist()
+            new, snapshot, x, y, w = (data[a:b] for a, b in pairwise(ends))
+            return cls(
+                np.frombuffer(x, FEATURES[x_size]).reshape(rows, features).astype(np.float64),
+                np.frombuffer(y, CODES[y_size]).astype(np.int64),
+                np.frombuffer(w, "<f8") if weighted else np.ones(rows),
+                labels_from_json(json.loads(new)) if new else np.empty(0, dtype=object),
+                snapshot,
+            )
+        except (KeyError, ValueError, TypeError) as error:
+            raise InputError(f"{name}: its state is damaged ({error}); restore it, or forget the key") from error
+
+
+def _smallest_features(X: Array) -> Array:
+    if X.dtype == np.float64:
+        with np.errstate(over="ignore"):
+            single = X.astype("<f4")
+        if np.array_equal(single, X, equal_nan=True):  # a gap of a table is NaN in both
+            return single
+    return np.ascontiguousarray(X, "<f8")
+
+
+def _smallest_codes(codes: Array) -> Array:
+    top = int(codes.max(initial=0))
+    return codes.astype(CODES[1 if top < 2**7 else 2 if top < 2**15 else 4])
+
+
+class Member:
+    """What one key knows. Rows are learned in order; `to_bytes` is its state, from which `Base.member` goes on.
+
+    `clf` is the estimator itself, to look at: what it learns by itself is not in the state.
+    """
+
+    def __init__(self, base: Base, state: KeyState, name: str) -> None:
+        """For `Base.member`."""
+        self._base, self._name, self._states = base, name, [state]
+        self.clf = base.model(state, name)
+
+    def predict(self, X: Any) -> Array:
+        """The most likely class of each row."""
+        return self.clf.predict(X)
+
+    def predict_proba(self, X: Any) -> Array:
+        """A probability a class, in the order of `classes_`."""
+        return self.clf.predict_proba(X)
+
+    def learn(self, X: Any, y: Any, sample_weight: Any = None) -> Member:
+        """Labelled rows in order; a label may be None."""
+        self.predict_then_learn(X, y, sample_weight)
+        return self
+
+    def predict_then_learn(self, X: Any, y: Any, sample_weight: Any = None) -> Array:
+        """The prediction made for each row before its label was learned."""
+        rows = dense(self.clf.as_matrix(X))
+        predicted = self.clf.predict_then_learn(rows, y, sample_weight)
+        codes = self.clf.codes_of(y)
+        weights = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight, np.float64)
+        self._states.append(KeyState(np.array(rows), codes, weights, self._base.new_classes(self.clf)))
+        return predicted
+
+    @property
+    def classes_(self) -> Array:
+        """The classes met so far."""
+        return self.clf.classes_
+
+    @property
+    def seen_(self) -> int:
+        """Labels learned so far."""
+        return self.clf.seen_
+
+    @property
+    def mistakes_(self) -> int:
+        """Mistakes so far."""
+        return self.clf.mistakes_
+
+    def state(self) -> KeyState:
+        """The rows after the last snapshot; a new one is taken where the rows are many, or larger than it."""
+        state = KeyState.joined(self._states)
+        if self._base.wants_snapshot(len(state), sum(array.nbytes for array in self.clf.learner_.stored().values())):
+            state = self._base.snapshot(self.clf)
+            self.clf = self._base.model(state, self._name)
+        self._states = [state]
+        return state
+
+    def to_bytes(self) -> bytes:
+        """The state as bytes."""
+        return self.state().to_bytes(self._base.digest)
 
 
 class Base:
@@ -38,7 +213,8 @@ class Base:
                 "fit one on the sources alone"
             )
         self._data = clf.to_bytes()
-        self._clf = OnlineTransferClassifier.from_bytes(self._data, name="the base")
+        # the model itself, to look at: what a key predicts that has learned nothing
+        self.clf = OnlineTransferClassifier.from_bytes(self._data, name="the base")
 
     @classmethod
     def fit(cls, sources: Sequence[Domain], method: str = "hedgerow", **options: Any) -> Self:
@@ -57,35 +233,54 @@ class Base:
     @cached_property
     def digest(self) -> bytes:
         """16 bytes that stand for all that is shared; the state of every key has them."""
-        header = repr((self._clf.constants_.digest, self._clf.learner_.plan_to_json(), self._clf.classes_.tolist()))
-        if self._clf.table_ is not None:  # sources with other words may become the same numbers
-            header += json.dumps(self._clf.table_.to_json(), sort_keys=True)
+        header = repr((self.clf.constants_.digest, self.clf.learner_.plan_to_json(), self.clf.classes_.tolist()))
+        if self.clf.table_ is not None:  # sources with other words may become the same numbers
+            header += json.dumps(self.clf.table_.to_json(), sort_keys=True)
         return hashlib.sha256(header.encode()).digest()[:16]
 
     @property
     def classes(self) -> Array:
         """The classes of the sources."""
-        return self._clf.classes_
+        return self.clf.classes_
 
     @property
     def n_features(self) -> int:
         """How many features a row has."""
-        return int(self._clf.n_features_in_)
+        return int(self.clf.n_features_in_)
 
-    @property
-    def clf(self) -> OnlineTransferClassifier:
-        """The model itself, to look at: what a key predicts that has learned nothing."""
-        return self._clf
+    def model(self, state: KeyState, name: str = "a key") -> OnlineTransferClassifier:
+        """A model of one's own that has learned the rows of a state; the constants are shared."""
+        if state.snapshot:
+            clf = OnlineTransferClassifier.from_bytes(state.snapshot, constants=self.clf.constants_, name=name)
+        else:
+            clf = copy.deepcopy(self.clf)
+        if len(state):
+            weights = None if (state.weights == 1).all() else state.weights
+            clf.partial_fit(state.X, self._labels(state, name), sample_weight=weights)
+        return clf
 
-    def start(self, snapshot: bytes = b"", name: str = "a key") -> OnlineTransferClassifier:
-        """A model of one's own, at the start or as a snapshot has it; the constants are shared."""
-        constants = self._clf.constants_
-        data = snapshot or self._start
-        return OnlineTransferClassifier.from_bytes(data, constants=constants, name=name)
+    def _labels(self, state: KeyState, name: str) -> Array:
+        """Labels by their codes: places among the classes of the base and then the key's own; None for no label."""
+        classes, codes = [*self.classes.tolist(), *state.new_classes.tolist()], state.codes
+        if codes.max(initial=MISSING) >= len(classes) or codes.min(initial=0) < MISSING:
+            raise InputError(
+                f"{name}: its state names a class that it does not have ({len(classes)} are known); restore it"
+            )
+        labels = np.empty(len(codes), dtype=object)
+        labels[:] = [None if code == MISSING else classes[code] for code in codes.tolist()]
+        return labels
 
-    @cached_property
-    def _start(self) -> bytes:
-        return self._clf.to_bytes(constants=False)
+    def new_classes(self, clf: OnlineTransferClassifier | None) -> Array:
+        """Classes of a key's model that the sources do not have."""
+        own = [] if clf is None else clf.classes_[len(self.classes) :].tolist()
+        new = np.empty(len(own), dtype=object)
+        new[:] = own
+        return new
+
+    def snapshot(self, clf: OnlineTransferClassifier) -> KeyState:
+        """All that a model of one's own knows, without its rows."""
+        none, data = KeyState.empty(self.n_features), clf.to_bytes(constants=False)
+        return KeyState(none.X, none.codes, none.weights, self.new_classes(clf), data)
 
     def member(self, state: bytes | None = None, name: str = "a key") -> Member:
         """The model of one key, from its state or, where it has none, from the start. `name` stands in errors."""
@@ -93,3 +288,7 @@ class Base:
         if known.X.shape[1] != self.n_features:
             raise InputError(f"{name}: its state has rows of {known.X.shape[1]} features, not {self.n_features}")
         return Member(self, known, name)
+
+    def wants_snapshot(self, rows: int, size: int) -> bool:
+        """Whether so many rows are better kept as a snapshot of this size (bytes)."""
+        return rows > MOST_ROWS or (rows > FEW and 8 * rows * self.n_features > size)

@@ -13,8 +13,9 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -26,17 +27,11 @@ from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.labels import MISSING, plain
 from hedgerow.estimator import NamedValues, OnlineTransferClassifier
 from hedgerow.files import write_whole
-from hedgerow.fleet.base import Base
-from hedgerow.fleet.batch import Batch, checked
-from hedgerow.fleet.holder import Holder
-from hedgerow.fleet.key_state import KeyState
-from hedgerow.fleet.keys import DeadLetter, Key, checked_key
-from hedgerow.fleet.store import FleetStore
-from hedgerow.fleet.work import Predictions, Work, in_parts
+from hedgerow.fleet.base import Base, KeyState
+from hedgerow.fleet.batch import Batch, DeadLetter, Key, checked, checked_key
+from hedgerow.fleet.holder import Holder, Predictions, in_parts
+from hedgerow.fleet.store import BASE, FleetStore, backup
 from hedgerow.store import Closed, JournalError, Owner
-
-if TYPE_CHECKING:
-    from hedgerow.fleet.keys import Key
 
 
 # One key of a fleet as an estimator: what it learns is the key's, whoever holds it.
@@ -58,11 +53,12 @@ class Target(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> Array:
         """A probability a class of `classes_`."""
-        found = list(self.fleet.said([self.key] * len(X), X))
-        out = np.empty((len(X), found[0][1].P.shape[1] if found else len(self.classes_)))
-        for places, said in found:
-            out[places] = said.P
-        return out
+        parts = self.fleet.probabilities([self.key] * len(X), X)
+        return np.asarray(parts[0].P) if parts else np.empty((0, len(self.classes_)))
+
+    def predict_set(self, X: Any, coverage: float | None = None) -> Array:
+        """The set of each row, as `OnlineTransferClassifier.predict_set` gives it."""
+        return self.model().predict_set(X, coverage)
 
     def predict_one(self, x: Any) -> Any:
         """The most likely class of one instance."""
@@ -102,6 +98,11 @@ class Target(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.model().mistakes_
 
     @property
+    def coverage_(self) -> dict[float, float]:
+        """Coverage -> the share of labels that were in their set so far."""
+        return self.model().coverage_
+
+    @property
     def weights_(self) -> NamedValues:
         """How much each expert is trusted, by name."""
         return self.model().weights_
@@ -111,84 +112,10 @@ class Target(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(row)[None] if row.ndim == 1 else np.asarray(row.toarray())
 
 
-# What a fleet does with its file: batches into the journal, rows of keys into their states, memory made free.
-#
-# A batch of labelled rows is in the journal before it is learned. Rows that a key has learned go to its state when it
-# leaves memory, or when the journal has grown long.
-BASE = "base.safetensors"  # the file of the model that all keys start from
 JOURNAL = 64 * 2**20  # bytes of the journal beyond which states are written, so that it becomes shorter
-
-
-class Disk:
-    """The file of a fleet, and the keys in memory whose rows are not all in it yet."""
-
-    def __init__(self, store: FleetStore, holder: Holder) -> None:
-        self.store, self.holder = store, holder
-
-    def begin(self, sync: str | None, accept_loss: bool) -> None:
-        """A new file says what it is (`sync` given); one that was there has to be whole, and of this base."""
-        store, digest = self.store, self.holder.base.digest.hex()
-        if sync is not None:
-            with store.transaction():
-                store.set_meta("about", {"base": digest, "sync": sync})
-        store.verify(accept_loss=accept_loss)
-        with store.errors():
-            about = store.meta("about")
-            if about["base"] != digest:
-                raise JournalError(f"{store.folder}: its {BASE} is not the one that its keys belong to; restore it")
-            store.set_sync(about["sync"])
-
-    def note(self, batch: Batch, mark: Any) -> int:
-        """The batch is in the journal; keys with the oldest rows there are written where it has grown long."""
-        store, holder, data = self.store, self.holder, batch.to_bytes()
-        written: list[Key] = []
-        with store.transaction():
-            if store.journal_bytes + len(data) > JOURNAL and holder.dirty:
-                written = holder.write(list(holder.dirty)[: 2 * len(batch) + 1])
-                gone = set(written)
-                left = next((first for key, first in holder.dirty.items() if key not in gone), None)
-                store.trim(store.last + 1 if left is None else left)
-            if mark is not None:
-                store.set_meta("mark", mark)
-            number = store.note(data)
-        holder.written(written)
-        return number
-
-    def make_place(self) -> None:
-        """Keys that were not asked for lately leave, if memory is short."""
-        keys = self.holder.too_many()
-        if keys:
-            self.write(keys)
-            self.holder.leave(keys)
-
-    def write(self, keys: Sequence[Key]) -> None:
-        """What these keys have learned goes to their states."""
-        dirty = [key for key in keys if key in self.holder.dirty]
-        if dirty:
-            with uninterrupted():
-                with self.store.transaction():
-                    written = self.holder.write(dirty)
-                self.holder.written(written)
-
-    def flush(self) -> None:
-        """The same of all keys; the journal is empty then."""
-        with uninterrupted():
-            self.write(list(self.holder.dirty))
-            if self.store.journal_bytes:
-                with self.store.transaction():
-                    self.store.trim(self.store.last + 1)
-
-    def state(self, key: Key) -> KeyState:
-        """All that a key has learned, as the file has it now."""
-        if key in self.holder.held:
-            self.write([key])
-        return self.holder.stored_state(key)[1]
-
-
 MEMORY = 2**30
 WIDE = 2048  # bytes of a row that is long
 Letters = list[DeadLetter] | None
-T = TypeVar("T")
 
 
 class Fleet:
@@ -263,14 +190,58 @@ class Fleet:
             self._owner.release()
             raise
         self._holder = Holder(base, self._store, memory)
-        self._disk, self._work = Disk(self._store, self._holder), Work(self._holder)
         try:
-            self._disk.begin(sync, accept_loss)
+            self._check_file(sync, accept_loss)
             self._recover()
         except BaseException:
             if not self._closed:
                 self._let_go()
             raise
+
+    # -- its file: batches into the journal, rows of keys into their states, memory made free -----------------------
+
+    def _check_file(self, sync: str | None, accept_loss: bool) -> None:
+        """A new file says what it is (`sync` given); one that was there has to be whole, and of this base."""
+        store, digest = self._store, self.base.digest.hex()
+        if sync is not None:
+            with store.transaction():
+                store.set_meta("about", {"base": digest, "sync": sync})
+        store.verify(accept_loss=accept_loss)
+        with store.errors():
+            about = store.meta("about")
+            if about["base"] != digest:
+                raise JournalError(f"{store.folder}: its {BASE} is not the one that its keys belong to; restore it")
+            store.set_sync(about["sync"])
+
+    def _note(self, batch: Batch, mark: Any) -> int:
+        """The batch is in the journal; keys with the oldest rows there are written where it has grown long."""
+        store, holder, data = self._store, self._holder, batch.to_bytes()
+        written: list[Key] = []
+        with store.transaction():
+            if store.journal_bytes + len(data) > JOURNAL and holder.dirty:
+                written = holder.write(list(holder.dirty)[: 2 * len(batch) + 1])
+                gone = set(written)
+                left = next((first for key, first in holder.dirty.items() if key not in gone), None)
+                store.trim(store.last + 1 if left is None else left)
+            if mark is not None:
+                store.set_meta("mark", mark)
+            number = store.note(data)
+        holder.written(written)
+        return number
+
+    def _write(self, keys: Sequence[Key]) -> None:
+        """What these keys have learned goes to their states."""
+        dirty = [key for key in keys if key in self._holder.dirty]
+        if dirty:
+            with uninterrupted():
+                with self._store.transaction():
+                    written = self._holder.write(dirty)
+                self._holder.written(written)
+
+    def _state(self, key: Key) -> KeyState:
+        """All that a key has learned, as the file has it now."""
+        self._write([checked_key(key)])
+        return self._holder.stored_state(checked_key(key))[1]
 
     def _recover(self) -> None:
         """Learn again what is in the journal and in no state."""
@@ -284,16 +255,16 @@ class Fleet:
 
     def predict(self, keys: Any, X: Any, *, dead_letters: Letters = None) -> Array:
         """The most likely class of each row for its key; None for a row that went to `dead_letters`."""
-        return self._labels(len(keys), self.said(keys, X, dead_letters))
+        return self._labels(len(keys), self.probabilities(keys, X, dead_letters=dead_letters))
 
     def predict_proba(self, keys: Any, X: Any, *, dead_letters: Letters = None) -> Array:
         """A probability a class of `classes_`; a row of NaN for one that went to `dead_letters`."""
-        found = list(self.said(keys, X, dead_letters))
+        parts = self.probabilities(keys, X, dead_letters=dead_letters)
         column = {label: k for k, label in enumerate(self.classes_.tolist())}
         out = np.full((len(keys), len(column)), np.nan)
-        for places, said in found:
-            out[places] = 0.0
-            out[np.ix_(places, [column[label] for label in said.classes.tolist()])] = said.P
+        for part in parts:
+            out[part.places] = 0.0
+            out[np.ix_(part.places, [column[label] for label in part.classes.tolist()])] = part.P
         return out
 
     def learn(
@@ -303,8 +274,7 @@ class Fleet:
 
         `mark` says how far an input was read (anything that JSON can write); it is on disk with the rows or not at all.
         """
-        for _ in self._learned(keys, X, y, sample_weight, mark, dead_letters):
-            pass
+        self._learned(keys, X, y, sample_weight, mark, dead_letters)
         return self
 
     def predict_then_learn(
@@ -327,9 +297,8 @@ class Fleet:
     @property
     def classes_(self) -> Array:
         """The classes of the sources, then others, in the order in which keys in memory were found to have them."""
-        with self._lock:
-            new = self._holder.new_classes
-            return np.array([*self.base.classes.tolist(), *new], dtype=object) if new else self.base.classes
+        new = list(self._holder.new_classes)  # at once: nobody waits here for a batch that is being learned
+        return np.array([*self.base.classes.tolist(), *new], dtype=object) if new else self.base.classes
 
     # -- keys ---------------------------------------------------------------------------------------------------
 
@@ -350,25 +319,22 @@ class Fleet:
 
     def model(self, key: Key) -> OnlineTransferClassifier:
         """A model of one's own that knows what the key knows; what it learns from then on is not the key's."""
-        from hedgerow.fleet.member import Member
-
         with self._open():
-            return Member(self.base, self._disk.state(checked_key(key)), f"key {key!r}").clf
+            return self.base.model(self._state(key), f"key {key!r}")
 
     def to_bytes(self, key: Key) -> bytes:
         """The state of a key, as `Base.member` and `put` take it."""
         with self._open():
-            return self._disk.state(checked_key(key)).to_bytes(self.base.digest)
+            return self._state(key).to_bytes(self.base.digest)
 
     def put(self, key: Key, state: bytes) -> None:
         """A key with this state, in place of what it had."""
-        member = self.base.member(state, f"key {key!r}")  # whatever is wrong with it is said here
-        found = member.state()
+        whole = self.base.member(state, f"key {key!r}").state()  # whatever is wrong with it is an error here
         with self._open(), uninterrupted():
             self._drop(checked_key(key))
             number = self._store.last
             with self._store.transaction():
-                self._store.put_state(key, found, number, self.base.digest)
+                self._store.put_state(key, whole, number, self.base.digest)
 
     def forget(self, key: Key) -> None:
         """All that a key has learned is gone, from the journal of the file too."""
@@ -379,38 +345,43 @@ class Fleet:
 
     def _drop(self, key: Key) -> None:
         """Out of memory and out of the journal: recovery must not bring it back."""
-        self._work.begin_prediction()  # what was said of it holds no longer
-        self._disk.flush()
+        self._holder.begin_prediction()  # what was predicted for it holds no longer
+        self.flush()
         if key in self._holder.held:
             self._holder.leave([key])
 
     # -- batches ------------------------------------------------------------------------------------------------
 
-    def said(self, keys: Any, X: Any, letters: Letters = None) -> Iterator[tuple[list[int], Predictions]]:
-        """Probabilities of some rows after the other: their places, and what was said of them, a column a class."""
+    def probabilities(self, keys: Any, X: Any, *, dead_letters: Letters = None) -> list[Predictions]:
+        """Probabilities of some rows after the other, a column a class that their keys know."""
         with self._open():
-            batch, places = checked(self.base.clf, keys, X, None, None, letters)
-            self._work.begin_prediction()
-            for parts in batched(in_parts(batch.by_key.items()), self._work.threads):
-                self._disk.make_place()
-                bad = self._work.fetch(parts)
-                good = [self._without(part, bad, places, letters) for part in parts]
-                for said in self._work.predict(batch, good):
-                    yield [places[i] for i in said.places], said
+            batch, places = checked(self.base.clf, keys, X, None, None, dead_letters)
+            self._holder.begin_prediction()
+            predicted: list[Predictions] = []
+            for parts in self._parts(batch):
+                bad = self._holder.fetch(key for part in parts for key, _ in part)
+                good = [self._without(part, bad, places, dead_letters) for part in parts]
+                predicted.extend(self._holder.predict(batch, good))
+            return _at(places, predicted)
 
-    def _learned(
-        self, keys: Any, X: Any, y: Any, sample_weight: Any, mark: Any, letters: Letters
-    ) -> Iterator[tuple[list[int], Predictions]]:
+    def _parts(self, batch: Batch) -> Iterator[list[list[tuple[Key, list[int]]]]]:
+        """Rows of some keys after the other, as many parts at once as there are threads; memory is made free before."""
+        parts = in_parts(batch.by_key.items())
+        while some := list(itertools.islice(parts, self._holder.threads)):
+            leaving = self._holder.too_many()
+            self._write(leaving)
+            self._holder.leave(leaving)
+            yield some
+
+    def _learned(self, keys: Any, X: Any, y: Any, sample_weight: Any, mark: Any, letters: Letters) -> list[Predictions]:
         if y is None:
             raise InputError("learn needs a label for each row (None for one without)")
         with self._open():
             batch, places = checked(self.base.clf, keys, X, y, sample_weight, letters)
             batch, places = self._readable(batch, places, letters)
             with uninterrupted():
-                number = self._disk.note(batch, mark)
-                found = self._applied(batch, number)
-            for said in found:
-                yield [places[i] for i in said.places], said
+                number = self._note(batch, mark)
+                return _at(places, self._applied(batch, number))
 
     def _readable(self, batch: Batch, places: list[int], letters: Letters) -> tuple[Batch, list[int]]:
         """Without keys whose state cannot be read or whose labels cannot be learned: said before anything changes."""
@@ -435,22 +406,21 @@ class Fleet:
         return batch.some(rows), [places[i] for i in rows]
 
     def _check_labels(self, key: Key, labels: Array) -> None:
-        self._work.fetch([[(key, [])]])
+        self._holder.fetch([key])
         clf = self._holder.held[key].clf
         (self.base.clf if clf is None else clf).check_labels(labels)
 
     def _applied(self, batch: Batch, number: int) -> list[Predictions]:
         """What the journal has is learned. An error here leaves memory behind the journal: the fleet closes itself."""
-        found: list[Predictions] = []
+        predicted: list[Predictions] = []
         try:
-            for parts in batched(in_parts(batch.by_key.items()), self._work.threads):
-                self._disk.make_place()
-                self._work.fetch(parts)
-                found.extend(self._work.learn(batch, parts, number))
+            for parts in self._parts(batch):
+                self._holder.fetch(key for part in parts for key, _ in part)
+                predicted.extend(self._holder.learn(batch, parts, number))
         except BaseException:
             self._let_go()
             raise
-        return found
+        return predicted
 
     @staticmethod
     def _without(
@@ -465,36 +435,44 @@ class Fleet:
                 letters.extend(DeadLetter(places[i], key, str(bad[key])) for i in rows)
         return [(key, rows) for key, rows in part if key not in bad]
 
-    def _labels(self, n: int, found: Iterator[tuple[list[int], Predictions]]) -> Array:
+    def _labels(self, n: int, predicted: list[Predictions]) -> Array:
         labels = np.full(n, None, dtype=object)
-        for places, said in found:
-            labels[places] = said.classes[said.P.argmax(axis=1)]
+        for part in predicted:
+            labels[part.places] = part.classes[part.P.argmax(axis=1)]
         kind = self.base.classes.dtype
         whole = kind.kind != "O" and all(label is not None for label in labels)
         return labels.astype(kind) if whole and kind.kind != "U" else labels.astype(str) if whole else labels
 
     def flush(self) -> None:
         """Write what all keys have learned to their states; the journal is empty then."""
+        with self._open(), uninterrupted():
+            self._write(list(self._holder.dirty))
+            if self._store.journal_bytes:
+                with self._store.transaction():
+                    self._store.trim(self._store.last + 1)
+
+    def backup(self, folder: str | os.PathLike[str]) -> None:
+        """A copy of everything as it is now, in a new folder that can be opened like this one."""
         with self._open():
-            self._disk.flush()
+            backup(self.folder, folder)
 
     def stats(self) -> dict[str, Any]:
-        """Keys and bytes, in memory and on disk."""
-        with self._open():
-            holder = self._holder
-            own = sum(held.clf is not None for held in holder.held.values())
-            return {
-                "held": len(holder.held),
-                "light": len(holder.held) - own,
-                "own": own,
-                "bytes": holder.bytes,
-                "limit": holder.limit,
-                "misses": holder.misses,
-                "evicted": holder.evicted,
-                "rows_stored": self._store.stored,
-                "journal_bytes": self._store.journal_bytes,
-                "file_bytes": self._store.bytes,
-            }
+        """Keys and bytes, in memory and on disk. It does not wait for a batch that is being learned."""
+        self._open()
+        holder, store, held = self._holder, self._store, list(self._holder.held.values())
+        own = sum(each.clf is not None for each in held)
+        return {
+            "held": len(held),
+            "light": len(held) - own,
+            "own": own,
+            "bytes": holder.bytes,
+            "limit": holder.limit,
+            "misses": holder.misses,
+            "evicted": holder.evicted,
+            "rows_stored": store.stored,
+            "journal_bytes": store.journal_bytes,
+            "file_bytes": store.bytes,
+        }
 
     # -- the end ------------------------------------------------------------------------------------------------
 
@@ -516,7 +494,7 @@ class Fleet:
 
     def _let_go(self) -> None:
         self._closed = True
-        self._work.close()
+        self._holder.close()
         self._store.close()
         self._owner.release()
         if self._temporary:
@@ -529,10 +507,9 @@ class Fleet:
         self.close()
 
 
-def batched(items: Iterator[T], size: int) -> Iterator[list[T]]:
-    """Lists of so many items."""
-    while some := list(itertools.islice(items, size)):
-        yield some
+def _at(places: list[int], predicted: list[Predictions]) -> list[Predictions]:
+    """The same by the places that the rows had before some were left out."""
+    return [replace(part, places=[places[i] for i in part.places]) for part in predicted]
 
 
 def _base(sources: Any, method: str, options: dict[str, Any]) -> Base:

@@ -3,7 +3,7 @@
 | table     | a row is                                                                                             |
 |-----------|------------------------------------------------------------------------------------------------------|
 | `journal` | a batch of labelled rows, written before it is acknowledged                                          |
-| `state`   | some rows of one key (`key_state.py`), from its row `first` on; `upto`: the newest batch they are of |
+| `state`   | some rows of one key (`base.py`)   , from its row `first` on; `upto`: the newest batch they are of |
 | `meta`    | base, settings, totals                                                                               |
 
 A key's state is all its rows of `state` together. Rows of the journal that no state has are learned again when the
@@ -12,16 +12,19 @@ file is opened, in order, so every label is learned once.
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hedgerow.fleet.key_state import KeyState
-from hedgerow.fleet.keys import Key
-from hedgerow.store import PAGE, WAL_BYTES, Row, Store
+from hedgerow.fleet.base import KeyState
+from hedgerow.fleet.batch import Key
+from hedgerow.store import PAGE, WAL_BYTES, Row, Store, copied
 
 WIDE_PAGE = 65536  # bytes of a page of the file: for long rows a third of the work of SQLite's usual ones
+BASE = "base.safetensors"  # the file of the model that all keys start from
 Part = tuple[Key, int, int, int, bytes]  # a row of `state`
 
 
@@ -38,11 +41,18 @@ class FleetStore(Store):
     """
 
     def __init__(
-        self, folder: Path, *, create: bool, sync: str = "full", wide: bool = False, accept_loss: bool = False
+        self,
+        folder: Path,
+        *,
+        create: bool = False,
+        read_only: bool = False,
+        sync: str = "full",
+        wide: bool = False,
+        accept_loss: bool = False,
     ) -> None:
         """`wide`: rows are long, so that pages of a new file had better be large."""
         page = WIDE_PAGE if wide else PAGE
-        super().__init__(folder, create=create, sync=sync, accept_loss=accept_loss, page=page)
+        super().__init__(folder, create=create, read_only=read_only, sync=sync, accept_loss=accept_loss, page=page)
         with self.errors():
             self._db.execute("PRAGMA cache_size = -16384")
             page = self.rows("PRAGMA page_size")[0][0]
@@ -118,3 +128,19 @@ class FleetStore(Store):
         """All keys that have a state."""
         for (key,) in self.stream("SELECT DISTINCT key FROM state"):
             yield key
+
+
+def backup(folder: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
+    """Copy the folder of a fleet, also while it runs, to a new one, which can be opened like the first.
+
+    The file is copied as it is at one moment, and the copy is verified row by row.
+    """
+    source = Path(folder)
+    with copied(source, Path(target), FleetStore) as place:
+        shutil.copyfile(source / BASE, place / BASE)
+        store = FleetStore(source, read_only=True)
+        try:
+            with store.errors():
+                store.copy_to(place)
+        finally:
+            store.close()

@@ -33,22 +33,15 @@ class Head(ABC):
         """
 
     def blocks(
-        self,
-        W: Array,
-        which: Array,
-        space: Array,
-        Z: Array,
-        y: Array,
-        weight: Array | None,
-        F: Array,
+        self, W: Array, first: int, space: Array, Z: Array, y: Array, weight: Array | None, F: Array,
         memory: Array | None = None,
-    ) -> None:
-        """`block` for each of the heads `which` over its rows of Z (B x n x d), head e in space[e]; into F[:, e].
+    ) -> None:  # fmt: skip
+        """`block` for each of the heads from `first` on over its rows of Z (B x n x d), head e in space[e], to F[:, e].
 
         `memory` has one part for each of them.
         """
-        for i, e in enumerate(which):
-            kept = {} if memory is None else {"memory": memory[i]}
+        for e in range(first, len(W)):
+            kept = {} if memory is None else {"memory": memory[e - first]}
             F[:, e] = self.block(W[e], np.ascontiguousarray(Z[:, space[e]]), y, weight, **kept)
 
     @abstractmethod

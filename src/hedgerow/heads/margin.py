@@ -38,7 +38,6 @@ from hedgerow.heads.base import Head
 FULL, DIAGONAL = AROW_RULES = ("arow", "arow-diagonal")
 LARGEST = 2**30  # bytes of one covariance; beyond we refuse to keep it unasked
 ONE = np.zeros(1, dtype=np.int64)
-NONE = {np.dtype(kind): np.empty((1, 0, 0), kind) for kind in (np.float32, np.float64)}  # no covariance, no mean
 
 
 class MarginHead(Head):
@@ -56,7 +55,7 @@ class MarginHead(Head):
 
     def block(self, W: Array, Z: Array, y: Array, weight: Array | None = None, memory: Array | None = None) -> Array:
         """Prequential scores; W and the memory in place. Without a memory the block is a pass of its own."""
-        return self._pass(W, Z, y, weight, memory, NONE[W.dtype])
+        return self._pass(W, Z, y, weight, memory, W[None][:0])
 
     def averaged(self, W: Array, Z: Array, y: Array, weight: Array | None = None) -> Array:
         """Mean of the weights after each row of a pass of its own."""
@@ -68,25 +67,27 @@ class MarginHead(Head):
         memory = self.memory(W.shape[1], W.dtype) if memory is None else memory
         rows = np.ascontiguousarray(Z, dtype=W.dtype)[:, None]
         F = np.empty((len(Z), 1, len(W)), dtype=W.dtype)
-        heads = self.compiled(W[None], ONE, ONE, None if memory is None else memory[None])
+        heads = self.compiled(W[None], 0, ONE, None if memory is None else memory[None])
         kernels.experts.passes(heads, rows, y, kernels.EVEN if weight is None else weight, F, mean)
         return F[:, 0]
 
     def blocks(
-        self, W: Array, which: Array, space: Array, Z: Array, y: Array, weight: Array | None, F: Array,
+        self, W: Array, first: int, space: Array, Z: Array, y: Array, weight: Array | None, F: Array,
         memory: Array | None = None,
     ) -> None:  # fmt: skip
         """All heads in one compiled loop; those of a subclass by its own `block`."""
         if type(self) in (PassiveAggressive, AROW):
-            heads, even = self.compiled(W, which, space, memory), kernels.EVEN if weight is None else weight
-            kernels.experts.passes(heads, Z, y, even, F, NONE[W.dtype])
+            heads, even = self.compiled(W, first, space, memory), kernels.EVEN if weight is None else weight
+            kernels.experts.passes(heads, Z, y, even, F, W[:0])
         else:
-            super().blocks(W, which, space, Z, y, weight, F, memory)
+            super().blocks(W, first, space, Z, y, weight, F, memory)
 
-    def compiled(self, W: Array, which: Array, space: Array, memory: Array | None) -> Any:
-        """The heads `which` of W, as the compiled loops take them; AROW's step is PA-II's along u."""
-        S = NONE[W.dtype] if memory is None else memory
-        return tuple(kernels.experts.Heads(W, S, which, space, RULES.get(self.rule, PA2), float(self.C)))
+    def compiled(self, W: Array, first: int, space: Array, memory: Array | None) -> Any:
+        """The heads W, of which those from `first` on learn, as the compiled loops take them: as a plain tuple, which
+        is sooner read than a named one. AROW's step is PA-II's along u.
+        """
+        S = np.empty((len(W) - first, 0, 0), dtype=W.dtype) if memory is None else memory
+        return tuple(kernels.experts.Heads(W, S, space, RULES.get(self.rule, PA2), float(self.C)))
 
 
 @dataclass(frozen=True)

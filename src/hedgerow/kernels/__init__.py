@@ -23,6 +23,8 @@ import numpy as np
 SUMS = {"reassoc", "contract", "nsz"}  # what vector sums need of fast-math; NaN and infinity keep their meaning
 EVEN = np.empty(0)  # no weights: every label counts one
 SCALE = 2.0**11  # of a unit vector in whole numbers (`kernels/ridge.py`); here, so that reading it compiles nothing
+FLOOR = 1e-3  # of a probability of a tree's head: one that excludes a class is not believed further
+PART = 4.0  # their scores are log p / PART, so that the mixture's temperature 4 is p itself
 TEMPERATURES = 5  # of the experts of our own learner's mixture: 2, 4, 8, 16, 32
 
 

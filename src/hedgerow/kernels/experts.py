@@ -14,19 +14,21 @@ from hedgerow.core.arrays import Array
 from hedgerow.core.rule_numbers import PA1, PA1_PRINTED, PA2, PERCEPTRON
 from hedgerow.kernels import SUMS
 from hedgerow.kernels.compiled import compiled
+from hedgerow.kernels.refresh import add_moments
 from hedgerow.kernels.rows import product_row
+
+FEW = 8  # rows that frozen experts score sooner in one loop than by a product each
 
 
 class Heads(NamedTuple):
-    """Heads in their spaces: weights W (N x K x d), those that learn, the space of each, the rule and its C.
+    """Heads in their spaces: weights W (N x K x d), the space of each, the rule and its C.
 
-    S (a matrix for each head that learns) is AROW's covariance, d x d or its diagonal 1 x d; one without rows: none.
-    Kernels take it, and `Experts`, as a plain tuple: a named one takes a microsecond more to pass.
+    S has a matrix for each head that learns, which are the last ones: AROW's covariance, d x d or its diagonal 1 x d,
+    or one without rows.
     """
 
     W: Array
     S: Array
-    which: Array
     space: Array
     rule: int
     C: float
@@ -114,13 +116,15 @@ def _add(W: Array, u: Array, tau: float, label: int, rival: int) -> None:
 def passes(heads: Heads, Z: Array, y: Array, weight: Array, F: Array, mean: Array) -> None:
     """Every head that learns over the rows Z (B x n x d) of its space: scores before each label into F (B x N x K).
 
-    `weight` (empty: one each) multiplies C. `mean` (a W for each, or one without rows) gets their mean W.
+    `weight` (empty: one each) multiplies C. `mean` (a W for each, or none) gets their mean W.
     """
     heads, B, d = Heads(*heads), len(Z), Z.shape[2]
     u = np.empty(d, Z.dtype)
-    for i in range(len(heads.which)):
-        e = heads.which[i]
-        W, S, averaging = heads.W[e], heads.S[min(i, len(heads.S) - 1)], mean.shape[1] > 0
+    averaging = len(mean) > 0
+    first = len(heads.W) - len(heads.S)
+    for i in range(len(heads.S)):
+        e = first + i
+        W, S = heads.W[e], heads.S[i]
         if averaging:
             for k in range(len(W)):
                 for j in range(d):
@@ -180,54 +184,49 @@ def weigh(loss: Array, eta: float, p: Array) -> None:
         p[e] /= total
 
 
-class Experts(NamedTuple):
-    """All that a step of experts changes: heads, the losses that Hedge weighs (beta = 0: anytime), counters."""
-
-    heads: Heads
-    beta: float
-    vote: bool
-    loss: Array
-    seen: Array
-    mistakes: Array
-    expert_mistakes: Array
-    mixture_loss: Array
-
-
 @compiled
 def step(
-    experts: Experts, Z: Array, y: Array, weight: Array, scored: int, trace: tuple[Array, Array, Array], F: Array
+    W: Array, S: Array, space: Array, options: Array, losses: Array, tally: Array, counts: Array, totals: Array,
+    F: Array, out: Array, X: Array, Z: Array, y: Array, weight: Array,
 ) -> int:  # fmt: skip
     """A block of rows in their spaces Z (B x n x d): scores, Hedge over the experts' mistakes, heads, counters.
 
-    Filled in are F (B x N x K), of whose frozen experts the first `scored` are known already, and the trace: combined
-    scores (B x K, Eq. 6), weights (B x N, Eq. 8 and 9) and votes (B x N). Scores of fewer classes than F has are those
-    of the first ones. Returned is the class predicted for the last row.
+    W, S and `space` are those of `Heads`; `options` its rule and C, Hedge's beta (0: anytime) and whether experts vote.
+    What else labels change: `losses` of each expert, then of the mixture (N + 1); `tally`, labels, mistakes, each
+    expert's mistakes (2 + N); `counts` (1 + K) and `totals` (1 + K x m), the target's rows and their sum, then those of
+    each class, which the rows X (B x 1 x m, or none) join. Filled in are F (B x N x K), where from `FEW` rows on those
+    of frozen experts are known, and `out`: the weights (B x N, Eq. 8 and 9), then the combined scores (Eq. 6) of the
+    first classes. Returned is the class predicted for the last row.
+
+    The arguments are few, and in no tuple: for a single row their number is what takes the time.
     """
-    experts, (scores, weights, votes) = Experts(*experts), trace
-    heads, loss, N, K, named = Heads(*experts.heads), experts.loss, len(experts.loss), scores.shape[1], -1
+    N, K, named = len(W), out.shape[1] - len(W), -1
+    if len(Z) < FEW:
+        for t in range(len(Z)):
+            for e in range(N - len(S)):
+                product_row(W[e], Z[t, space[e]], F[t, e])
+    heads = Heads(W, S, space, int(options[0]), options[1])
+    passes(heads, Z, y, weight, F, S[:0])
     for t in range(len(Z)):
-        for e in range(scored, N - len(heads.which)):
-            product_row(heads.W[e], Z[t, heads.space[e]], F[t, e])
-    passes(experts.heads, Z, y, weight, F, np.empty((1, 0, 0), Z.dtype))
-    for t in range(len(Z)):
-        p, f = weights[t], scores[t]
-        weigh(loss, rate(experts.beta, experts.seen[0], N), p)
+        p, f = out[t, :N], out[t, N:]
+        weigh(losses[:N], rate(options[2], tally[0], N), p)
         for k in range(K):
             f[k] = 0.0
         for e in range(N):
-            votes[t, e] = best(F[t, e, :K])
-            if experts.vote:
-                f[votes[t, e]] += p[e]
+            vote = best(F[t, e, :K])
+            if options[3] > 0.0:
+                f[vote] += p[e]
             else:
                 for k in range(K):
                     f[k] += p[e] * F[t, e, k]
+            if y[t] >= 0 and vote != y[t]:
+                tally[2 + e] += 1
+                losses[e] += 1.0
+                losses[N] += p[e]
         named = best(f)
         if y[t] >= 0:
-            experts.seen[0] += 1
-            experts.mistakes[0] += named != y[t]
-            for e in range(N):
-                if votes[t, e] != y[t]:
-                    experts.expert_mistakes[e] += 1
-                    experts.mixture_loss[0] += p[e]
-                    loss[e] += 1.0
+            tally[0] += 1
+            tally[1] += named != y[t]
+    if len(X):
+        add_moments(X[:, 0], y, weight, counts, totals)
     return named

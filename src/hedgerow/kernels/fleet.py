@@ -17,9 +17,13 @@ LOSS, MEMBERS, PAIR, STACKS, CURVES, COUNTS, ROWS = range(7)  # places of `at`
 
 @compiled
 def _record(
-    s: Array, at: Array, room: int, log_w: Array, diagonal: Array, top: Array, pending: Array, D: int, Q: int
-) -> Record:
-    """The parts of a record with places for `room` rows; `pending` is written over."""
+    s: Array, at: Array, room: int, log_w: Array, diagonal: Array, top: Array, pending: Array, D: int, Q: int,
+    near: int, trees: int,
+) -> Record:  # fmt: skip
+    """The parts of a record with places for `room` rows; `pending` is written over.
+
+    `near`, `trees`: numbers of a kept row, and the leaves that it falls into.
+    """
     f = int(np.sqrt((at[COUNTS] - at[CURVES]) // 2))
     mix = Mixture(
         log_w, s[at[LOSS] : at[MEMBERS]], s[at[MEMBERS] : at[PAIR]], s[at[PAIR] : at[STACKS]],
@@ -31,9 +35,11 @@ def _record(
         pending[i] = counters[2]
     G, E = own + 2 * room, own + (2 + D) * room
     kept = E + Q * room
+    rows, end = s[kept:].view(np.int16), near * room
     return Record(
         mix, pending, s[G:E], s[E:kept], diagonal, top,
-        s[own : own + room].view(np.int64), s[own + room : G], s[kept:].view(np.int16), counters,
+        s[own : own + room].view(np.int64), s[own + room : G], rows, counters,
+        s[:0].reshape((0, 1)), rows[end : end + trees * room].reshape((room, trees)),
     )  # fmt: skip
 
 
@@ -59,9 +65,10 @@ def run_slots(
     A label below 0 is none: the row is predicted only.
     """
     D, Q, pending = products.Z.shape[1], products.MZ.shape[1], np.empty(len(heads.d_ends), np.int64)
+    near, trees = products.W.shape[1], products.leaves.shape[1]
     for t in range(len(rows)):
         r = rows[t]
-        record = _record(R[slots[t]], at, room, log_w, diagonal, top, pending, D, Q)
+        record = _record(R[slots[t]], at, room, log_w, diagonal, top, pending, D, Q, near, trees)
         run_rows(heads, record, products, r, r + 1, y, weight, out)
         if y[r] >= 0 and record.at[2] % fade_every == 0:
             _fade(heads, record, D)

@@ -74,16 +74,17 @@ def group_sums(X: Array, group: Array, weight: Array, out: Array) -> None:
 
 
 @compiled
-def add_moments(
-    X: Array, y: Array, weight: Array, count: Array, total: Array, class_counts: Array, class_totals: Array
-) -> None:
-    """Labelled rows are added to the target's moments (Eq. 10, 11). Twin: `Moments.add`."""
+def add_moments(X: Array, y: Array, weight: Array, counts: Array, totals: Array) -> None:
+    """Labelled rows are added to the target's moments (Eq. 10, 11): those of all rows, then of each class.
+
+    Twin: `Moments.add`.
+    """
     for t in range(len(y)):
         if y[t] < 0:
             continue
-        times, sums = weight[t] if len(weight) else 1.0, class_totals[y[t]]
-        count[0] += times
-        class_counts[y[t]] += times
+        times, total, sums = weight[t] if len(weight) else 1.0, totals[0], totals[1 + y[t]]
+        counts[0] += times
+        counts[1 + y[t]] += times
         for j in range(X.shape[1]):
             share = times * X[t, j]
             total[j] += share
@@ -156,12 +157,12 @@ def cholesky(R: Array) -> None:
 
 
 @compiled
-def prepare(products: Products, count: Array, class_counts: Array, unseen: int, kappa: float, mu: float) -> None:
+def prepare(products: Products, target_counts: Array, unseen: int, kappa: float, mu: float) -> None:
     """Start a refresh: D and the shares (twin: `moments.gap_weights`), then R_i, MG_i, and G_i A_i in C_i."""
     counts, SS, TS, TT, MA, TA, D, shares, R, MG, C = products
     n, K1, d = C.shape
     for a in range(K1):
-        target = count[0] if a == 0 else class_counts[a - 1]
+        target = target_counts[a]
         shares[a] = 1.0 / target if target > 0.0 else 1.0
         weight = 1.0
         if unseen != ZERO or a == 0:

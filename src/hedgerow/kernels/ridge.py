@@ -30,6 +30,7 @@ from hedgerow.core.arrays import Array
 from hedgerow.kernels import SCALE, SUMS, TEMPERATURES
 from hedgerow.kernels.compiled import compiled
 from hedgerow.kernels.rows import product_row, row_product, symmetric_row
+from hedgerow.kernels.trees import leaf_scores
 
 LEAST = 1e-12  # a probability is never smaller where its logarithm is taken
 MOST = 1e4  # scores beyond are brought down to it, all of a head alike: the stacks square them
@@ -62,7 +63,9 @@ class Heads(NamedTuple):
     d_ends, q_ends: where the dimensions and the weights of each space end. keep: how much of its labels a space keeps
     when they fade. columns: of each head the first of its weights, how many, and where its class targets begin in
     `tables` (-1: one-hot). halves: |C_k|^2/2. class_rows: the targets of a row of each class (K x Q). near_*: local
-    heads: where the columns of each kind end, its sharpness, the kept rows of the sources; kept: rows of a target.
+    heads: where the columns of each kind end, its sharpness, the kept rows of the sources; local: heads of each kind;
+    kept: rows of a target. leaves: rows of the sources in the leaves of a forest (`kernels/trees.py`); tree_heads:
+    heads of boosting, one of levels before them, and as many of leaves, which come last.
     """
 
     d_ends: Array
@@ -77,7 +80,10 @@ class Heads(NamedTuple):
     near_y: Array
     near_domain: Array
     near_weight: Array
+    local: int
     kept: int
+    leaves: Array
+    tree_heads: int
 
 
 class Record(NamedTuple):
@@ -86,6 +92,7 @@ class Record(NamedTuple):
     pending: rows of G and E in each space; G, E: these rows, space after space, as many places in each. diagonal, top:
     the diagonal of each P and its largest number, infinity if rounding has left one negative. labels, weights, rows:
     the kept rows of the local heads, kind after kind. at: how many are kept, the place of the next, labels learned.
+    leaf_counts: labels in each leaf of the forest; where there are none, leaf_rows has the leaves of each kept row.
     """
 
     mix: Mixture
@@ -98,6 +105,8 @@ class Record(NamedTuple):
     weights: Array
     rows: Array
     at: Array
+    leaf_counts: Array
+    leaf_rows: Array
 
 
 class Products(NamedTuple):
@@ -106,10 +115,13 @@ class Products(NamedTuple):
     shorter: by how much a row was shortened in each space (`Regressions.shorten`), 1 if not at all. MZ, PZ: times M and
     P, the first `folded` pending rows of each space included. by_source: products of W with the kept rows of the
     sources (kinds x B x n); by_kept: with those of the target, or with none; `fresh` of these were learned since.
-    known: after how many labels fits, products with pending rows (along) and scores F were computed.
+    known: after how many labels fits, products with pending rows (along) and scores F were computed; the scores of
+    boosting are in F from the beginning. given: the rows as trees see them, leaves: where they fall in the forest.
     """
 
     rows: Array
+    given: Array
+    leaves: Array
     Z: Array
     shorter: Array
     MZ: Array
@@ -146,9 +158,9 @@ def _add_product(factors: Array, rows: Array, sign: float, out: Array) -> None:
 
 
 @compiled
-def _matrix(flat: Array, first: int, end: int, width: int) -> Array:
-    """Rows first..end-1 of a flat matrix."""
-    return flat[first * width : end * width].reshape((end - first, width))
+def _matrix(flat: Array, begin: int, rows: int, width: int) -> Array:
+    """A matrix that begins at a place of a flat array."""
+    return flat[begin : begin + rows * width].reshape((rows, width))
 
 
 @compiled(fastmath=SUMS)
@@ -171,8 +183,9 @@ def _fit(heads: Heads, record: Record, products: Products, r: int) -> None:
         first, n, d_end, q_end = products.folded[s], record.pending[s], heads.d_ends[s], heads.q_ends[s]
         along = products.along[r, s, : n - first]
         if n > first:
-            product_row(_matrix(record.G[room * d : room * d_end], first, n, d_end - d), z[d:d_end], along)
-            _add_product(along, _matrix(record.E[room * q : room * q_end], first, n, q_end - q), 1.0, fits[q:q_end])
+            dims, width = d_end - d, q_end - q
+            product_row(_matrix(record.G, room * d + first * dims, n - first, dims), z[d:d_end], along)
+            _add_product(along, _matrix(record.E, room * q + first * width, n - first, width), 1.0, fits[q:q_end])
         if products.shorter[r, s] < 1.0:
             for j in range(q, q_end):
                 fits[j] /= products.shorter[r, s]
@@ -185,9 +198,8 @@ def base_fits(d_ends: Array, q_ends: Array, M: Array, z: Array, out: Array) -> N
     d, q, at = 0, 0, 0
     for s in range(len(d_ends)):
         rows, columns = d_ends[s] - d, q_ends[s] - q
-        end = at + rows * columns
-        row_product(z[d : d + rows], M[at:end].reshape((rows, columns)), out[q : q + columns])
-        d, q, at = d_ends[s], q_ends[s], end
+        row_product(z[d : d + rows], _matrix(M, at, rows, columns), out[q : q + columns])
+        d, q, at = d_ends[s], q_ends[s], at + rows * columns
 
 
 @compiled
@@ -196,9 +208,8 @@ def base_covariances(d_ends: Array, P: Array, z: Array, out: Array) -> None:
     d, at = 0, 0
     for s in range(len(d_ends)):
         rows = d_ends[s] - d
-        end = at + rows * rows
-        symmetric_row(P[at:end].reshape((rows, rows)), z[d : d + rows], out[d : d + rows])
-        d, at = d_ends[s], end
+        symmetric_row(_matrix(P, at, rows, rows), z[d : d + rows], out[d : d + rows])
+        d, at = d_ends[s], at + rows * rows
 
 
 @compiled
@@ -212,7 +223,7 @@ def learn_row(
     for j in range(d):
         g[j] = pz[j]
     if n > first:
-        _add_product(along[: n - first], _matrix(G, first, n, d), -1.0, g)
+        _add_product(along[: n - first], _matrix(G, first * d, n - first, d), -1.0, g)
     if not ROUNDING * top * _product(z, z) <= noise:
         _learn_carefully(G, n, z, g, missed, noise, diagonal, e)
         return
@@ -298,23 +309,28 @@ def _learn(heads: Heads, record: Record, products: Products, r: int, label: int,
             a = b
         record.at[0], record.at[1] = max(record.at[0], place + 1), (place + 1) % heads.kept
         products.fresh[0] += 1
+    for t in range(products.leaves.shape[1]):
+        if len(record.leaf_counts):
+            record.leaf_counts[products.leaves[r, t], label] += weight
+        else:
+            record.leaf_rows[record.at[0] - 1, t] = products.leaves[r, t]
     record.at[2] += 1
 
 
 @compiled(fastmath=SUMS)
-def _scores(heads: Heads, fits: Array, F: Array) -> None:
+def _scores(columns: Array, tables: Array, halves: Array, fits: Array, F: Array) -> None:
     """Scores of the regressions' heads: one number a class, or C_k . f - |C_k|^2/2 with C from `tables`."""
     K = F.shape[1]
-    for h in range(len(heads.columns)):
-        first, width, place = heads.columns[h, 0], heads.columns[h, 1], heads.columns[h, 2]
+    for h in range(len(columns)):
+        first, width, place = columns[h, 0], columns[h, 1], columns[h, 2]
         if place < 0:
             for k in range(K):
                 F[h, k] = fits[first + k]
             continue
         for k in range(K):
-            total = -heads.halves[h, k]
+            total = -halves[h, k]
             for j in range(width):
-                total += fits[first + j] * heads.tables[place + k * width + j]
+                total += fits[first + j] * tables[place + k * width + j]
             F[h, k] = total
 
 
@@ -379,8 +395,7 @@ def _near(heads: Heads, record: Record, products: Products, r: int, F: Array) ->
 
     One head counts all sources, and one each source alone; the target's rows count in all.
     """
-    kinds, first, K = len(heads.near_ends), len(heads.columns), F.shape[1]
-    each = (F.shape[0] - first) // kinds
+    kinds, each, first, K = len(heads.near_ends), heads.local, len(heads.columns), F.shape[1]
     sources = max(1, each - 1)
     used, at, room, stored = record.at[0], record.at[1], len(record.labels), products.by_kept.shape[2]
     D, domain = np.empty(used, np.float32), np.zeros(used, np.int64)
@@ -388,7 +403,7 @@ def _near(heads: Heads, record: Record, products: Products, r: int, F: Array) ->
     a = 0
     for kind in range(kinds):
         b = heads.near_ends[kind]
-        rows, q = record.rows[a * room : b * room].reshape((room, b - a)), products.W[r, a:b]
+        rows, q = _matrix(record.rows, a * room, room, b - a), products.W[r, a:b]
         if stored:
             for j in range(min(used, stored)):
                 D[j] = products.by_kept[kind, r, j]
@@ -631,16 +646,25 @@ def _best(scores: Array, known: int) -> int:
 def run_rows(
     heads: Heads, record: Record, products: Products, begin: int, end: int, y: Array, weight: Array, out: Outcome
 ) -> float:
-    """Rows begin..end-1 of one target: predicted and, with a label >= 0, learned; the sum of their log-losses."""
+    """Rows begin..end-1 of one target: predicted and, with a label >= 0, learned; the sum of their log-losses.
+
+    Scores: first the regressions', then the local heads'; those of further heads stand in `products.F` already.
+    """
     total, known = 0.0, out.probabilities.shape[1]
     for r in range(begin, end):
         F, votes = products.F[r], out.votes[r]
         if products.known[r] != record.at[2]:
+            others = len(F) - 2 * heads.tree_heads - (1 if heads.tree_heads else 0)
             _fit(heads, record, products, r)
-            _scores(heads, products.fits[r], F)
+            _scores(heads.columns, heads.tables, heads.halves, products.fits[r], F)
             if len(heads.near_ends):
-                _near(heads, record, products, r, F)
-            _centre(F)
+                _near(heads, record, products, r, F[:others])
+            _centre(F[:others])
+            if heads.tree_heads:
+                leaf_scores(
+                    heads.leaves, record.leaf_counts, record.leaf_rows, record.labels, record.weights, record.at[0],
+                    products.leaves[r], F[len(F) - heads.tree_heads :],
+                )  # fmt: skip
             products.known[r] = record.at[2]
         for h in range(len(F)):
             votes[h] = _best(F[h], known)

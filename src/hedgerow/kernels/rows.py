@@ -58,18 +58,21 @@ def symmetric_row(P: Array, x: Array, y: Array) -> None:
     Read once in the order of memory, it comes faster than by BLAS (dsymv) where P is in no cache.
     """
     d = len(x)
-    whole = d - d % 4
     for i in range(d):
         y[i] = 0.0
-    for i in range(0, whole, 4):
-        for k in range(i, i + 4):
-            y[k] += P[k, k] * x[k]
-            for m in range(k + 1, i + 4):
-                y[k] += P[k, m] * x[m]
-                y[m] += P[k, m] * x[k]
-        p0, p1, p2, p3 = P[i, i + 4 :], P[i + 1, i + 4 :], P[i + 2, i + 4 :], P[i + 3, i + 4 :]
+    for i in range(0, d, 4):
+        end = i + 4 if i + 4 < d else d
+        for k in range(i, end):
+            row = P[k]
+            y[k] += row[k] * x[k]
+            for m in range(k + 1, end):
+                y[k] += row[m] * x[m]
+                y[m] += row[m] * x[k]
+        if end == d:
+            break
+        p0, p1, p2, p3 = P[i, end:], P[i + 1, end:], P[i + 2, end:], P[i + 3, end:]
         x0, x1, x2, x3 = x[i], x[i + 1], x[i + 2], x[i + 3]
-        right, below = x[i + 4 :], y[i + 4 :]
+        right, below = x[end:], y[end:]
         y0, y1, y2, y3 = 0.0, 0.0, 0.0, 0.0
         for j in range(len(right)):
             a, b, c, e, r = p0[j], p1[j], p2[j], p3[j], right[j]
@@ -82,24 +85,6 @@ def symmetric_row(P: Array, x: Array, y: Array) -> None:
         y[i + 1] += y1
         y[i + 2] += y2
         y[i + 3] += y3
-    for k in range(whole, d):
-        y[k] += P[k, k] * x[k]
-        for m in range(k + 1, d):
-            y[k] += P[k, m] * x[m]
-            y[m] += P[k, m] * x[k]
-
-
-@compiled(fastmath=SUMS)
-def unit_product(z: Array, A: Array, out: Array) -> None:
-    """out = z A over its length; zero stays zero."""
-    row_product(z, A, out)
-    square = 0.0
-    for j in range(len(out)):
-        square += out[j] * out[j]
-    if square > 0.0:
-        scale = 1.0 / np.sqrt(square)
-        for j in range(len(out)):
-            out[j] *= scale
 
 
 def times(Z: Array, M: Array) -> Array:

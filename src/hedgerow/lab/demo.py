@@ -42,7 +42,7 @@ def demo(
     out: Path, orders: int = 10, target: str = "shifted", jobs: int = 1, tell: Tell = lambda done, total, what: None
 ) -> Demo:
     """Run all methods over so many orders of the target's stream; figures, rows and the report go into `out`."""
-    folder = Folder(out, resume=True)
+    folder = Folder(out, resume=True, jobs=jobs, tell=tell)
     folder.begin(orders=orders)
     task = _task(target)
     folder.check(READING)
@@ -55,7 +55,7 @@ def demo(
         for setting, steps in SETTINGS.items()
         for name in METHODS
     ]  # fmt: skip
-    run(units, out, jobs=jobs, tell=tell)
+    run(units, folder)
     runs = Runs.read(out)
     methods = _table(runs, target, orders, len(task.stream))
     return Demo(methods, runs, _report(runs, methods, task, orders).save(out))

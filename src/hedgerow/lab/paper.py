@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from importlib import resources
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +21,7 @@ from hedgerow.lab import PARTS
 from hedgerow.lab.report import Table, count, table
 from hedgerow.lab.rows import ENOUGH_ORDERS, Cell, Row, Runs, Say
 from hedgerow.lab.runner import Folder, Unit, expert_losses, find_methods, finished, named
-from hedgerow.lab.stream import cut, evenly
-from hedgerow.lab.stream import run as run_blocks
+from hedgerow.lab.stream import evenly
 from hedgerow.lab.tasks import Task, options_read, reading_answers, task_of
 from hedgerow.methods import BASELINES, METHODS, READINGS
 
@@ -100,7 +101,16 @@ DISCREPANCY_ORDERS = 5  # the discrepancy over the stream is followed for the fi
 C_VALUES = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
 TW_VALUES = (1, 5, 10, 20, 30, 50, 100, 200)
 CENTRED = ("centre", "unit")  # appended to a reading's own steps: per-domain centring for everybody
-INPUTS = (("row-minmax", "unit"), ("row-minmax",), ("zscore",), ("zscore", "unit"))
+# options that the ablation changes one by one, and their values; of those of MOVING only where the space moves
+SWITCHES: dict[str, tuple[Any, ...]] = {
+    "tau": ("printed", "original"), "source_pass": ("average", "last"),
+    "preprocess": (("row-minmax", "unit"), ("row-minmax",), ("zscore",), ("zscore", "unit")), "split": (1,),
+    "combine": ("vote",), "projected": ("plain", "unit"), "beta_rule": ("ln 2n", "ln 2"), "lam": (0.1, 1.0),
+    "eigenvectors": ("S", "unit"), "unseen": ("zero", "skip", "shrink"), "refresh_every": (10, 50),
+    "inverse": ("pinv", "woodbury"), "target_mean": ("stream", "warmup"), "guarantee": ("theorem", "proved"),
+}  # fmt: skip
+MOVING = ("target_mean", "guarantee")
+ONE_ORDER = ("inverse", "guarantee")  # they change no prediction, or next to none
 RULES = {"fixed": "no update", "zero": "unseen at zero", "skip": "unseen skipped", "shrink": "unseen shrunk"}
 
 Variant = tuple[str, str, dict[str, Any]]  # method, name of the variant, what it sets
@@ -114,7 +124,7 @@ def run(
     from hedgerow.lab.paper_report import report
 
     folder.begin(trials=trials, splits=splits)
-    parts, targets, names = parts_of(what), find_tasks(tasks), find_methods(methods, PUBLISHED_METHODS)
+    parts, targets, names = parts_of(what), find_tasks(tasks), find_methods(methods)
     if reading not in READINGS:
         raise unknown("reading", reading, READINGS)
     folder.check(reading)
@@ -213,52 +223,28 @@ def _variants(group: str, task: str, methods: Sequence[str], reading: str) -> It
 
 def _ablation(method: str, base: dict[str, Any]) -> Iterator[Variant]:
     """One option after the other changed from what the table uses, all others left alone."""
-
-    def other(name: str, *values: Any) -> list[dict[str, Any]]:
-        return [{name: value} for value in values if value != base[name]]
-
-    switches: list[dict[str, Any]] = [
-        *other("tau", "printed", "original"),
-        *other("source_pass", "average", "last"),
-        *({"preprocess": steps} for steps in INPUTS if steps != tuple(base["preprocess"])),
-        {"split": 1},
-        {"combine": "vote"},
-        *other("projected", "plain", "unit"),
-        *other("beta_rule", "ln 2n", "ln 2"),
-        {"lam": 0.1 if base["lam"] == 1.0 else 1.0},
-        *other("eigenvectors", "S", "unit"),
-        *other("unseen", "zero", "skip", "shrink"),
-        {"refresh_every": 50 if base["refresh_every"] == 10 else 10},
-        *(switch | {"orders": 1} for switch in other("inverse", "pinv", "woodbury")),
-    ]
     read = options_read(method, {"horizon": 1.0}) | {"split"}
-    if "refresh_every" in read:  # of a space that does not move, neither says anything about mistakes
-        switches += other("target_mean", "stream", "warmup")
-        switches += [switch | {"orders": 1} for switch in other("guarantee", "theorem", "proved")]
-    for switch in switches:
-        name, value = next(iter(switch.items()))
-        if name in read:
+    names = [name for name in SWITCHES if name in read and ("refresh_every" in read or name not in MOVING)]
+    for name in names:
+        for value in (value for value in SWITCHES[name] if value != base.get(name)):
             shown = "+".join(value) if isinstance(value, tuple) else "drawn" if name == "split" else f"{value}"
-            yield method, f"{name}={shown}", switch
+            yield method, f"{name}={shown}", {name: value} | ({"orders": 1} if name in ONE_ORDER else {})
 
 
 def _definitions(methods: Sequence[str]) -> Iterator[Variant]:
-    for source_pass in ("last", "average"):
-        passed = {"source_pass": source_pass}
+    """HomOTL-I and -II for several classes, as one could define them; a margin has no simplex points of its own."""
+    losses, combinations = ("projection", "softmax", "margin"), ("simplex", "scores", "vote")
+    pairs = [(loss, combine) for loss in losses for combine in combinations if (loss, combine) != ("margin", "simplex")]
+    for last in ("last", "average"):
+        passed = {"source_pass": last}
         if "homotl-1" in methods:
-            for loss in ("projection", "softmax", "margin"):
-                for combine in ("simplex", "scores", "vote"):
-                    if (loss, combine) != ("margin", "simplex"):  # a margin has no simplex points of its own
-                        yield (
-                            "homotl-1",
-                            f"{loss}, {combine}, {source_pass}",
-                            {"loss": loss, "combine": combine, **passed},
-                        )
+            for loss, combine in pairs:
+                yield "homotl-1", f"{loss}, {combine}, {last}", {"loss": loss, "combine": combine, **passed}
             twice = {"loss": "margin", "combine": "scores", "eta": 2.0, **passed}
-            yield "homotl-1", f"margin, scores, {source_pass}, eta 2", twice
+            yield "homotl-1", f"margin, scores, {last}, eta 2", twice
         if "homotl-2" in methods:
             for combine in ("scores", "vote"):
-                yield "homotl-2", f"{combine}, {source_pass}", {"combine": combine, **passed}
+                yield "homotl-2", f"{combine}, {last}", {"combine": combine, **passed}
 
 
 def measure(unit: Unit, task: Task, clf: OnlineTransferClassifier, trial: int) -> Row:
@@ -269,15 +255,16 @@ def measure(unit: Unit, task: Task, clf: OnlineTransferClassifier, trial: int) -
     follow = curves and trial < DISCREPANCY_ORDERS and _has_linear_map(clf)
     gaps = _true_gaps(clf, X, y) if follow else []
     distances = [_distance(clf, gaps)] if follow else []
-    predictions: list[Any] = []
-    for _, predicted, seconds in run_blocks(clf, cut(X, y, ends)):  # noqa: B007 (the seconds of the last are those of all)
-        predictions.append(predicted)
-        if follow:
-            distances.append(_distance(clf, gaps))
-    facts = finished(np.concatenate(predictions) != y, seconds)
+    wrong, seconds = np.empty(len(y), dtype=bool), 0.0
+    for start, end in pairwise([0, *ends]):
+        began = time.perf_counter()
+        predictions = clf.predict_then_learn(X[start:end], y[start:end])
+        seconds += time.perf_counter() - began
+        wrong[start:end] = predictions != y[start:end]
+        distances += [_distance(clf, gaps)] if follow else []
     return {
         **expert_losses(clf),
-        **facts,
+        **finished(wrong, seconds),
         **({} if curves else {"curve_at": [], "curve": []}),
         "discrepancy_at": [0, *ends] if follow else [],
         "discrepancy": distances,

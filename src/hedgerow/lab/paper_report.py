@@ -37,15 +37,16 @@ def marked(cells: Sequence[Cell | None]) -> list[Value]:
 def mistakes(runs: PaperRuns) -> Table:
     """The paper's table: mean and spread in each cell, the published numbers below them, the average over the tasks."""
     tasks, methods = runs.tasks(), runs.methods()
-    rows, records = [], []
+    rows: list[list[object]] = []
+    records = []
     for task in tasks:
-        cells = {m: runs.at(task, m) for m in methods}
-        row: list[object] = [TASKS[task]]
-        for value, (method, cell) in zip(marked(list(cells.values())), cells.items(), strict=True):
-            theirs = PUBLISHED.get((task, method))
+        cells = [runs.at(task, m) for m in methods]
+        rows.append([TASKS[task]])
+        for method, cell, value in zip(methods, cells, marked(cells), strict=True):
+            theirs = PUBLISHED.get((task, method)) if cell else None
             away = cell is not None and far(cell, task, method)
             marks = f"{'far ' * away}{value.mark}".strip()
-            row.append(replace(value, below=str(theirs) if cell and theirs else "", mark=marks))
+            rows[-1].append(replace(value, below=str(theirs or ""), mark=marks))
             if cell:
                 records.append({
                     "task": task, "method": method, "mean": round(cell.mean, 4), "sd_orders": round(cell.sd, 4),
@@ -54,15 +55,13 @@ def mistakes(runs: PaperRuns) -> Table:
                     "published_sd": theirs and theirs.sd, "difference": theirs and round(cell.mean - theirs.mean, 4),
                     "marked": away,
                 })  # fmt: skip
-        rows.append(row)
     if len(tasks) > 1:
-        average: list[object] = ["Average"]
+        rows.append(["Average"])
         for method in methods:
             published = [PUBLISHED[task, method].mean for task in tasks if (task, method) in PUBLISHED]
             ours = float(runs.means("table", tasks, method).mean())
             below = f"{np.mean(published):.2f}" if published else ""
-            average.append(Value(f"{ours:.2f}", below) if ours == ours else "–")
-        rows.append(average)
+            rows[-1].append(Value(f"{ours:.2f}", below) if ours == ours else "–")
     every = runs.cells("table")
     counts = " or ".join(map(str, sorted({c.orders // c.splits for c in every})))
     return table(
@@ -84,13 +83,12 @@ def _table_section(runs: PaperRuns) -> Iterator[Part]:
             off = f"{mean:.2f} points from the published means on average, most on {where} ({signed(worst)})"
             one = f"{signed(worst)} points from the published mean on {where}"
             agreement.append(f"{runs.titles[method]}: {off if len(misses) > 1 else one}.")
-            ours, theirs = (
-                np.array([(c.mean, c.spread) if c else (np.nan, 0.0) for c in column]).T
-                for column in list(zip(*cells, strict=True))[:2]
-            )
+            both = np.array([[(c.mean, c.spread) if c else (np.nan, 0.0) for c in pair[:2]] for pair in cells])
+            ours, theirs = both.transpose(1, 2, 0)
             panels[runs.titles[method]] = [
-                Dots("ours", 5, ours[0], ours[1]), Dots("published", 0, theirs[0], theirs[1], hollow=True),
-            ]  # fmt: skip
+                Dots("ours", 5, ours[0], ours[1]),
+                Dots("published", 0, theirs[0], theirs[1], hollow=True),
+            ]
     if agreement:
         size = (2.3, 1.0 + 0.24 * len(tasks))
         drawn = dots(panels, [TASKS[t] for t in tasks], "mistakes, %", columns=4, size=size, step=0.34, line=False)
@@ -304,10 +302,12 @@ SMALL = 0.25  # points: less is called no change
 
 def _refresh_means(runs: PaperRuns, tasks: Sequence[str]) -> dict[str, Array]:
     """The mean rates on these tasks with each rule, as given and centred."""
-    variants = {
-        label + rule: "oddm-fixed" if rule == "fixed" else "oddm" for label in ("", "centred ") for rule in RULES
-    }
-    return {variant: runs.means("refresh", tasks, method, variant) for variant, method in variants.items()}
+    variants = [label + rule for label in ("", "centred ") for rule in RULES]
+    return {variant: runs.means("refresh", tasks, _refreshed(variant), variant) for variant in variants}
+
+
+def _refreshed(variant: str) -> str:
+    return "oddm-fixed" if variant.endswith("fixed") else "oddm"
 
 
 def refresh(runs: PaperRuns) -> Iterator[Part]:
@@ -318,13 +318,9 @@ def refresh(runs: PaperRuns) -> Iterator[Part]:
     tasks, labels = runs.tasks("refresh"), {"": "as given", "centred ": "every domain centred"}
     yield [sentence for family in FAMILIES for sentence in refresh_sentences(runs, family)]
     means = _refresh_means(runs, tasks)
+    names = {rule: f"unseen classes {RULES[rule].removeprefix('unseen ')}" for rule in UPDATES}
     gains = {
-        title: [
-            Dots(
-                f"unseen classes {RULES[rule].removeprefix('unseen ')}", j, means[f"{label}fixed"] - means[label + rule]
-            )
-            for j, rule in enumerate(UPDATES, start=4)
-        ]
+        title: [Dots(names[r], j, means[f"{label}fixed"] - means[label + r]) for j, r in enumerate(UPDATES, start=4)]
         for label, title in labels.items()
     }
     size = (4.1, 0.7 + 0.36 * len(tasks))
@@ -332,9 +328,8 @@ def refresh(runs: PaperRuns) -> Iterator[Part]:
     yield figure("gains", drawn, name="refresh")
     rows = []
     for task in tasks:
-        cells = {v: runs.cell("refresh", task, "oddm-fixed" if v.endswith("fixed") else "oddm", v) for v in means}
-        halves = [[cells[label + rule] for rule in RULES] for label in labels]
-        rows.append([TASKS[task], *(value for half in halves for value in marked(half))])
+        cells = [runs.cell("refresh", task, _refreshed(variant), variant) for variant in means]
+        rows.append([TASKS[task], *marked(cells[: len(RULES)]), *marked(cells[len(RULES) :])])
     header = ["task", *(f"{label}{title}" for label in ("", "centred: ") for title in RULES.values())]
     yield table("refresh", header, rows, orders=runs.orders("refresh"))
 

@@ -1,7 +1,7 @@
 """Learners of other packages that people would use instead: scikit-learn's and river's, with settings as they come.
 
-Each sees the rows scaled by mean and deviation of the sources, learns the sources, and then every label of the stream
-one by one; it is told the list of all classes. The unlabelled rows are of no use to them.
+Each sees the rows scaled by mean and deviation of the sources, learns the sources, and then every label of the stream;
+classifiers are told the list of all classes. The unlabelled rows are of no use to them.
 """
 
 from __future__ import annotations
@@ -9,96 +9,115 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import time
+import warnings
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import StandardScaler
 
 from hedgerow.core.arrays import Array, Matrix, dense, stack_rows
 from hedgerow.core.domains import Domain
 from hedgerow.core.labels import Codes
 from hedgerow.inputs import as_table, need_encoder
-from hedgerow.lab.tasks import SEED, Task, fit
-from hedgerow.tables.encoder import TableEncoder
+from hedgerow.lab.tasks import SEED, Task
+from hedgerow.regressor import numbers
+from hedgerow.tables import Named, TableEncoder, TableOptions, learn
 
 REFIT = 50  # labels after which a learner that cannot go on is fitted anew, on all it has seen
 
 
-class PartialFit:
-    """A classifier of scikit-learn that goes on from label to label; classes are the numbers 0..K-1."""
+class Refitted:
+    """One of scikit-learn that cannot go on: fitted anew on sources and stream after every 50 labels.
+
+    Targets are numbers, or codes of K classes; what is predicted is a number, or a score for each class.
+    """
 
     def __init__(self, model: Any, K: int) -> None:
         self.model, self.K = model, K
 
-    def form(self, x: Array) -> Any:
-        """A row as the package wants it."""
-        return x
-
-    def fit(self, X: Array, codes: Array) -> None:
+    def fit(self, X: Array, t: Array) -> None:
         """Learn the sources."""
-        self.model.partial_fit(X, codes, classes=np.arange(self.K))
+        self.X, self.t = X, t
+        self.model.fit(X, t)
 
-    def scores(self, row: Any) -> tuple[Any, Any]:
-        """Classes and a score for each, not below zero."""
-        return self.model.classes_, self.model.predict_proba(row[None])[0]
+    def told(self, X: Array) -> Array:
+        """Its predictions; a class that it has not met has the score 0."""
+        if not self.K:
+            return np.asarray(self.model.predict(X))
+        p = np.zeros((len(X), self.K))
+        p[:, self.model.classes_] = self.model.predict_proba(X)
+        return p
 
-    def predict(self, row: Any) -> Array | None:
-        """Its probabilities; a class it has not met has none. None where it says nothing yet."""
-        classes, scores = self.scores(row)
-        p = np.zeros(self.K)
-        p[list(classes)] = list(scores)
-        return p if p.sum() > 0 else None
-
-    def learn(self, row: Any, code: int) -> None:
-        """One more row."""
-        self.model.partial_fit(row[None], [code])
+    def run(self, X: Array, t: Array, known: Array) -> Iterator[Any]:
+        """The prediction of each row, before its target is learned, where it is known."""
+        labels = np.flatnonzero(known)
+        for start, end in pairwise(np.unique([0, *(labels[REFIT - 1 :: REFIT] + 1), len(X)])):
+            if start:
+                seen = labels[labels < start]
+                self.model.fit(np.vstack([self.X, X[seen]]), np.concatenate([self.t, t[seen]]))
+            yield from self.told(X[start:end])
 
 
-class Refitted(PartialFit):
-    """One that cannot go on: fitted anew on sources and stream after every 50 labels."""
+class PartialFit(Refitted):
+    """One that goes on from label to label."""
 
-    def fit(self, X: Array, codes: Array) -> None:
+    def fit(self, X: Array, t: Array) -> None:
         """Learn the sources."""
-        self.rows, self.codes = [X], codes.tolist()
-        self.model.fit(X, codes)
+        self.model.partial_fit(X, t, classes=np.arange(self.K))
 
-    def learn(self, row: Any, code: int) -> None:
-        """Keep the row; now and then fit anew."""
-        self.rows.append(row[None])
-        self.codes.append(code)
-        if (len(self.rows) - 1) % REFIT == 0:
-            self.model.fit(np.vstack(self.rows), self.codes)
+    def run(self, X: Array, t: Array, known: Array) -> Iterator[Any]:
+        """Row by row."""
+        for i in range(len(X)):
+            yield self.told(X[i : i + 1])[0]
+            if known[i]:
+                self.model.partial_fit(X[i : i + 1], t[i : i + 1])
 
 
-class River(PartialFit):
+class River(Refitted):
     """A classifier of river: the sources, then the stream, row by row."""
 
-    def form(self, x: Array) -> Any:
-        """Numbers of the features and their values."""
-        return dict(enumerate(x.tolist()))
-
-    def fit(self, X: Array, codes: Array) -> None:
+    def fit(self, X: Array, t: Array) -> None:
         """Learn the sources row by row."""
-        for x, code in zip(X, codes.tolist(), strict=True):
-            self.learn(self.form(x), code)
+        for _ in self.run(X, t, np.ones(len(X), dtype=bool)):
+            pass
 
-    def scores(self, row: Any) -> tuple[Any, Any]:
-        """Classes met so far, and their shares."""
-        shares = self.model.predict_proba_one(row)
-        return shares.keys(), shares.values()
+    def run(self, X: Array, t: Array, known: Array) -> Iterator[Any]:
+        """Row by row; before the first class there is no score."""
+        for x, code, is_known in zip(X.tolist(), t.tolist(), known.tolist(), strict=True):
+            row, p = dict(enumerate(x)), np.zeros(self.K)
+            shares = self.model.predict_proba_one(row)
+            p[list(shares)] = list(shares.values())
+            yield p
+            if is_known:
+                self.model.learn_one(row, code)
 
-    def learn(self, row: Any, code: int) -> None:
-        """One more row."""
-        self.model.learn_one(row, code)
+
+class RunningMean(Refitted):
+    """The mean of the target's numbers so far; of the sources' before the first."""
+
+    def fit(self, X: Array, t: Array) -> None:
+        """Learn the sources."""
+        self.mean = float(t.mean())
+
+    def run(self, X: Array, t: Array, known: Array) -> Iterator[Any]:
+        """The mean before each row."""
+        sums, counts = np.cumsum(np.where(known, t, 0.0)), np.cumsum(known)
+        yield self.mean
+        yield from np.where(counts > 0, sums / np.maximum(counts, 1), self.mean)[:-1]
 
 
 class Peer(NamedTuple):
     """A learner of another package: its title, how it is run, and where its class is; made where it is installed."""
 
     title: str
-    kind: type[PartialFit]
+    kind: type[Refitted]
     module: str
     name: str
-    options: dict[str, Any]
+    options: Mapping[str, Any] | None = None
+    gaps: bool = False  # it knows what to do with a gap; others see the mean of the sources there
 
     @property
     def package(self) -> str:
@@ -110,74 +129,78 @@ class Peer(NamedTuple):
         """Whether its package is there."""
         return importlib.util.find_spec(self.package) is not None
 
-    def make(self, K: int) -> PartialFit:
-        """A new one for K classes."""
-        return self.kind(getattr(importlib.import_module(self.module), self.name)(**self.options), K)
+    def make(self, K: int) -> Refitted:
+        """A new one, for K classes, or for numbers if there are none."""
+        return self.kind(getattr(importlib.import_module(self.module), self.name)(**(self.options or {})), K)
 
 
-SKLEARN = "sklearn.linear_model"
+LINEAR, TREES, SEEDED = "sklearn.linear_model", "sklearn.ensemble", {"random_state": SEED}
 PEERS = {
-    "sklearn-sgd": Peer(
-        "scikit-learn SGD", PartialFit, SKLEARN, "SGDClassifier", {"loss": "log_loss", "random_state": SEED}
+    "sklearn-boosting": Peer(
+        "scikit-learn boosting, refitted", Refitted, TREES, "HistGradientBoostingClassifier", SEEDED, gaps=True
     ),
     "sklearn-logistic": Peer(
-        "scikit-learn logistic, refitted", Refitted, SKLEARN, "LogisticRegression", {"max_iter": 300}
+        "scikit-learn logistic, refitted", Refitted, LINEAR, "LogisticRegression", {"max_iter": 300}
     ),
-    "river-softmax": Peer("river softmax", River, "river.linear_model", "SoftmaxRegression", {}),
-    "river-hat": Peer("river adaptive tree", River, "river.tree", "HoeffdingAdaptiveTreeClassifier", {"seed": SEED}),
     "river-arf": Peer("river forest (ARF)", River, "river.forest", "ARFClassifier", {"seed": SEED}),
+    "sklearn-sgd": Peer("scikit-learn SGD", PartialFit, LINEAR, "SGDClassifier", {"loss": "log_loss", **SEEDED}),
+    "river-softmax": Peer("river softmax", River, "river.linear_model", "SoftmaxRegression"),
+    "river-hat": Peer("river adaptive tree", River, "river.tree", "HoeffdingAdaptiveTreeClassifier", {"seed": SEED}),
+}
+MAIN = list(PEERS)[:3]  # what people would use: compared where nothing is said
+NUMBER_PEERS = {
+    "mean": Peer("running mean", RunningMean, "builtins", "object"),
+    "ridge": Peer("ridge, refitted", Refitted, LINEAR, "RidgeCV", {"alphas": 10.0 ** np.arange(-3, 4)}),
+    "boosting": Peer("boosting, refitted", Refitted, TREES, "HistGradientBoostingRegressor", SEEDED, gaps=True),
 }
 
 
-def missing_peers() -> str:
-    """Which peers cannot be run, and how to get them; empty if all can.
+def missing_peers(names: list[str]) -> str:
+    """Which of these peers cannot be run, and how to get them; empty if all can.
 
-    >>> missing_peers() == "" or "pip install" in missing_peers()
+    >>> missing_peers(["river-arf"]) in ("", "not installed, so not compared: river forest (ARF); pip install river")
     True
     """
-    missing = [peer for peer in PEERS.values() if not peer.installed]
-    names, packages = ", ".join(p.title for p in missing), " ".join(dict.fromkeys(p.package for p in missing))
-    return f"not installed, so not compared: {names}; pip install {packages}" if missing else ""
+    missing = [PEERS[name] for name in names if not PEERS[name].installed]
+    titles, packages = ", ".join(p.title for p in missing), " ".join(dict.fromkeys(p.package for p in missing))
+    return f"not installed, so not compared: {titles}; pip install {packages}" if missing else ""
 
 
 class FittedPeer:
     """A peer that has learned the sources, with the encoder and the scale of its rows."""
 
-    def __init__(self, name: str, task: Task) -> None:
-        # the encoder that our methods get; none where they need none
-        self.encoder: TableEncoder | None = fit(task, "pa").table_ if need_encoder(task.all_domains) else None
-        self.table = Codes(task.all_classes)
-        self.model = PEERS[name].make(len(self.table.classes))
+    def __init__(self, name: str, task: Task, table: dict[str, Any] | None = None) -> None:
+        self.peer = (PEERS | NUMBER_PEERS)[name]
+        self.codes = None if name in NUMBER_PEERS else Codes(task.all_classes)
+        self.encoder: TableEncoder | None = None  # what our methods get: none where they need none
+        if table is not None or need_encoder(task.all_domains):
+            *sources, target = (Named(d.name, as_table(d)) for d in (*task.sources, task.warmup or task.stream))
+            known = None if task.warmup is None else target
+            self.encoder = learn(sources, known, TableOptions.of(table or {}), own_columns=False)[0]
+        self.model = self.peer.make(len(self.codes.classes) if self.codes else 0)
         X = dense(stack_rows([self._numbers(source) for source in task.sources]))
-        known = ~np.isnan(X)
-        self.mean = np.where(known, X, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-        deviation = np.where(known, X - self.mean, 0.0).std(axis=0)
-        self.scale = np.where(deviation > 0, deviation, 1.0)
-        codes = np.concatenate([self.table.of(np.asarray(source.y)) for source in task.sources])
-        self.model.fit(self._scaled(X), codes)
+        self.scaler = StandardScaler().fit(X)  # of the numbers that are there
+        self.model.fit(self._scaled(X), np.concatenate([self.targets(source) for source in task.sources]))
+
+    def targets(self, domain: Domain) -> Array:
+        """Codes of classes, -1 for none, or numbers, NaN for none."""
+        y = np.asarray(domain.y)
+        return numbers(y, domain.name) if self.codes is None else self.codes.of(y)
 
     def _numbers(self, domain: Domain) -> Matrix:
         return domain.X if self.encoder is None else self.encoder.encode(as_table(domain), where=domain.name)
 
     def _scaled(self, X: Matrix) -> Array:
-        """By mean and deviation of the sources; a gap is their mean."""
-        scaled: Array = np.nan_to_num((dense(X) - self.mean) / self.scale)
-        return scaled
+        """By mean and deviation of the sources."""
+        scaled = np.asarray(self.scaler.transform(dense(X)))
+        return scaled if self.peer.gaps else np.nan_to_num(scaled)
 
-    def run(self, stream: Domain) -> tuple[Array, Array, float]:
-        """Predict each row, then learn its label, if it has one: the codes, the probabilities, and the seconds.
-
-        A code is -1 where a model has no prediction yet, which is a mistake. Scaling and forming rows are not timed.
-        """
-        codes, K = self.table.of(np.asarray(stream.y)), len(self.table.classes)
-        rows: list[Any] = [self.model.form(x) for x in self._scaled(self._numbers(stream))]
-        predicted, p, seconds = np.full(len(codes), -1), np.full((len(codes), K), 1 / K), 0.0
-        for i, (row, code) in enumerate(zip(rows, codes.tolist(), strict=True)):
-            began = time.perf_counter()
-            scores = self.model.predict(row)
-            if code >= 0:
-                self.model.learn(row, code)
-            seconds += time.perf_counter() - began
-            if scores is not None:
-                predicted[i], p[i] = int(scores.argmax()), scores / scores.sum()
-        return predicted, p, seconds
+    def run(self, stream: Domain) -> tuple[Array, float]:
+        """The prediction of each row before its label is learned, and the seconds; scaling is not timed."""
+        X, t = self._scaled(self._numbers(stream)), self.targets(stream)
+        known = ~np.isnan(t) if self.codes is None else t >= 0
+        began = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # as it comes: so many iterations and no more
+            told = np.array(list(self.model.run(X, t, known)))
+        return told, time.perf_counter() - began

@@ -125,7 +125,7 @@ class Table:
         return str(frame.to_csv(index=False, lineterminator="\n"))
 
     def latex(self) -> str:
-        r"""As a LaTeX table; needs `\usepackage{booktabs}`.
+        r"""As a LaTeX table, the best in bold, no wider than a line; needs `\usepackage{booktabs,graphicx}`.
 
         >>> r"dslr & 50 \\" in Table("t", "T", ["task", "pa"], [["dslr", 50]]).latex()
         True

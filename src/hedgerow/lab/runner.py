@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import copy
 import importlib.util
-import io
-import json
 import os
 import shlex
 import signal
@@ -19,7 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import zip_longest
 from pathlib import Path
@@ -28,11 +26,10 @@ from typing import Any
 import joblib
 import numpy as np
 
-from hedgerow.align import Aligner, Alignment, Info, Projection
+from hedgerow.align import Aligner, Alignment
 from hedgerow.core.arrays import Array, Matrix, dense
 from hedgerow.core.errors import HedgerowError, InputError, require, unknown
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.files import write_whole
 from hedgerow.lab import rows as results
 from hedgerow.lab.report import versions
 from hedgerow.lab.rows import KEY, Row, Say
@@ -44,7 +41,6 @@ from hedgerow.mix import Hedge
 CHUNK = 5  # orders a worker takes at once: enough to share one fit, few enough to keep all workers busy
 BY_TURNS = 2  # tasks; a process keeps the data of as many
 ORPHAN_CHECK = 0.5  # seconds between two looks whether the owner is still there
-CACHE = "cache"  # the folder of alignments within that of the results
 COMMANDS = "commands.txt"
 LOCAL = "local"
 INTERRUPTED = 130  # 128 + SIGINT
@@ -146,10 +142,10 @@ def compile_loops(method: str) -> None:
 Chunk = tuple[Unit, list[int]]
 
 
-Work = Callable[[Unit, list[int], Path], Iterator[Row]]  # the rows of a chunk, with a folder for alignments
+Work = Callable[[Unit, list[int]], Iterator[Row]]  # the rows of a chunk
 
 
-def _rows(data_dir: str | None, plugins: Sequence[str], unit: Unit, trials: list[int], cache: Path) -> Iterator[Row]:
+def _rows(data_dir: str | None, plugins: Sequence[str], unit: Unit, trials: list[int]) -> Iterator[Row]:
     """The rows of these orders, each as soon as it is there."""
     from threadpoolctl import threadpool_limits
 
@@ -157,7 +153,7 @@ def _rows(data_dir: str | None, plugins: Sequence[str], unit: Unit, trials: list
         load_plugin(plugin)
     try:
         with threadpool_limits(1):  # the same sums, in the same order, for any number of workers
-            yield from unit.rows(trials, data_dir, AlignmentCache(cache))
+            yield from unit.rows(trials, data_dir, ALIGNED)
     except HedgerowError as error:
         raise InputError(f"{unit}: {error}") from error
     except Exception as error:
@@ -165,33 +161,23 @@ def _rows(data_dir: str | None, plugins: Sequence[str], unit: Unit, trials: list
         raise
 
 
-def run(
-    units: Sequence[Unit],
-    out: str | Path,
-    *,
-    engine: str = LOCAL,
-    jobs: int = 2,
-    data_dir: str | None = None,
-    plugins: Sequence[str] = (),
-    tell: Tell = lambda done, total, what: None,
-) -> int:
+def run(units: Sequence[Unit], folder: Folder) -> int:
     """Run every order whose row is not in the folder yet; return the number of new rows."""
-    check_engine(engine, jobs)
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
-    there = {tuple(row[name] for name in KEY) for row in results.read(folder)[0]}
-    results.end_last_line(folder)
+    check_engine(folder.engine, folder.jobs)
+    folder.out.mkdir(parents=True, exist_ok=True)
+    there = {tuple(row[name] for name in KEY) for row in results.read(folder.out)[0]}
+    results.end_last_line(folder.out)
     chunks = _in_turn([chunk for unit in units for chunk in _chunks(unit, there)])
-    total, done = sum(len(trials) for _, trials in chunks), 0
+    total, done, data_dir = sum(len(trials) for _, trials in chunks), 0, folder.data_dir
     if chunks:
-        tell(0, total, "runs")
-        if engine != LOCAL:  # workers may have another environment
+        folder.tell(0, total, "runs")
+        if folder.engine != LOCAL:  # workers may have another environment
             data_dir = data_dir or os.environ.get("HEDGEROW_DATA")
             data_dir = data_dir and str(Path(data_dir).resolve())
-        spread = in_processes if engine == LOCAL else on_dask
-        for finished, where in spread(chunks, partial(_rows, data_dir, tuple(plugins)), folder, engine, jobs):
+        spread = in_processes if folder.engine == LOCAL else on_dask
+        for finished, where in spread(chunks, partial(_rows, data_dir, folder.plugins), folder):
             done += finished
-            tell(done, total, f"runs {where}".strip())
+            folder.tell(done, total, f"runs {where}".strip())
     return total
 
 
@@ -219,12 +205,12 @@ def _in_turn(chunks: Sequence[Chunk]) -> list[Chunk]:
     return [chunk for pair in pairs for each in zip_longest(*pair) for chunk in each if chunk is not None]
 
 
-def in_processes(chunks: Sequence[Chunk], work: Work, out: Path, engine: str, jobs: int) -> Iterator[tuple[int, str]]:
+def in_processes(chunks: Sequence[Chunk], work: Work, folder: Folder) -> Iterator[tuple[int, str]]:
     """In processes of this machine (-1: one a core), which write into the folder themselves."""
     from joblib import Parallel, delayed, parallel_config
 
-    with parallel_config(backend="loky", n_jobs=jobs, inner_max_num_threads=1):
-        calls = (delayed(_in_process)(work, unit, trials, str(out), os.getpid()) for unit, trials in chunks)
+    with parallel_config(backend="loky", n_jobs=folder.jobs, inner_max_num_threads=1):
+        calls = (delayed(_in_process)(work, unit, trials, str(folder.out), os.getpid()) for unit, trials in chunks)
         for finished in Parallel(return_as="generator_unordered")(calls):
             yield finished, ""
 
@@ -232,7 +218,7 @@ def in_processes(chunks: Sequence[Chunk], work: Work, out: Path, engine: str, jo
 def _in_process(work: Work, unit: Unit, trials: list[int], out: str, owner: int) -> int:
     if os.getpid() != owner:
         _belong_to(owner)
-    for row in work(unit, trials, Path(out) / CACHE):
+    for row in work(unit, trials):
         results.append(out, row)
     return len(trials)
 
@@ -250,25 +236,21 @@ def _belong_to(owner: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def on_dask(chunks: Sequence[Chunk], work: Work, out: Path, engine: str, jobs: int) -> Iterator[tuple[int, str]]:
+def on_dask(chunks: Sequence[Chunk], work: Work, folder: Folder) -> Iterator[tuple[int, str]]:
     """On a Dask cluster (`hedgerow.dask.cluster` says what it can be called), whose workers send their rows."""
     from hedgerow.dask.cluster import Place, as_finished, connected
 
-    with connected(Place.of(engine).with_jobs(jobs)) as client:
-        calls = [(work, unit, trials, str(out.resolve())) for unit, trials in chunks]
+    with connected(Place.of(folder.engine).with_jobs(folder.jobs)) as client:
+        calls = [(work, unit, trials) for unit, trials in chunks]
         for rows in as_finished(client, _on_worker, calls, [str(unit) for unit, _ in chunks]):
             for row in rows:
-                results.append(out, row)
+                results.append(folder.out, row)
             workers = len(client.scheduler_info(n_workers=-1)["workers"])
             yield len(rows), f"on {workers} worker{'s' * (workers != 1)}"
 
 
-def _on_worker(work: Work, unit: Unit, trials: list[int], out: str) -> list[Row]:
-    """The rows of a chunk. Alignments are kept in the run's folder where it can be seen, else beside the worker."""
-    from distributed import get_worker
-
-    folder = Path(out) if Path(out).is_dir() else Path(get_worker().local_directory)
-    return list(work(unit, trials, folder / CACHE))
+def _on_worker(work: Work, unit: Unit, trials: list[int]) -> list[Row]:
+    return list(work(unit, trials))
 
 
 def load_plugin(path: str | Path) -> None:
@@ -291,48 +273,30 @@ def load_plugin(path: str | Path) -> None:
 
 
 class AlignmentCache:
-    """`align(aligner, source, codes, target)` that looks on disk first: alignments are the costly part offline.
+    """`align(aligner, source, codes, target)` that solves each alignment once a process: the costly part offline.
 
-    Each is kept under a hash of its input. `saved` adds up what the solutions that were read took to compute.
+    `saved` adds up what the solutions that were there already took to compute.
     """
 
-    def __init__(self, directory: str | Path) -> None:
-        self.directory = Path(directory)
-        self.directory.mkdir(parents=True, exist_ok=True)
+    def __init__(self) -> None:
+        self.known: dict[str, tuple[Alignment, float]] = {}
         self.saved = 0.0
 
     def __call__(self, aligner: Aligner, X: Matrix, codes: Array, target: Matrix) -> Alignment:
-        """The alignment, from the cache or solved now."""
+        """The alignment, known or solved now."""
         if type(aligner).__name__ == "Identity":
             return aligner.fit(X, codes, target)
-        path = self.directory / f"{joblib.hash((repr(aligner), dense(X), codes, dense(target)))}.npz"
-        if path.is_file():
-            alignment, seconds = _read_alignment(path)
-            self.saved += seconds
-            return alignment
-        began = time.perf_counter()
-        alignment = aligner.fit(X, codes, target)
-        _write_alignment(path, alignment, time.perf_counter() - began)
-        return alignment
+        key = joblib.hash((repr(aligner), dense(X), codes, dense(target)))
+        if key in self.known:
+            self.saved += self.known[key][1]
+        else:
+            began = time.perf_counter()
+            alignment = aligner.fit(X, codes, target)
+            self.known[key] = alignment, time.perf_counter() - began
+        return self.known[key][0]
 
 
-def _write_alignment(path: Path, alignment: Alignment, seconds: float) -> None:
-    projection: dict[str, Any] = {k: v for k, v in vars(alignment.projection).items() if isinstance(v, np.ndarray)}
-    info = {k: (v.tolist() if isinstance(v, np.ndarray) else v) for k, v in asdict(alignment.info).items()}
-    header = json.dumps({"seconds": seconds, "gamma": alignment.projection.gamma, "info": info})
-    data = io.BytesIO()
-    np.savez(data, header=np.array(header), **projection)
-    write_whole(path, data.getvalue())
-
-
-def _read_alignment(path: Path) -> tuple[Alignment, float]:
-    with np.load(path, allow_pickle=False) as stored:
-        header = json.loads(str(stored["header"]))
-        arrays: dict[str, Any] = {name: stored[name] for name in stored.files if name != "header"}
-    info = header["info"]
-    for name in ("eigenvalues", "pseudo_labels"):
-        info[name] = None if info[name] is None else np.array(info[name])
-    return Alignment(Projection(**arrays, gamma=header["gamma"]), Info(**info)), header["seconds"]
+ALIGNED = AlignmentCache()
 
 
 # -- commands that fill a folder --------------------------------------------------------------------------------
@@ -391,10 +355,7 @@ class Folder:
         with (self.out / COMMANDS).open("a", encoding="utf-8") as file:
             file.write(shlex.join(["hedgerow", *self.arguments]) + "\n")
         try:
-            new = run(
-                units, self.out, engine=self.engine, jobs=self.jobs, data_dir=self.data_dir, plugins=self.plugins,
-                tell=self.tell,
-            )  # fmt: skip
+            new = run(units, self)
             kept = sum(unit.orders for unit in units) - new
             self.say(f"{new} runs done" + (f", {kept} were there already" if kept else "") + "; writing the report")
             return report(self.out)

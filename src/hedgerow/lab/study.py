@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import shlex
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.core.arrays import Array, Matrix
+from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.lab import STUDIES as TITLES
@@ -30,9 +30,8 @@ from hedgerow.lab.report import Report, Section, Table, count, figure, lowest, t
 from hedgerow.lab.rows import ENOUGH_ORDERS, FILE, Cell, Row, Runs, Say, curves
 from hedgerow.lab.runner import Folder, Unit, commands_given, expert_losses, find_methods, finished, named
 from hedgerow.lab.stats import ALPHA, wilcoxon
-from hedgerow.lab.stream import OnlineModel, events, play
-from hedgerow.lab.tasks import Task, task_of
-from hedgerow.learner import BLOCK
+from hedgerow.lab.stream import at_once, majority, play
+from hedgerow.lab.tasks import OwnFiles, Task, task_of
 
 ALONE = "no sources"
 OURS = ("hedgerow", "hedgerow-linear")
@@ -185,69 +184,41 @@ def listed() -> list[tuple[str, str, str]]:
 
 
 def run(
-    folder: Folder, name: str, data: str = "digits", target: str | None = None, methods: str = "all", orders: int = 5
-) -> Path | None:
+    folder: Folder, name: str, data: str | OwnFiles = "digits", target: str | None = None, methods: str = "all",
+    orders: int = 5,
+) -> Path | None:  # fmt: skip
     """Check everything, run what is not in the folder yet and write the report; None if that was interrupted."""
     folder.begin(orders=orders)
     studies, names = find_studies(name), find_methods(methods)
-    if data not in TARGETS:
+    if isinstance(data, OwnFiles):
+        family, usual = "own", list(data.load())[-1]
+    elif data in TARGETS:
+        family, usual = data, TARGETS[data]
+    else:
         raise unknown("data set", data, TARGETS)
-    targets = [word.strip() for word in (target or TARGETS[data]).split(",") if word.strip()]
+    targets = [word.strip() for word in (target or usual).split(",") if word.strip()]
     places = [(study.name, point, each) for study in studies for each in targets for point in study.points]
     for study_name, point, each in places:
         make_task(study_name, point, data, each, folder.data_dir)
     folder.check("general")
     more: dict[str, Any] = {"split": sc.SEED, "orders": orders, "options": {"random_state": sc.SEED}}
     units = [
-        Unit(study_name, f"{data}/{each}", m, partial(make_task, study_name, p, data, each), measure, p, **more)
+        Unit(study_name, f"{family}/{each}", m, partial(make_task, study_name, p, data, each), measure, p, **more)
         for study_name, p, each in places
         for m in names
     ]
     return folder.run(units, report)
 
 
-def make_task(study: str, point: str, data: str, target: str, data_dir: str | None = None) -> Task:
+def make_task(study: str, point: str, data: str | OwnFiles, target: str, data_dir: str | None = None) -> Task:
     """The task of a point of a study."""
     return STUDIES[study].points[point](task_of(data, target, sc.SEED, data_dir=data_dir))
 
 
-def wrong(model: OnlineModel, task: Task, order: int) -> Array:
+def wrong(model: Any, task: Task, order: int) -> Array:
     """Which predictions of the stream were mistakes, in order of arrival."""
     stream = task.arrived(order)
-    y = np.asarray(stream.y)
-    mistakes = np.empty(len(y), dtype=bool)
-    for i, prediction in play(model, task.labels(events(zip(stream.X, y, strict=True)), order), BLOCK):
-        mistakes[i] = prediction != y[i]
-    return mistakes
-
-
-class Majority:
-    """The rule that any learner has to beat: the most frequent label so far.
-
-    >>> Majority().predict_then_learn(np.zeros((3, 1)), ["a", "b", "b"]).tolist()
-    [None, 'a', 'a']
-    """
-
-    def __init__(self) -> None:
-        self.counts: Counter[Any] = Counter()
-
-    def predict(self, X: Matrix) -> Array:
-        """The same for every row."""
-        best = self.counts.most_common(1)
-        return np.full(X.shape[0], best[0][0] if best else None, dtype=object)
-
-    def partial_fit(self, X: Matrix, y: Any) -> Majority:
-        """Count the labels."""
-        self.counts.update(label for label in y if label is not None)
-        return self
-
-    def predict_then_learn(self, X: Matrix, y: Any) -> Array:
-        """Predict and count row by row."""
-        predictions = np.empty(len(y), dtype=object)
-        for i, label in enumerate(y):
-            predictions[i] = self.predict(X[i : i + 1])[0]
-            self.partial_fit(X, [label])
-        return predictions
+    return np.array(play(model, stream.X, task.labels(at_once(stream.y), order)) != np.asarray(stream.y), dtype=bool)
 
 
 def measure(unit: Unit, task: Task, clf: OnlineTransferClassifier, trial: int) -> Row:
@@ -256,11 +227,12 @@ def measure(unit: Unit, task: Task, clf: OnlineTransferClassifier, trial: int) -
     mistakes = wrong(clf, task, trial)
     seconds = time.perf_counter() - began
     y = np.asarray(task.arrived(trial).y)
+    rule = majority(task.labels(at_once(y), trial))
     return {
         **expert_losses(clf),
         **finished(mistakes, seconds),
         "balanced": float(np.mean([mistakes[y == label].mean() for label in np.unique(y)])),
-        "majority": int(wrong(Majority(), task, trial).sum()),
+        "majority": int(np.sum(rule != y)),
         "changes": task.arriving(trial).changes,
         "learned": clf.seen_,
         "sources": clf.source_names_,

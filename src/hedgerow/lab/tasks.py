@@ -8,24 +8,26 @@ from SEED, so that all methods and orders share it; the order of the stream come
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from hedgerow.align import JDA
 from hedgerow.core.arrays import Array, dense
-from hedgerow.core.domains import Domain, pool, split
+from hedgerow.core.domains import Domain, pool, same_columns, split
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.core.labels import is_missing
-from hedgerow.data import load
+from hedgerow.data import load, read
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.inputs import all_classes, need_encoder
-from hedgerow.lab.stream import Event, batches, late, missing
+from hedgerow.lab.stream import Labels, batches, late, missing
 from hedgerow.methods import CHOICES, METHODS, Options, Reading, reading_of
 from hedgerow.mix import LossBased
+from hedgerow.rows.domains import unique_names
 
 WARMUP = 0.3  # share of the target that comes unlabelled and in advance
 SEED = 0  # of splits, and of what scenarios draw
@@ -42,7 +44,7 @@ class Arrivals(NamedTuple):
     changes: tuple[int, ...] = ()
 
 
-Adaptor = Callable[[Iterator[Event], int], Iterator[Event]]  # of a stream's events, and the number of the order
+Adaptor = Callable[[Labels, int], Labels]  # of a stream's labels, and the number of the order
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +62,9 @@ class Task:
     checksum: str = ""
     together: Array | None = None
     arrivals: Callable[[int], Arrivals] | None = None
-    labels: Adaptor = lambda events, order: events
+    labels: Adaptor = lambda labels, order: labels
     domains: Mapping[str, Domain] = field(default_factory=dict)
+    kind: str = "classify"  # or "regress": labels are numbers
 
     @property
     def unlabelled(self) -> Domain | None:
@@ -99,9 +102,39 @@ class Task:
         return replace(self, sources=sources, together=rng.permutation(sum(map(len, sources))))
 
 
+class OwnFiles(NamedTuple):
+    """Files of one's own as a data set: a domain each."""
+
+    paths: tuple[str, ...]
+    label: str | None = None
+
+    @classmethod
+    def of(cls, paths: Sequence[Any], label: str | None) -> OwnFiles:
+        """Of paths as they are given."""
+        return cls(tuple(str(Path(path).resolve()) for path in paths), label)
+
+    def load(self) -> dict[str, Domain]:
+        """The domains by their names, with the columns that all have, in one order."""
+        if len(self.paths) < 2:
+            raise InputError(
+                f"{len(self.paths)} domain: one is the target, the others are its sources; give two or more"
+            )
+        names = unique_names([Path(path) for path in self.paths])
+        domains = [read(path, label=self.label, name=name) for path, name in zip(self.paths, names, strict=True)]
+        if need_encoder(domains):
+            raise InputError(
+                f"{', '.join(names)}: a study needs the same columns of numbers, without gaps, in every file; "
+                "`hedgerow compare` takes tables as they are"
+            )
+        for domain in domains:
+            if domain.y is None or is_missing(np.asarray(domain.y)).any():
+                raise InputError(f"domain {domain.name!r}: a study needs a label in every row; name the label column")
+        return {domain.name: domain for domain in same_columns(domains)}
+
+
 @lru_cache(maxsize=2)
 def task_of(
-    data: str, target: str, split_index: int = 0, published_split: bool = False, data_dir: str | None = None
+    data: str | OwnFiles, target: str, split_index: int = 0, published_split: bool = False, data_dir: str | None = None
 ) -> Task:
     """One domain of a data set as the target, all others as its sources in the order their classifiers see them.
 
@@ -113,9 +146,9 @@ def task_of(
     >>> len(task.sources), task.unlabelled, task.stream
     (4, Domain('thin', 107 x 64, unlabelled), Domain('thin', 250 x 64, 10 classes))
     """
-    domains = load(data, data_dir=data_dir)
+    domains = load(data, data_dir=data_dir) if isinstance(data, str) else data.load()
     if target not in domains:
-        raise unknown(f"domain of {data}", target, domains)
+        raise unknown(f"domain of {data if isinstance(data, str) else 'your files'}", target, domains)
     streamed = domains[target]
     rng = np.random.default_rng([split_index, 7])
     seed = None if published_split and streamed.order is not None else split_index
@@ -163,22 +196,22 @@ def as_it_is(task: Task) -> Task:
 
 def delayed(task: Task, rounds: int) -> Task:
     """Labels come `rounds` arrivals late."""
-    return _adapted(task, lambda events, _: late(events, rounds))
+    return _adapted(task, lambda labels, _: late(labels, rounds))
 
 
 def lost(task: Task, share: float) -> Task:
     """A share of the labels never comes."""
-    return _adapted(task, lambda events, order: missing(events, share, seed=order))
+    return _adapted(task, lambda labels, order: missing(labels, share, seed=order))
 
 
 def batched(task: Task, size: int) -> Task:
     """Labels come `size` at a time."""
-    return _adapted(task, lambda events, _: batches(events, size))
+    return _adapted(task, lambda labels, _: batches(labels, size))
 
 
 def _adapted(task: Task, then: Adaptor) -> Task:
     before = task.labels
-    return replace(task, labels=lambda events, order: then(before(events, order), order))
+    return replace(task, labels=lambda labels, order: then(before(labels, order), order))
 
 
 # -- scenarios: which classes are where -------------------------------------------------------------------------
@@ -380,7 +413,9 @@ def fit(
     if not task.sources:
         options.setdefault("classes", task.all_classes.tolist())
     if need_encoder(task.all_domains) and not need_encoder([d for d in task.all_domains if d is not task.stream]):
-        options["table"] = {}  # the stream alone has gaps or other columns: whoever learns it needs an encoder
+        options.setdefault(
+            "table", {}
+        )  # the stream alone has gaps or other columns: whoever learns it needs an encoder
     more = {} if align is None else {"align": align}
     return classifier(method, reading, **options).fit_domains(
         list(task.sources), task.unlabelled, together=task.together, **more

@@ -8,7 +8,7 @@
 >>> with tempfile.TemporaryDirectory() as folder, LiveModel.create(folder + "/digits", clf) as live:
 ...     answer = live.predict(new.X[0], id="a")
 ...     live.label("a", new.y[0]).status, live.label("a", new.y[0]).status, live.label("b", 1).status
-('learned', 'already', 'unknown')
+('learned', 'duplicate', 'unknown')
 """
 
 from __future__ import annotations
@@ -17,23 +17,30 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hedgerow.live.answers import Answer, Labelled
-    from hedgerow.live.model import Busy, LiveModel
+    from hedgerow.events import LabelResult
+    from hedgerow.live.model import LiveModel, Replaced
+    from hedgerow.live.queue import Busy
     from hedgerow.live.settings import Settings
+    from hedgerow.live.writer import Answer, NumberAnswer
     from hedgerow.store import Closed, JournalError, Owned
 
 _HOMES = {
-    "Answer": "hedgerow.live.answers",
-    "Busy": "hedgerow.live.model",
+    "Answer": "hedgerow.live.writer",
+    "Busy": "hedgerow.live.queue",
     "Closed": "hedgerow.store",
     "JournalError": "hedgerow.store",
-    "Labelled": "hedgerow.live.answers",
+    "LabelResult": "hedgerow.events",
     "LiveModel": "hedgerow.live.model",
+    "NumberAnswer": "hedgerow.live.writer",
     "Owned": "hedgerow.store",
+    "Replaced": "hedgerow.live.model",
     "Settings": "hedgerow.live.settings",
 }
 
-__all__ = ["Answer", "Busy", "Closed", "JournalError", "Labelled", "LiveModel", "Owned", "Settings"]
+__all__ = [
+    "Answer", "Busy", "Closed", "JournalError", "LabelResult", "LiveModel", "NumberAnswer", "Owned", "Replaced",
+    "Settings",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

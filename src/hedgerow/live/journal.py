@@ -2,41 +2,104 @@
 
 | table      | a row is                                                                                       |
 |------------|------------------------------------------------------------------------------------------------|
-| `event`    | a prediction that was asked for                                                                |
-| `features` | what it was asked about, kept until it is no longer needed                                     |
-| `answer`   | what became of an event: its label, or None where it was given up                              |
-| `step`     | a call that changed the model: a block of events, late labels, a label given up, a snapshot    |
+| `event`    | a prediction: class, probabilities, what each expert named, a digest of the row; of a          |
+|            | regressor the number, half the widths of its intervals, the number of each expert              |
+| `features` | the row: numbers as the model reads them and, where it encodes them, as it came (JSON)         |
+| `answer`   | what became of an event: its label, or null where it expired                                   |
+| `step`     | a call that changed the model: a block of events, late labels, an expiry, a snapshot, another  |
+|            | model                                                                                          |
+| `model`    | the model that was created or put in place at a step: its rows, classes and digest             |
 | `history`  | a point of the curves that people look at                                                      |
 | `mark`     | a place in an input or output, in the same transaction as what was done up to it               |
 | `meta`     | format, settings, totals                                                                       |
 
-Events and steps share one row of numbers.
+Events and steps share one row of numbers. Features go with their event: after its label, when a snapshot has what was
+learned from it, as far as the settings do not keep it.
 """
 
 from __future__ import annotations
 
+import json
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from hedgerow.core.arrays import Array
+from hedgerow.core.labels import labels_from_json, labels_to_json, plain
+from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.regressor import OnlineTransferRegressor
 from hedgerow.store import Store
+
+Model = OnlineTransferClassifier | OnlineTransferRegressor
+
+
+@dataclass(frozen=True)
+class ModelRow:
+    """A model of the journal, from the step `number` on: how its rows are read, its classes, where it came from.
+
+    A regressor has the coverages of its intervals instead of classes.
+    """
+
+    number: int
+    method: str
+    width: int
+    dtype: str
+    names: list[str] | None
+    labels: Any  # as JSON
+    digest: str  # of the model file
+    time: float
+    reason: str = ""
+    coverage: list[float] | None = None
+
+    @classmethod
+    def of(cls, clf: Model, number: int = 0, digest: str = "", time: float = 0.0, reason: str = "") -> ModelRow:
+        """The row of a model."""
+        names = getattr(clf, "feature_names_in_", None)
+        if isinstance(clf, OnlineTransferClassifier):
+            method, classes, coverage = clf.method_, clf.classes_, None
+        else:
+            method, classes, coverage = "regression", np.empty(0), list(clf.coverage_)
+        return cls(
+            number, method, clf.n_features_in_, str(clf.learner_.dtype),
+            None if names is None else [str(name) for name in names], labels_to_json(classes), digest, time, reason,
+            coverage,
+        )  # fmt: skip
+
+    @property
+    def classes(self) -> list[Any]:
+        """The classes, by code."""
+        labels: Array = labels_from_json(self.labels)
+        return [plain(label) for label in labels]
+
+
+def model_at(models: Sequence[ModelRow], number: int | None) -> ModelRow:
+    """The model that was in place at a number; None: the newest."""
+    return models[-1] if number is None else models[bisect_right([row.number for row in models], number) - 1]
 
 
 class Journal(Store):
     """The file of a live model. Rows are added within a transaction: `begin`, then `commit` or `rollback`."""
 
     FILE = "journal.sqlite"
-    FORMAT = "hedgerow journal 2"
-    TABLES = ("event", "features", "answer", "step", "history", "mark")
+    FORMAT = "hedgerow journal 3"
+    TABLES = ("event", "features", "answer", "step", "model", "history", "mark")
     REMEDY = (
         "restore the folder from a copy, or start a new journal from its last good snapshot "
         "(snapshots/*.safetensors is a model like any other)"
     )
     SCHEMA = """
     CREATE TABLE event ("check" INTEGER NOT NULL, number INTEGER PRIMARY KEY, id TEXT UNIQUE, time REAL NOT NULL,
-        code INTEGER NOT NULL, shares BLOB NOT NULL, digest BLOB NOT NULL);
-    CREATE TABLE features ("check" INTEGER NOT NULL, number INTEGER PRIMARY KEY, x BLOB NOT NULL);
+        code INTEGER NOT NULL, shares BLOB NOT NULL, votes BLOB NOT NULL, digest BLOB NOT NULL);
+    CREATE TABLE features ("check" INTEGER NOT NULL, number INTEGER PRIMARY KEY, x BLOB NOT NULL, raw TEXT);
     CREATE TABLE answer ("check" INTEGER NOT NULL, number INTEGER PRIMARY KEY, step INTEGER NOT NULL,
         label TEXT NOT NULL, correct INTEGER, time REAL NOT NULL);
     CREATE INDEX answer_by_step ON answer (step);
     CREATE TABLE step ("check" INTEGER NOT NULL, number INTEGER PRIMARY KEY, kind TEXT NOT NULL,
         first INTEGER NOT NULL, last INTEGER NOT NULL, time REAL NOT NULL);
+    CREATE TABLE model ("check" INTEGER NOT NULL, number INTEGER PRIMARY KEY, about TEXT NOT NULL);
     CREATE TABLE history ("check" INTEGER NOT NULL, number INTEGER PRIMARY KEY, point TEXT NOT NULL);
     CREATE TABLE mark ("check" INTEGER NOT NULL, number INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL,
         value BLOB NOT NULL);
@@ -55,3 +118,44 @@ class Journal(Store):
         """What `set_mark` kept."""
         row = self.row("SELECT value FROM mark WHERE name = ?", (name,))
         return None if row is None else bytes(row[0])
+
+    def set_model(self, model: ModelRow) -> None:
+        """A model, or what has changed of one: its classes."""
+        self.delete("model", "number = ?", (model.number,))
+        self.add("model", (model.number, json.dumps(asdict(model))))
+
+    def models(self) -> list[ModelRow]:
+        """All models that were in place, oldest first."""
+        return [ModelRow(**json.loads(text)) for (text,) in self.rows("SELECT about FROM model ORDER BY number")]
+
+    def prune(self, floor: int, most: int, before: float | None = None) -> int:
+        """Delete at most so many answered events whose steps are not after `floor`; how many there were.
+
+        `before`: only those that are older. Age goes by the order of events: one whose time has not come yet (the
+        clock was wrong) is not younger than those after it. Recovery needs all steps after `floor`.
+        """
+        age = "" if before is None else "AND number <= (SELECT max(number) FROM answer WHERE time < ?)"
+        values = () if before is None else (before,)
+        # "+step": by number, not by the index of steps, which would look at every answer
+        query = f"SELECT number FROM answer WHERE +step <= ? {age} ORDER BY number LIMIT ?"
+        numbers = self.rows(query, (floor, *values, most))
+        if not numbers:
+            return 0
+        last = numbers[-1][0]
+        gone, given = f"FROM answer WHERE +step <= ? AND number <= ? {age}", (floor, last, *values)
+        for table in ("features", "event"):
+            self.delete(table, f"number IN (SELECT number {gone})", given)
+        # a block of which some events stay is still needed to tell them apart
+        self.delete("step", f"number IN (SELECT step {gone}) AND last <= ?", (*given, last))
+        old = f"number < (SELECT max(step) {gone}) AND kind = 'snapshot' AND number < ?"
+        self.delete("step", old, (*given, floor))
+        self.delete("answer", f"+step <= ? AND number <= ? {age}", given)
+        return len(numbers)
+
+
+VOTE = np.dtype("<i4")  # a class that an expert named, by its code; an expert of a regressor has a float64
+
+
+def interval_of(P: Array) -> tuple[float, float]:
+    """The interval of the first coverage: P has the number that was predicted, then half the width of each interval."""
+    return float(P[0] - P[1]), float(P[0] + P[1])

@@ -8,41 +8,41 @@ from what is on disk, and every request of that group is told so.
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import logging
 import os
 import shutil
-import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from hedgerow.core.errors import HedgerowError, InputError
 from hedgerow.core.interrupts import uninterrupted
-from hedgerow.core.labels import labels_to_json
-from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.core.registry import of_json
+from hedgerow.events import LabelResult
+from hedgerow.files import read_file
 from hedgerow.live import report
-from hedgerow.live.answers import Answer, Labelled
-from hedgerow.live.export import export
-from hedgerow.live.journal import Journal
-from hedgerow.live.report import Timing
+from hedgerow.live.journal import Journal, Model, ModelRow
+from hedgerow.live.look import backup, export
+from hedgerow.live.queue import Busy, Queue, Request, execute
+from hedgerow.live.report import NumberTallies, Tallies, Timing, tallies_of_json
 from hedgerow.live.settings import Settings
-from hedgerow.live.snapshots import Snapshots
-from hedgerow.live.steps import SNAPSHOT, Steps
-from hedgerow.live.tallies import Tallies
-from hedgerow.live.writer import Clock, History, Writer
+from hedgerow.live.steps import KEPT, Snapshots, Steps, model_file
+from hedgerow.live.writer import Answer, Clock, Writer
+from hedgerow.regressor import load_model, model_of_bytes
 from hedgerow.store import Closed, JournalError, Owner
 
-# The asyncio face: what many tasks ask for at the same time is taken in order and committed together.
-MOST_WAITING = 1024  # requests
+MOST_WAITING = 1024  # requests of tasks
+KINDS = {"predict_many": "predict", "label_all": "label"}  # verbs whose time is counted as another's
+logger = logging.getLogger("hedgerow.live")
 T = TypeVar("T")
 
 
-class Busy(HedgerowError):
-    """Too much is waiting; nothing was done, and it may be tried again."""
+class Replaced(InputError):
+    """The model is not the one that was expected: it was replaced meanwhile."""
 
 
 class AsyncLiveModel:
@@ -53,29 +53,31 @@ class AsyncLiveModel:
 
     def __init__(self, live: LiveModel, most_waiting: int = MOST_WAITING) -> None:
         self._live, self.most_waiting = live, most_waiting
-        self._pool: ThreadPoolExecutor | None = None
-        self._lock, self._working, self._worker = threading.Lock(), False, 0
-        self._done: list[asyncio.Future[None]] = []
 
     async def predict(self, x: Any, id: str | None = None) -> Answer:
         """See `LiveModel.predict`."""
-        return await self._do("predict", lambda: self._live._writer.predict(x, id))
+        answer: Answer = await self._do("predict", x, id)
+        return answer
 
-    async def predict_many(self, X: Any, ids: Sequence[str] | None = None) -> list[Answer]:
+    async def predict_many(self, X: Any, ids: Sequence[str] | None = None, explain: bool = False) -> list[Answer]:
         """See `LiveModel.predict_many`."""
-        return await self._do("predict", lambda: self._live._writer.predict_many(X, ids))
+        answers: list[Answer] = await self._do("predict_many", X, ids, explain)
+        return answers
 
-    async def label(self, id: str, y: Any) -> Labelled:
+    async def label(self, id: str, y: Any) -> LabelResult:
         """See `LiveModel.label`."""
-        return await self._do("label", lambda: self._live._writer.label(id, y))
+        result: LabelResult = await self._do("label", id, y)
+        return result
 
-    async def label_many(self, labels: Sequence[tuple[str, Any]]) -> list[Labelled]:
+    async def label_many(self, labels: Sequence[tuple[str, Any]]) -> list[LabelResult]:
         """See `LiveModel.label_many`."""
-        return await self._do("label", lambda: self._live._writer.label_many(labels))
+        results: list[LabelResult] = await self._do("label_all", labels)
+        return results
 
     async def predict_then_learn(self, X: Any, y: Any, ids: Sequence[str] | None = None) -> list[Answer]:
         """See `LiveModel.predict_then_learn`."""
-        return await self._do("predict_then_learn", lambda: self._live._writer.predict_then_learn(X, y, ids))
+        answers: list[Answer] = await self._do("predict_then_learn", X, y, ids)
+        return answers
 
     async def look(self, read: Callable[[LiveModel], T]) -> T:
         """What `read` says of the live model (its stats, say), without keeping the event loop waiting."""
@@ -85,215 +87,29 @@ class AsyncLiveModel:
         """See `LiveModel.snapshot`."""
         return await self.look(lambda live: live.snapshot())
 
-    async def _do(self, kind: str, work: Callable[[], T]) -> T:
-        live, loop = self._live, asyncio.get_running_loop()
+    async def _do(self, verb: str, *args: Any) -> Any:
+        live = self._live
         if live.waiting >= self.most_waiting:
-            raise Busy(f"{live.waiting} requests are waiting for this model; try again in a moment")
-        future: asyncio.Future[None] = loop.create_future()
+            raise Busy(f"{live.waiting} requests wait for this model; try again in a moment")
         began = time.perf_counter()
-
-        def told() -> None:
-            if threading.get_ident() == self._worker:
-                self._done.append(future)  # a group is told together
-            else:  # a thread of the caller's was there first
-                _tell([future])
-
-        request: Request[T] = Request(kind, work, told)
-        live._queue.put(request)
-        self._start()
-        await future
-        live._timing.took(kind, time.perf_counter() - began)
-        return request.outcome()
-
-    # -- the thread that works ----------------------------------------------------------------------------------
-
-    def _start(self) -> None:
-        with self._lock:
-            if self._working:
-                return
-            self._working = True
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(1, thread_name_prefix="hedgerow-live")
-            self._pool.submit(self._work)
-
-    def _work(self) -> None:
-        live, self._worker = self._live, threading.get_ident()
-        while True:
-            with suppress(BaseException):  # every request of the group has it as its own error
-                live._queue.work()
-            done, self._done = self._done, []
-            _tell(done)
-            with self._lock:
-                if not live.waiting:
-                    self._working = False
-                    return
-
-
-def _tell(futures: list[asyncio.Future[None]]) -> None:
-    """Say that these are done, each to the event loop of its own; one that was closed has nobody who waits."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
-    for future in futures:
-        by_loop.setdefault(future.get_loop(), []).append(future)
-    for loop, its_own in by_loop.items():
-        with suppress(RuntimeError):
-            loop.call_soon_threadsafe(_set, its_own)
-
-
-def _set(futures: list[asyncio.Future[None]]) -> None:
-    for future in futures:
-        if not future.done():
-            future.set_result(None)
-
-
-# Requests that wait for the one writer of a live model: many threads and tasks, one order, one commit for several.
-TOGETHER = 256  # requests that share a commit
-
-
-class Request(Generic[T]):
-    """Something to do within a transaction, and what came of it. `told` is called when it is done.
-
-    `alone`: nothing else shares its transaction, of which nothing is kept if it fails.
-    """
-
-    __slots__ = ("alone", "done", "error", "kind", "result", "settled", "told", "work")
-
-    def __init__(
-        self, kind: str, work: Callable[[], T], told: Callable[[], None] | None = None, alone: bool = False
-    ) -> None:
-        self.kind, self.work, self.told, self.alone = kind, work, told, alone
-        self.result: T | None = None
-        self.error: BaseException | None = None
-        self.settled = self.done = False  # settled: what came of it is on disk
-
-    def run(self) -> None:
-        """Do it; what the caller did wrong is the request's own error, anything else everybody's."""
         try:
-            self.result = self.work()
-        except HedgerowError as error:
-            if isinstance(error, ValueError):
-                self.error = error
-            else:
-                raise
-
-    def finish(self) -> None:
-        """Say that it is done."""
-        self.done = True
-        if self.told is not None:
-            self.told()
-
-    def outcome(self) -> T:
-        """The result, or the error raised."""
-        if self.error is not None:
-            raise self.error
-        return self.result  # type: ignore[return-value]
+            return await live._queue.do_async(Request(verb, args))
+        finally:
+            live._timing.took(KINDS.get(verb, verb), time.perf_counter() - began)
 
 
-class Queue:
-    """Requests in the order in which they came. Whoever gets the lock does what is waiting, for all."""
-
-    def __init__(self, take: Callable[[list[Request[Any]]], None]) -> None:
-        self._take = take
-        self._waiting: deque[Request[Any]] = deque()
-        self.lock = threading.RLock()
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-    def do(self, request: Request[T]) -> T:
-        """Wait until a request is done."""
-        self._waiting.append(request)
-        while not request.done:
-            self.work()
-        return request.outcome()
-
-    def put(self, request: Request[Any]) -> None:
-        """Leave a request to whoever works next."""
-        self._waiting.append(request)
-
-    def work(self) -> None:
-        """Do some of what is waiting."""
-        with self.lock:
-            batch: list[Request[Any]] = []
-            try:
-                while self._waiting and len(batch) < TOGETHER:
-                    if batch and (batch[0].alone or self._waiting[0].alone):
-                        break
-                    batch.append(self._waiting.popleft())
-                if batch:
-                    self._take(batch)
-            except BaseException as error:
-                for request in batch:
-                    if not request.settled:
-                        request.error = request.error or error
-                raise
-            finally:
-                for request in batch:
-                    request.finish()
-
-
-# What leaves the journal: answered events that recovery no longer needs, beyond what the settings keep.
-# "+step": by number, not by the index of steps, which would look at every answer
-AT_ONCE = 2000  # events that go in one transaction: nobody waits long for it
-LOOK_EVERY = 32  # commits between two looks at age and size
-
-
-def apply(writer: Writer, snapshots: Snapshots) -> None:
-    """Delete some of what may go, within the transaction that is open. Recovery needs all steps after `floor`."""
-    journal, settings = writer.journal, writer.settings
-    if not journal.open_transaction:
-        return
-    floor = snapshots.oldest
-    excess = journal.totals["answer"][0] - settings.keep_events
-    if excess > min(AT_ONCE // 2, settings.keep_events // 10):
-        _delete(writer, floor, min(excess, AT_ONCE), None)
-    if journal.commits % LOOK_EVERY:
-        return
-    if settings.keep_seconds is not None:
-        _delete(writer, floor, AT_ONCE, writer.now() - settings.keep_seconds)
-    if settings.max_bytes is not None and journal.used_bytes > settings.max_bytes:
-        gone = _delete(writer, floor, AT_ONCE, None)
-        if not gone and writer.steps.since:
-            writer.snapshot()  # so that the floor rises
-
-
-def _delete(writer: Writer, floor: int, most: int, before: float | None) -> int:
-    journal = writer.journal
-    # age by the order of events: one whose time has not come yet is not younger than those after it
-    age = "" if before is None else "AND number <= (SELECT max(number) FROM answer WHERE time < ?)"
-    values = (floor, *(() if before is None else (before,)), most)
-    found = journal.rows(f"SELECT number FROM answer WHERE +step <= ? {age} ORDER BY number LIMIT ?", values)
-    if not found:
-        return 0
-    last = found[-1][0]
-    which = f"number IN (SELECT number FROM answer WHERE +step <= ? AND number <= ? {age})"
-    given = (floor, last, *(() if before is None else (before,)))
-    for table in ("features", "event"):
-        journal.delete(table, which, given)
-    steps = f"SELECT step FROM answer WHERE +step <= ? AND number <= ? {age}"
-    done = f"number IN ({steps}) AND last <= ?"  # a block of which some events stay is still needed to tell them apart
-    journal.delete("step", done, (*given, last))
-    journal.delete(
-        "step", f"number < (SELECT max(step) FROM ({steps})) AND kind = ? AND number < ?", (*given, SNAPSHOT, floor)
-    )
-    journal.delete("answer", f"+step <= ? AND number <= ? {age}", given)
-    return len(found)
-
-
-# One thing at a time in a thread of its own: snapshots are written while the model goes on.
 class Background:
-    """A thread that is started when it is first needed."""
+    """One thing at a time in a thread of its own: snapshots are written while the model goes on."""
 
     def __init__(self) -> None:
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool = ThreadPoolExecutor(
+            1, thread_name_prefix="hedgerow-snapshot"
+        )  # its thread starts when it is needed
         self._last: Future[None] | None = None
-        self._lock = threading.Lock()
 
     def do(self, work: Callable[[], None]) -> None:
         """Work after what was given before."""
-        with self._lock:
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(1, thread_name_prefix="hedgerow-snapshot")
-            self._last = self._pool.submit(work)
+        self._last = self._pool.submit(work)
 
     def wait(self) -> None:
         """Until everything given so far is done."""
@@ -302,8 +118,7 @@ class Background:
 
     def close(self) -> None:
         """Finish, and end the thread."""
-        if self._pool is not None:
-            self._pool.shutdown(wait=True)
+        self._pool.shutdown(wait=True)
 
 
 class LiveModel:
@@ -320,17 +135,15 @@ class LiveModel:
         self._timing, self._failed, self._closed = Timing(), False, False
         self._clock = Clock()
         self._queue = Queue(self._take)
-        self._start = journal.meta("start")
         self._read(journal.verify(accept_loss=accept_loss))
         self.aio = AsyncLiveModel(self)
 
     @classmethod
-    def create(
-        cls, folder: str | os.PathLike[str], clf: OnlineTransferClassifier, settings: Settings | None = None
-    ) -> Self:
+    def create(cls, folder: str | os.PathLike[str], clf: Model, settings: Settings | None = None) -> Self:
         """A live model in a new or empty folder, from a fitted model, of which it takes a copy."""
         path, settings = Path(folder), settings or Settings()
         data = clf.to_bytes()
+        digest = hashlib.sha256(data).hexdigest()
         if (path / Journal.FILE).exists():
             raise InputError(f"{path} has a live model already: open it, or choose another folder")
         rests = [
@@ -348,14 +161,14 @@ class LiveModel:
             snapshots.write(0, data)
             if snapshots.error:
                 raise JournalError(snapshots.error)
-            cls._new_journal(path, settings, clf)
+            cls._new_journal(path, settings, ModelRow.of(clf, digest=digest, time=time.time()), clf.seen_)
             return cls._opened(path, owner, settings, False)
         except BaseException:
             owner.release()
             raise
 
     @staticmethod
-    def _new_journal(path: Path, settings: Settings, clf: OnlineTransferClassifier) -> None:
+    def _new_journal(path: Path, settings: Settings, model: ModelRow, seen: int) -> None:
         """Written aside and renamed: a folder has a whole journal or none."""
         aside = path / "new"
         shutil.rmtree(aside, ignore_errors=True)  # of a process that ended here
@@ -364,14 +177,10 @@ class LiveModel:
         with journal.errors():
             journal.head.write(0, 0, 0)  # both slots are on disk from the start
             journal.begin()
-            journal.set_meta("settings", settings.to_json())
-            start = {"seen": clf.seen_, "expert_mistakes": clf.learner_.state["expert_mistakes"].tolist()}
-            journal.set_meta("start", start)
-            names = getattr(clf, "feature_names_in_", None)
-            about = {"width": clf.n_features_in_, "dtype": str(clf.learner_.dtype), "method": clf.method}
-            journal.set_meta("rows", {**about, "names": None if names is None else [str(name) for name in names]})
-            journal.set_meta("classes", labels_to_json(clf.classes_))
-            journal.commit({"tallies": Tallies().to_json(), "seen": clf.seen_})
+            journal.set_meta("settings", asdict(settings))
+            journal.set_model(model)
+            tallies = Tallies() if model.coverage is None else NumberTallies()
+            journal.commit({"tallies": tallies.to_json(), "seen": seen})
             journal.close()
             os.replace(aside / "head", path / "head")
             os.replace(aside / Journal.FILE, path / Journal.FILE)
@@ -408,13 +217,13 @@ class LiveModel:
         journal = Journal(path, accept_loss=accept_loss)
         try:
             with journal.errors():
-                kept = Settings.from_json(journal.meta("settings"))
+                kept = of_json(Settings, journal.meta("settings"))
                 if not isinstance(settings, Settings):
                     settings = replace(kept, **(settings or {}))
                 live = cls(path, owner, journal, settings, accept_loss)
                 journal.set_sync(live.settings.sync)
                 if live.settings != kept:
-                    live._do("settings", lambda: live._writer.note_settings(live.settings))
+                    live._do("set_settings", live.settings)
         except BaseException:
             journal.close()
             raise
@@ -430,9 +239,7 @@ class LiveModel:
                 f"{self.folder}: the snapshot and the journal do not belong together ({steps.clf.seen_} labels "
                 f"learned, {about['seen']} acknowledged); restore the folder from a copy"
             )
-        tallies = Tallies.from_json(about["tallies"])
-        history = History(self._journal, self._start)
-        self._writer = Writer(self._journal, steps, tallies, history, self.settings, self._clock)
+        self._writer = Writer(self._journal, steps, tallies_of_json(about["tallies"]), self.settings, self._clock)
 
     # -- the verbs ----------------------------------------------------------------------------------------------
 
@@ -441,23 +248,28 @@ class LiveModel:
 
         `id` is the caller's own, or "#" and the number of the event. The same id again gives the same answer.
         """
-        return self._do("predict", lambda: self._writer.predict(x, id))
+        answer: Answer = self._do("predict", x, id)
+        return answer
 
-    def predict_many(self, X: Any, ids: Sequence[str] | None = None) -> list[Answer]:
-        """Predictions for several instances by the model as it is (without votes and weights, which `predict` has)."""
-        return self._do("predict", lambda: self._writer.predict_many(X, ids))
+    def predict_many(self, X: Any, ids: Sequence[str] | None = None, explain: bool = False) -> list[Answer]:
+        """Predictions for several instances by the model as it is; `explain`: with votes and weights."""
+        answers: list[Answer] = self._do("predict_many", X, ids, explain)
+        return answers
 
-    def label(self, id: str, y: Any) -> Labelled:
-        """The label of an event. Late, twice, or for an unknown id: see `Labelled`."""
-        return self._do("label", lambda: self._writer.label(id, y))
+    def label(self, id: str, y: Any) -> LabelResult:
+        """The label of an event. Late, twice, or for an unknown id: see `LabelResult`."""
+        result: LabelResult = self._do("label", id, y)
+        return result
 
-    def label_many(self, labels: Sequence[tuple[str, Any]]) -> list[Labelled]:
+    def label_many(self, labels: Sequence[tuple[str, Any]]) -> list[LabelResult]:
         """Labels of several events, in order."""
-        return self._do("label", lambda: self._writer.label_many(labels))
+        results: list[LabelResult] = self._do("label_all", labels)
+        return results
 
     def predict_then_learn(self, X: Any, y: Any, ids: Sequence[str] | None = None) -> list[Answer]:
         """Instances with their labels, each predicted before it is learned. A label may be None."""
-        return self._do("predict_then_learn", lambda: self._writer.predict_then_learn(X, y, ids))
+        answers: list[Answer] = self._do("predict_then_learn", X, y, ids)
+        return answers
 
     def mark(self, name: str) -> bytes | None:
         """The newest mark of this name."""
@@ -467,27 +279,114 @@ class LiveModel:
 
     def do_together(self, work: Callable[[Writer], T]) -> T:
         """Several verbs of the writer in one transaction, all or none on disk."""
-        return self._do("together", lambda: work(self._writer), alone=True)
+        result: T = self._do("together", work, alone=True)
+        return result
 
     def snapshot(self) -> dict[str, Any]:
         """Write a snapshot now; it is on disk when this returns."""
-        self._do("snapshot", self._writer.snapshot)
+        self._do("snapshot")
         self._background.wait()
         if self._snapshots.error:
             raise JournalError(self._snapshots.error)
-        return report.snapshot(self._snapshots)
+        return self._snapshots.about()
+
+    def replace(
+        self,
+        model: Model | str | os.PathLike[str] | bytes,
+        *,
+        reason: str = "",
+        expected: str | None = None,
+    ) -> dict[str, Any]:
+        """Put another model in the place of this one, between two requests; `replace_back` undoes it.
+
+        Events stay: what waits for a label is learned by the new model. Counts of mistakes go on; those of the experts,
+        and the curves, begin again.
+
+        Parameters
+        ----------
+        model : a fitted model, the path of a model file, or its content
+            It must read the rows that wait for their labels: those that were kept as they came, or rows of the same
+            features.
+        reason : str
+            Kept in the journal and shown in `stats()["model"]`.
+        expected : str or None
+            The digest of the model that is to be replaced (`stats()["model"]["digest"]`); another one is refused.
+
+        Returns
+        -------
+        dict
+            `stats()["model"]`: digest, number (of the step), since, reason, replaced (how often).
+
+        Raises
+        ------
+        Replaced
+            The model is not the one that was expected.
+        InputError
+            For a file that is no model, or a model that cannot read what waits; nothing has changed then.
+        """
+        if isinstance(model, str | os.PathLike):
+            data = read_file(model)
+        else:
+            data = model if isinstance(model, bytes) else model.to_bytes()
+        model_of_bytes(data, str(model) if isinstance(model, str | os.PathLike) else "model")
+
+        def work(writer: Writer) -> tuple[str, ModelRow]:
+            now = writer.models[-1].digest
+            if expected is not None and expected != now:
+                raise Replaced(
+                    f"{self.folder}: the model is {now[:12]}, not {expected[:12]}; look at it, and try again"
+                )
+            return now, writer.replace(data, reason)
+
+        before, row = self.do_together(work)
+        self._background.wait()
+        logger.warning("%s: model %s was replaced by %s (%s)", self.folder, before[:12], row.digest[:12], reason or "-")
+        described: dict[str, Any] = self.stats()["model"]
+        return described
+
+    def replace_back(self, *, reason: str = "") -> dict[str, Any]:
+        """The model that the last `replace` has replaced, as it was then: it has not learned what came since."""
+        number = self.stats()["model"]["number"]
+        path = model_file(self.folder, number, before=True)
+        if not path.is_file():
+            raise InputError(f"{self.folder}: the model was never replaced; there is none to go back to")
+        return self.replace(path, reason=reason or f"back to the model before number {number}")
+
+    def made_from(self, file: str | os.PathLike[str]) -> bool:
+        """Whether a model file is one that this live model was created from, or that was ever put in its place."""
+        data = read_file(file)
+        as_written_now = model_of_bytes(data, str(file)).to_bytes()
+        given = {hashlib.sha256(data).hexdigest(), hashlib.sha256(as_written_now).hexdigest()}
+        with self._queue.lock:
+            return any(model.digest in given for model in self._writer.models)
+
+    def forget(self, *ids: str) -> list[str]:
+        """Remove events at once: rows, predictions, labels and ids, overwritten in the file; those that were there.
+
+        What the model learned from them, and counts, stay. Where a snapshot still needs such a row, newer ones are
+        written before. The journal keeps that an event was forgotten, and when. Copies and exports are not touched.
+        """
+        with self._queue.lock:
+            self._check_open()
+            if self._writer.newest_step(ids) > self._snapshots.oldest:
+                for _ in range(KEPT):
+                    self.snapshot()
+            forgotten: list[str] = self._do("forget", ids)
+            with self._journal.errors():
+                self._journal.empty_log()
+            return forgotten
 
     # -- looking ------------------------------------------------------------------------------------------------
 
     @property
-    def clf(self) -> OnlineTransferClassifier:
+    def clf(self) -> Model:
         """The model as it is now, to look at. What it learns by itself is not in the journal; and copying or saving it
         does work that it has postponed: recovered from its journal it may then differ in the last digit."""
-        return self._writer.steps.clf
+        return self._writer.clf
 
-    def model_of_snapshot(self) -> OnlineTransferClassifier:
+    def model_of_snapshot(self) -> Model:
         """A model of one's own: that of the newest snapshot on disk."""
-        return OnlineTransferClassifier.load(self._snapshots.path(self._snapshots.newest_number))
+        return load_model(self._snapshots.path(self._snapshots.newest_number))
 
     @property
     def waiting(self) -> int:
@@ -515,15 +414,20 @@ class LiveModel:
         """What somebody should look at, and the rule that says so."""
         with self._queue.lock:
             self._check_open()
-            return report.alarms(self._writer)
+            return report.raised(self._writer.clf, self._writer.tallies, self._writer.history.points)
 
     def to_bytes(self) -> bytes:
         """The model as it is now, as the content of a model file: that of a snapshot, which is taken."""
-        return self._do("snapshot", self._writer.snapshot)
+        data: bytes = self._do("snapshot")
+        return data
 
     def export(self, path: str | os.PathLike[str]) -> int:
         """Write every event that is kept to a new .jsonl or .parquet file; how many there were. Nobody waits for it."""
         return export(self.folder, path)
+
+    def backup(self, folder: str | os.PathLike[str]) -> None:
+        """A copy of everything as it is now, in a new folder that can be opened like this one. Nobody waits for it."""
+        backup(self.folder, folder)
 
     # -- the end ------------------------------------------------------------------------------------------------
 
@@ -534,7 +438,7 @@ class LiveModel:
                 return
             try:
                 if self._writer.steps.since and not self._failed:
-                    self._do("snapshot", self._writer.snapshot)
+                    self._do("snapshot")
             finally:
                 self._let_go()
 
@@ -554,14 +458,14 @@ class LiveModel:
 
     # -- one group of requests ----------------------------------------------------------------------------------
 
-    def _do(self, kind: str, work: Callable[[], T], alone: bool = False) -> T:
+    def _do(self, verb: str, *args: Any, alone: bool = False) -> Any:
         began = time.perf_counter()
         try:
-            return self._queue.do(Request(kind, work, alone=alone))
+            return self._queue.do(Request(verb, args, alone))
         finally:
-            self._timing.took(kind, time.perf_counter() - began)
+            self._timing.took(KINDS.get(verb, verb), time.perf_counter() - began)
 
-    def _take(self, batch: list[Request[Any]]) -> None:
+    def _take(self, batch: list[Request]) -> None:
         try:
             with uninterrupted():
                 self._work(batch)
@@ -571,7 +475,7 @@ class LiveModel:
             for request in batch:
                 request.error = request.error or error
 
-    def _work(self, batch: list[Request[Any]]) -> None:
+    def _work(self, batch: list[Request]) -> None:
         self._check_open()
         writer, journal = self._writer, self._journal
         try:
@@ -579,14 +483,10 @@ class LiveModel:
                 if self._failed:
                     writer.probe()
                     self._failed = False
-                for request in batch:
-                    request.run()
-                    if request.alone and request.error is not None and journal.open_transaction:
-                        raise request.error  # some of it was done
-                    writer.snapshot_if_due()
-                writer.give_up_old()
+                execute(writer, batch)
+                writer.expire()
                 writer.snapshot_if_due()
-                apply(writer, self._snapshots)
+                writer.prune(self._snapshots.oldest)
                 taken = writer.commit()
         except BaseException:
             self._undo()
@@ -605,10 +505,8 @@ class LiveModel:
                 self._background.wait()
                 self._read(about)
             else:
-                steps = self._writer.steps
-                history = History(self._journal, self._start)
-                tallies = Tallies.from_json(about["tallies"])
-                self._writer = Writer(self._journal, steps, tallies, history, self.settings, self._clock)
+                tallies = tallies_of_json(about["tallies"])
+                self._writer = Writer(self._journal, self._writer.steps, tallies, self.settings, self._clock)
         except BaseException:
             self._let_go()
             raise

@@ -58,17 +58,13 @@ class LossBased(Exponential):
     def losses(self, F: Array, y: Array) -> Array:
         """1/2 |q - e_y|^2, or (Pi(margin) - 1)^2."""
         K = F.shape[2]
-        known = np.where((y >= 0) & (y < K), y, 0)
         if self.loss == "margin":
-            own = np.take_along_axis(F, known[:, None, None], axis=2)[:, :, 0]
-            rivals = F.copy()
-            np.put_along_axis(rivals, np.broadcast_to(known[:, None, None], (*F.shape[:2], 1)), -np.inf, axis=2)
-            margin = np.clip((own - rivals.max(axis=2) + 1) / 2, 0, 1)
+            rivals = np.where(np.arange(K) == y[:, None, None], -np.inf, F).max(axis=2)
+            margin = np.clip((_of_label(F, y) - rivals + 1) / 2, 0, 1)
             out = np.where((y < K)[:, None], (margin - 1) ** 2, 1.0)
         else:
             q = self._simplex(F)
-            own = np.take_along_axis(q, known[:, None, None], axis=2)[:, :, 0] * (y < K)[:, None]
-            out = 0.5 * ((q * q).sum(axis=2) - 2 * own + 1)
+            out = 0.5 * ((q * q).sum(axis=2) - 2 * _of_label(q, y) + 1)
         return np.asarray(out * (y >= 0)[:, None], dtype=np.float64)
 
     def advice(self, F: Array) -> Array:
@@ -87,15 +83,17 @@ class LossBased(Exponential):
         >>> LossBased().bound({"expert_loss": np.array([2.0])}, 10)
         8.0
         """
-        proved = self.combination == "simplex" and self.loss != "margin" and self.eta == 0.5
         loss = state["expert_loss"]
-        return 4 * float(loss.min()) + 8 * math.log(len(loss)) if proved else math.inf
+        return 4 * float(loss.min()) + 8 * math.log(len(loss)) if self._proved else math.inf
 
     @property
     def guarantee(self) -> str:
         """The mistakes of the averaged simplex points."""
-        proved = self.combination == "simplex" and self.loss != "margin" and self.eta == 0.5
-        return "mistakes" if proved else "none is known for this combination"
+        return "mistakes" if self._proved else "none is known for this combination"
+
+    @property
+    def _proved(self) -> bool:
+        return self.combination == "simplex" and self.loss != "margin" and self.eta == 0.5
 
     def probabilities(self, scores: Array) -> Array:
         """Averaged simplex points and votes are probabilities already."""
@@ -105,6 +103,13 @@ class LossBased(Exponential):
         return softmax(F) if self.loss == "softmax" else simplex_projection(F)
 
 
+def _of_label(Q: Array, y: Array) -> Array:
+    """What each expert gives the label (B x N of B x N x K); 0 for a class that it does not know, or for none."""
+    known = (y >= 0) & (y < Q.shape[2])
+    own = np.take_along_axis(Q, np.where(known, y, 0)[:, None, None], axis=2)[:, :, 0]
+    return np.where(known[:, None], own, 0.0)
+
+
 class Likelihood(Mixer):
     """Experts that pay -ln q_e(y), q_e = softmax(c f_e); their probabilities are averaged."""
 
@@ -112,10 +117,7 @@ class Likelihood(Mixer):
 
     def losses(self, F: Array, y: Array) -> Array:
         """-ln q_y; for a class that no expert knew, the same large number for every expert."""
-        K = F.shape[2]
-        known = np.where((y >= 0) & (y < K), y, 0)
-        own = np.take_along_axis(self.advice(F), known[:, None, None], axis=2)[:, :, 0]
-        out = -np.log(np.maximum(np.where((y < K)[:, None], own, 0.0), LEAST_PROBABILITY))
+        out = -np.log(np.maximum(_of_label(self.advice(F), y), LEAST_PROBABILITY))
         return np.asarray(out * (y >= 0)[:, None], dtype=np.float64)
 
     def advice(self, F: Array) -> Array:

@@ -25,13 +25,14 @@ from hedgerow.core.constants import Constants
 from hedgerow.core.errors import InputError
 from hedgerow.core.linalg import upper_of
 from hedgerow.core.moments import Moments
-from hedgerow.core.preprocess import First, target_only_width
+from hedgerow.core.preprocess import AUTO, FILL, SCALE, First, target_only_width
 from hedgerow.core.source_rows import ClassMoments, Gram, Part, SourceRows, summed
-from hedgerow.learner import State, bookkeeping
+from hedgerow.learner import State, bookkeeping, prefixed
 from hedgerow.methods import Built, Training
 from hedgerow.ridge import mixture
 from hedgerow.ridge.learner import RidgeLearner
 from hedgerow.ridge.maps import (
+    WIDE,
     Map,
     Times,
     halved,
@@ -42,108 +43,49 @@ from hedgerow.ridge.maps import (
     whitened_pca,
     whitening,
 )
-from hedgerow.ridge.near import CANDIDATES, Near, NearSettings, chosen, share_of, whole
-from hedgerow.ridge.plan import INPUT, NEAR, SPACES, RidgePlan, Size, size_of
+from hedgerow.ridge.near import CANDIDATES, INPUT, Near, NearSettings, chosen, share_of, whole
+from hedgerow.ridge.plan import NEAR, SPACES, RidgePlan, Size, size_of
+from hedgerow.ridge.rehearsal import SURE, Build, played, plays_of, with_options
 from hedgerow.ridge.space import InSpace, Settings, Space, Sums, with_own
+from hedgerow.ridge.trees import KINDS, empty, fit_trees, is_table, spans_of, wants_trees
 
-# The spaces and local heads of a model as they are made: settings, arrays, the names of their heads.
 MAPS = ("A", "landmarks", "axes")
 RATE = 1e9  # features^3 a second and source: eigenvectors, products and inverses, on one core
+MOST_AXES = 1000  # directions of very wide rows that are kept, where these are fewer than their features
 LONG = 60  # seconds of fitting that a user is told of
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """A space that is to be made: its name, its map, and the numbers of the sources that it learns from."""
+    """A space that is to be made: its settings, its map, and the numbers of the sources that it learns from."""
 
-    name: str
+    settings: Settings
     map: Map
     of: tuple[int, ...]
 
 
-class Made:
-    """The spaces as they are added."""
-
-    def __init__(
-        self, names: Sequence[str], rows: Sequence[SourceRows], pool: Array, K: int, size: Size, own: int = 0
-    ) -> None:
-        """`own`: target-only columns, which join the rows of spaces."""
-        self.names, self.rows, self.pool, self.K, self.size, self.own = names, rows, pool, K, size, own
-        self.settings: list[Settings] = []
-        self.maps: list[Map] = []
-        self.rooms: list[int] = []
-        self.heads_of: list[int] = []
-        self.heads: list[str] = []
-        self.near: list[NearSettings] = []
-        self.constants: State = {}
-        self.state: State = {}
-
-    def add(self, wanted: Sequence[Wanted], pooled: bool) -> None:
-        """These spaces, whose sums are taken together: one pass over each source."""
-        if self.size.half:
-            wanted = [replace(each, map=each.map.rounded()) for each in wanted]
-        sums: list[list[Sums]] = [[] for _ in wanted]
-        for i, source in enumerate(self.rows):
-            asked = [number for number, each in enumerate(wanted) if i in each.of]
-            totals = source.totals(*(InSpace(wanted[number].map, self.K) for number in asked))
-            for number, total in zip(asked, totals, strict=True):
-                sums[number].append(total)
-        for each, own in zip(wanted, sums, strict=True):
-            self._add(each, own, pooled)
-
-    def _add(self, wanted: Wanted, sums: Sequence[Sums], pooled: bool) -> None:
-        settings, prefix = SPACES[wanted.name], f"space.{len(self.settings)}."
-        room = self.size.pool if pooled and settings.pool else 0
-        constants, state = Space.start(settings, wanted.map, sums, self.pool, self.K, room)
-        if self.own and not room:
-            constants |= with_own(constants["prior.P"], constants["prior.M"], self.own)
-        heads = len(constants["widths"])
-        own = self._names([self.names[i] for i in wanted.of])
-        own += ["target only"] if heads > len(own) else []
-        self.settings.append(settings)
-        self.maps.append(Map(*(constants.get(key) for key in MAPS)))
-        self.rooms.append(room)
-        self.heads_of.append(heads)
-        self.heads.extend(f"{wanted.name}: {head}" for head in own)
-        constants["prior.P"] = upper_of(constants["prior.P"])
-        if self.size.half:
-            constants |= {key: halved(A) for key, A in constants.items() if key in MAPS and A.dtype == np.float32}
-        self.constants |= {prefix + key: array for key, array in constants.items()}
-        self.state |= {prefix + key: array for key, array in state.items()}
-
-    @staticmethod
-    def _names(own: Sequence[str]) -> list[str]:
-        return ["all sources", *own] if len(own) > 1 else list(own)
-
-    def add_near(self, names: Sequence[str], seed: int, moments: Sequence[Moments]) -> None:
-        """Local heads, which keep the same rows in every space."""
-        cap, rng = self.size.source_rows_for(self.pool.shape[1]), np.random.default_rng(seed)
-        share = share_of(cap, sum(int((each.class_counts > 0).sum()) for each in moments))
-        candidates = [source.candidates(CANDIDATES * share, rng) for source in self.rows]
-        X, codes = [part.X for part in candidates], [np.asarray(part.codes) for part in candidates]
-        kept = chosen(X, codes, [part.weight for part in candidates], cap, rng)
-        rows, domains = np.concatenate(X)[kept.rows], np.repeat(np.arange(len(X)), [len(part) for part in X])
-        known = [settings.name for settings in self.settings]
-        dims = []
-        for i, name in enumerate(names):
-            space, sharpness = NEAR[name]
-            wide = space == "input" and rows.shape[1] > self.size.near and "free" in known
-            of = known.index("free") if wide else known.index(space) if space in known else INPUT
-            mapping = self.maps[of] if of != INPUT else Map()
-            self.near.append(NearSettings(name, of, sharpness))
-            self.constants[f"near.{i}.rows"] = whole(mapping(rows))
-            dims.append(self.constants[f"near.{i}.rows"].shape[1])
-            self.heads.extend(f"{name}: {head}" for head in self._names(self.names))
-        self.constants["near.y"] = np.concatenate(codes)[kept.rows]
-        self.constants["near.domain"] = domains[kept.rows]
-        self.constants["near.weight"] = kept.weight
-        self.state |= {f"near.{key}": array for key, array in Near.empty(dims).items()}
-
-    def plan(self, steps: tuple[str, ...], axes: bool) -> RidgePlan:
-        """What was added, as a plan."""
-        maps = ["+".join(key for key in ("landmarks", "A", "axes") if key in each.arrays()) for each in self.maps]
-        spaces = tuple(self.settings), tuple(maps), tuple(self.rooms), tuple(self.heads_of)
-        return RidgePlan(steps, *spaces, tuple(self.heads), tuple(self.near), self.size.target_rows, axes)
+def rehearsed(training: Training, own_steps: Sequence[str], build: Build) -> Training:
+    """The same with its steps chosen and the evidence of its heads, where rows are those of a table."""
+    if not is_table(training.rows, spans_of(training), training.K):
+        return training
+    given = training.options.reading.preprocess
+    first = given[:1] if target_only_width(given) else ()
+    steps = tuple(SCALE if step == AUTO else step for step in given[len(first) :])
+    own = tuple(step for step in steps if step != FILL) == (SCALE, *own_steps[1:])
+    steps = (FILL, *steps) if own and FILL not in steps else steps  # later rows may have gaps
+    plays = plays_of(training, target_only_width(given))
+    evidence, note = played(plays, training, steps, build), ""
+    if own:
+        other = played(plays, with_options(training, trees=False), steps[:-1], build)
+        note = (
+            f"log-loss of rows of unit length {evidence.best(KINDS):.3f}, of rows as they are {other.best(KINDS):.3f}; "
+        )
+        if other.best(KINDS) < evidence.best(KINDS) - SURE:
+            trees = {key: losses for key, losses in evidence.heads.items() if key[0] in KINDS}
+            steps, evidence = steps[:-1], replace(other, heads=other.heads | trees)
+    who = "sources" if len(training.names) > 1 else "folds of the source"
+    note = f"input {' + '.join(steps)}; {note}best head {evidence.best():.3f} (each of the {who} played the target)"
+    return replace(with_options(training, steps=(*first, *steps)), evidence=replace(evidence, note=note))
 
 
 def build(spaces: Sequence[str], training: Training) -> Built:
@@ -155,33 +97,106 @@ def build(spaces: Sequence[str], training: Training) -> Built:
         shared = First(pool.shape[1] - own)
         rows, pool = [source.through(shared) for source in rows], shared(pool)
     constants: State = {}
-    if rank is not None and rank < pool.shape[1] and (rows or len(pool)):
-        constants["axes"] = axes = single(input_axes(rows, pool, rank))
+    width, count = pool.shape[1], sum(source.count for source in rows) + len(pool)
+    kept = MOST_AXES if rank is None and width > max(WIDE, count) else rank  # no more directions than rows anyway
+    if kept is not None and kept < width and count:
+        constants["axes"] = axes = single(input_axes(rows, pool, kept))
         rows, pool = [source.through(Times(axes)) for source in rows], pool @ axes
     _check_width(pool.shape[1], len(rows))
     about = _Input(training.rows, rows, pool, K)
     rng = np.random.default_rng(training.options.seed)
-    wanted = [
-        each
-        for name in (spaces if rows else ("free",))
-        if name in SPACES
-        for each in _spaces(name, about, size, rng, rank)
-    ]
+    wanted = []
+    for name in spaces if rows else ("free",):
+        wanted += _spaces(name, about, size, rng, rank) if name in SPACES else []
     about.grams.clear()  # they may be large, and the maps are all that was wanted of them
-    made = Made(training.names, rows, pool, K, size, own)
-    made.add(wanted, pooled="kernel" in spaces and bool(rows))
-    near = [name for name in spaces if name in NEAR and NEAR[name][0] in ("input", *spaces)]
-    if near and rows:
-        made.add_near(near, training.options.seed, about.moments)
-    plan = made.plan(training.pre.steps, "axes" in constants)
-    kept = training.warmup if training.options.reading.target_mean == "warmup" else training.warmup[:0]
-    of_sources, state = bookkeeping(about.moments, kept, K, len(plan.heads) + 1)
+    room = size.pool if "kernel" in spaces and rows else 0
+    wanted = [replace(each, settings=replace(each.settings, room=room if each.settings.pool else 0)) for each in wanted]
+    made, state = _with_priors(wanted, training, about, size.half, own, constants)
+    near: list[NearSettings] = []
+    names = [name for name in spaces if name in NEAR and NEAR[name][0] in ("input", *spaces)]
+    if names and rows:
+        near, kept_rows = _local(names, made, training, about, size, constants)
+        state |= kept_rows
+    trees: tuple[str, ...] = ()
+    spans = spans_of(training)
+    if near and wants_trees(training.options.trees, training.given, spans, K):
+        constants |= prefixed("trees.", fit_trees(training.given, K, spans, training.options.seed))
+        state |= prefixed("trees.", empty())
+        trees = tuple(_head_names(training.names))
+    of_spaces = tuple(each.settings for each in made)
+    plan = RidgePlan(training.pre.steps, of_spaces, tuple(near), size.target_rows, "axes" in constants, trees)
+    known = training.warmup if training.options.reading.target_mean == "warmup" else training.warmup[:0]
+    of_sources, counters = bookkeeping(about.moments, known, K, len(plan.heads) + 1)
     of_sources["source.class_totals"] = single(of_sources["source.class_totals"])
     fixed, running = training.pre.arrays()
-    state |= made.state | mixture.initial(len(plan.heads), K) | running | {"rows": np.zeros(1, np.int64)}
+    weights = None if training.evidence is None else training.evidence.weights(plan.heads)
+    state |= counters | mixture.initial(len(plan.heads), K, weights) | running | {"rows": np.zeros(1, np.int64)}
     # one memory layout, so that a model that was saved and loaded computes the same to the last bit
     state = {name: np.ascontiguousarray(array) for name, array in state.items()}
-    return Built(RidgeLearner(plan, Constants(constants | made.constants | of_sources | fixed), state), [])
+    return Built(RidgeLearner(plan, Constants(constants | of_sources | fixed), state), training.infos)
+
+
+def _with_priors(
+    wanted: Sequence[Wanted], training: Training, about: _Input, half: bool, own: int, constants: State
+) -> tuple[list[Wanted], State]:
+    """The spaces with the names of their heads, their state, and their constants into `constants`.
+
+    Their sums are taken together: one pass over each source. `half`: maps are stored in half precision. `own`:
+    target-only columns, which join the rows of spaces without a pool.
+    """
+    if half:
+        wanted = [replace(each, map=each.map.rounded()) for each in wanted]
+    K, sums = training.K, [list[Sums]() for _ in wanted]
+    for i, source in enumerate(about.rows):
+        asked = [number for number, each in enumerate(wanted) if i in each.of]
+        totals = source.totals(*(InSpace(wanted[number].map, K) for number in asked))
+        for number, total in zip(asked, totals, strict=True):
+            sums[number].append(total)
+    state: State = {}
+    made = []
+    for i, (each, totals) in enumerate(zip(wanted, sums, strict=True)):
+        prior, begin = Space.start(each.settings, each.map, totals, about.pool, K)
+        if own and not each.settings.room:
+            prior |= with_own(prior["prior.P"], prior["prior.M"], own)
+        map_ = Map(*(prior.get(key) for key in MAPS))
+        heads = _head_names([training.names[i] for i in each.of])
+        heads += ["target only"] if len(prior["widths"]) > len(heads) else []
+        kind = "+".join(key for key in ("landmarks", "A", "axes") if key in prior)
+        made.append(Wanted(replace(each.settings, map=kind, heads=tuple(heads)), map_, each.of))
+        prior["prior.P"] = upper_of(prior["prior.P"])
+        if half:
+            prior |= {key: halved(A) for key, A in prior.items() if key in MAPS and A.dtype == np.float32}
+        constants |= prefixed(f"space.{i}.", prior)
+        state |= prefixed(f"space.{i}.", begin)
+    return made, state
+
+
+def _head_names(sources: Sequence[str]) -> list[str]:
+    return ["all sources", *sources] if len(sources) > 1 else list(sources)
+
+
+def _local(
+    names: Sequence[str], spaces: Sequence[Wanted], training: Training, about: _Input, size: Size, constants: State
+) -> tuple[list[NearSettings], State]:
+    """Local heads, which keep the same rows in every space; their state, and their constants into `constants`."""
+    features = about.rows[0].width
+    cap, rng = size.source_rows_for(features), np.random.default_rng(training.options.seed)
+    share = share_of(cap, sum(int((each.class_counts > 0).sum()) for each in about.moments))
+    candidates = [source.candidates(CANDIDATES * share, rng) for source in about.rows]
+    X, codes = [part.X for part in candidates], [np.asarray(part.codes) for part in candidates]
+    kept, weight = chosen(X, codes, [part.weight for part in candidates], cap, rng)
+    compared, domains = np.concatenate(X)[kept], np.repeat(np.arange(len(X)), [len(part) for part in X])
+    known = [each.settings.name for each in spaces]
+    near, dims = [], []
+    for i, name in enumerate(names):
+        space, sharpness = NEAR[name]
+        wide = space == "input" and features > size.near and "free" in known
+        of = known.index("free") if wide else known.index(space) if space in known else INPUT
+        near.append(NearSettings(name, of, sharpness, tuple(_head_names(training.names))))
+        constants[f"near.{i}.rows"] = whole(compared if of == INPUT else spaces[of].map(compared))
+        dims.append(constants[f"near.{i}.rows"].shape[1])
+    constants |= {"near.y": np.concatenate(codes)[kept], "near.domain": domains[kept], "near.weight": weight}
+    return near, prefixed("near.", Near.empty(dims))
 
 
 def _check_width(features: int, sources: int) -> None:
@@ -225,15 +240,15 @@ class _Input:
 def _spaces(name: str, about: _Input, size: Size, rng: np.random.Generator, rank: int | None) -> list[Wanted]:
     """A space, or one for each source, with its map."""
     rows, pool = about.rows, about.pool
-    everyone = tuple(range(len(rows)))
+    settings, everyone = SPACES[name], tuple(range(len(rows)))
     if name == "pca":
-        return [Wanted(name, whitened_pca([rows[i]], pool, size.pca, [about.grams[i]]), (i,)) for i in everyone]
+        return [Wanted(settings, whitened_pca([rows[i]], pool, size.pca, [about.grams[i]]), (i,)) for i in everyone]
     if name == "recent":
-        return [Wanted(name, whitened_pca(rows, pool, size.pca, about.grams), ())]
+        return [Wanted(settings, whitened_pca(rows, pool, size.pca, about.grams), ())]
     if name == "kernel":
-        return [Wanted(name, landmarks(rows, pool, rng, size.landmarks_for(pool.shape[1]), rank), everyone)]
+        return [Wanted(settings, landmarks(rows, pool, rng, size.landmarks_for(pool.shape[1]), rank), everyone)]
     if name == "white":
-        return [Wanted(name, about.white(size.white), everyone)]
+        return [Wanted(settings, about.white(size.white), everyone)]
     if name == "free" and rows:
-        return [Wanted(name, leading(about.gram, size.free), everyone)]
-    return [Wanted(name, Map(), everyone)]
+        return [Wanted(settings, leading(about.gram, size.free), everyone)]
+    return [Wanted(settings, Map(), everyone)]

@@ -14,6 +14,7 @@
 | `near input` | the input itself  | g = 60           | all sources, each source |
 | `near white` | those of `white`  | g = 40           | all sources, each source |
 
+Where columns are few and differ in kind, there are heads of trees too: `boost` and `leaves` (`ridge/trees.py`).
 Columns that nothing is transferred for (`core/preprocess.py`) join the rows of every space that has no pool.
 The pool of `white` has labels as frequent as its classes are expected to be (`ridge/pool.py`).
 `hedgerow` has kernel, white, free, pca, recent and the local heads; `hedgerow-linear` has the input in place of the
@@ -32,6 +33,7 @@ The arrays of our own learner. Letters: d_i dimensions of space i, q_i weights o
 | `space.i.counts`              | K0            | rows of each class in the sources                                 |
 | `near.y`, `domain`, `weight`  | n             | kept rows of the sources: class, source, how much it counts       |
 | `near.i.rows`                 | n x d         | these rows as unit vectors in whole numbers                       |
+| `trees.*`                     | ..            | `kernels/trees.py`                                                |
 
 | state                         | shape         | what it is                                                        |
 |-------------------------------|---------------|-------------------------------------------------------------------|
@@ -43,6 +45,7 @@ The arrays of our own learner. Letters: d_i dimensions of space i, q_i weights o
 | `space.i.counts`, `bias`      | K, h x K      | labels of each class so far, what makes the pool's labels balanced |
 | `near.y`, `weight`, `i.rows`  | r x ..        | kept rows of the target                                           |
 | `near.at`                     | 1             | the place of the next one                                         |
+| `trees.at`, `n`               | counted       | leaves and classes with labels of the target, and how many        |
 | `rows`                        | 1             | rows learned so far, with a label or without                      |
 | `mix.*`                       | ..            | `ridge/mixture.py`                                                |
 | `target.*`, `pre.i.*`, counters | ..          | as every learner                                                  |
@@ -50,10 +53,9 @@ The arrays of our own learner. Letters: d_i dimensions of space i, q_i weights o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cached_property
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -62,17 +64,17 @@ from hedgerow.core.constants import Constants
 from hedgerow.core.errors import HedgerowError
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.linalg import from_upper, one_blas_thread
-from hedgerow.learner import BLOCK, OnlineLearner, Prediction, State, Trace, register_learner
+from hedgerow.learner import BLOCK, OnlineLearner, Prediction, State, Trace, prefixed, register_learner, under
 from hedgerow.ridge import mixture
-from hedgerow.ridge.near import Near, whole
-from hedgerow.ridge.plan import FREQUENCIES, INPUT, RidgePlan, layout
+from hedgerow.ridge.near import INPUT, Near, whole
+from hedgerow.ridge.plan import FREQUENCIES, RidgePlan
 from hedgerow.ridge.pool import TURN
 from hedgerow.ridge.regression import Regressions, symmetric_product
 from hedgerow.ridge.space import FADE, PENDING, Space
+from hedgerow.ridge.trees import TreeHeads
 
 if TYPE_CHECKING:
     from hedgerow.kernels.ridge import Heads, Outcome, Products, Record
-    from hedgerow.learner import Layout
 
 
 @register_learner
@@ -80,37 +82,31 @@ class RidgeLearner(OnlineLearner):
     """Heads that share a P in each space; their scores mixed by `ridge.mixture`."""
 
     kind = "ridge"
+    plan_type = RidgePlan
     plan: RidgePlan
+    guarantee = "mistakes"
+    dtype = np.dtype(np.float64)  # recursive least squares needs double precision
     block = 12 * TURN
     learns_unlabelled = True
 
     def __init__(self, plan: RidgePlan, constants: Constants, state: State) -> None:
         """The spaces and the local heads take their arrays over; `stored` gives them back."""
-        own = {name: array for name, array in state.items() if not name.startswith(("space.", "near."))}
+        own = {name: array for name, array in state.items() if not name.startswith(("space.", "near.", "trees."))}
         super().__init__(plan, constants, own)
         priors, own_constants = _priors(len(plan.spaces), constants)
         self.spaces = [
-            Space(settings, own_constants[i], _under(f"space.{i}.", state), self.n_classes, room)
-            for i, (settings, room) in enumerate(zip(plan.spaces, plan.rooms, strict=True))
+            Space(settings, own_constants[i], under(f"space.{i}.", state), self.n_classes)
+            for i, settings in enumerate(plan.spaces)
         ]
-        self.near = Near(plan.near, _under("near.", constants, constants.single), _under("near.", state), plan.kept)
+        self.near = Near(plan.near, under("near.", constants, constants.single), under("near.", state), plan.kept)
+        self.trees = None
+        if plan.trees:
+            arrays = under("trees.", constants, constants.for_kernels)
+            self.trees = TreeHeads(arrays, under("trees.", state), self.n_classes)
         self.regressions = Regressions([space.regression for space in self.spaces], PENDING, priors)
         self.__dict__.pop("heads", None)  # of fewer classes, where they have grown
+        self._given: Matrix | None = None  # the rows of a step as they came, for trees
         self._last: tuple[int, Products] | None = None  # of the row that was predicted last, after how many rows
-
-    def plan_to_json(self) -> dict[str, Any]:
-        """As `RidgePlan` writes itself."""
-        return self.plan.to_json()
-
-    @classmethod
-    def plan_from_json(cls, data: Mapping[str, Any]) -> RidgePlan:
-        """The inverse."""
-        return RidgePlan.from_json(data)
-
-    @classmethod
-    def layout(cls, plan: RidgePlan) -> Layout:
-        """As `plan.layout` says."""
-        return layout(plan)
 
     @property
     def expert_names(self) -> list[str]:
@@ -128,19 +124,9 @@ class RidgeLearner(OnlineLearner):
         return mixture.bound(self.state)
 
     @property
-    def guarantee(self) -> str:
-        """The bound is on the mistakes of the prediction itself."""
-        return "mistakes"
-
-    @property
     def dim(self) -> int:
         """The largest space."""
         return max(space.dim for space in self.spaces)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Recursive least squares needs double precision."""
-        return np.dtype(np.float64)
 
     # -- what compiled loops take -------------------------------------------------------------------------------
 
@@ -171,7 +157,10 @@ class RidgeLearner(OnlineLearner):
             near.y,
             near.domain,
             near.weight,
+            len(self.plan.near[0].heads) if self.plan.near else 0,
             near.limit,
+            np.empty((0, 0, 0), np.float32) if self.trees is None else self.trees.trees.counts,
+            len(self.plan.trees),
         )
 
     @property
@@ -183,10 +172,13 @@ class RidgeLearner(OnlineLearner):
         return Record(
             Mixture(*mixture.parts(self.state)), rows.pending, rows.G, rows.E, rows.diagonal, rows.top,
             near.labels, near.weights, near.rows, near.at,
+            np.empty((0, 1)) if self.trees is None else self.trees.counts, np.empty((0, 1), np.int16),
         )  # fmt: skip
 
-    def products(self, rows: Array, room: int, *, kept: bool = True) -> Products:
+    def products(self, X: Matrix, rows: Array, room: int, *, kept: bool = True) -> Products:
         """All that needs no record but the base of the regressions; `room`: pending rows that it may have.
+
+        X are the rows as they came, `rows` what the preprocessing made of them.
 
         `kept`: products with the kept rows of the target too, where they pay.
         """
@@ -195,10 +187,15 @@ class RidgeLearner(OnlineLearner):
         B, (Z, W) = len(rows), self._maps(rows)
         compared, shorter = [W[:, w] for w in self.near.columns], self.regressions.shorten(Z)
         MZ, spaces, shape = self.regressions.fits(Z), len(self.spaces), (B, len(self.plan.heads), self.n_classes)
+        F, given, leaves = np.empty(shape), rows, np.empty((B, 0), np.int16)
+        if self.trees is not None:
+            given = np.ascontiguousarray(dense(X), np.float64)
+            given = given.copy() if given is X else given  # the caller may write into the array it gave
+            leaves = self.trees.rows(given, F)
         return Products(
-            rows, Z, shorter, MZ, Z[:0], np.zeros(spaces, np.int64), W,
+            rows, given, leaves, Z, shorter, MZ, Z[:0], np.zeros(spaces, np.int64), W,
             *self.near.products(compared, B, kept=kept), np.zeros(1, np.int64), np.full(B, -1),
-            np.empty_like(MZ), np.empty((B, spaces, room)), np.empty(shape),
+            np.empty_like(MZ), np.empty((B, spaces, room)), F,
         )  # fmt: skip
 
     def _maps(self, rows: Array) -> tuple[Array, Array]:
@@ -212,8 +209,8 @@ class RidgeLearner(OnlineLearner):
         if axes is not None:
             rows = times(rows, axes)
         mapped = [space.map(rows) for space in self.spaces]
-        for z, d, room in zip(mapped, self.regressions.d, self.plan.rooms, strict=True):
-            if own and not room:  # a pool has no rows with these columns
+        for z, d, space in zip(mapped, self.regressions.d, self.plan.spaces, strict=True):
+            if own and not space.room:  # a pool has no rows with these columns
                 z = np.hstack([z, target_only])
             Z[:, d] = z
         W = np.empty((len(rows), self.near.width), np.int16)
@@ -243,6 +240,11 @@ class RidgeLearner(OnlineLearner):
         """Each head's scores, and the log of the class frequencies."""
         return self._with_frequencies(self._predicted(X)[0].F)
 
+    def explain(self, X: Matrix) -> Trace:
+        """Probabilities, weights and votes, from one pass over the heads."""
+        products, out = self._predicted(X)
+        return self._trace(out.probabilities, self._with_frequencies(products.F))
+
     def predict_row(self, x: Array) -> Prediction:
         """One dense row; what is computed for it is kept for its label."""
         with uninterrupted(), one_blas_thread:
@@ -253,7 +255,7 @@ class RidgeLearner(OnlineLearner):
     def _predicted(self, X: Matrix) -> tuple[Products, Outcome]:
         rows = dense(self.pre.apply(X))
         rows = rows if self.pre.steps else rows.copy()  # the caller may write into the array it gave
-        products, out, B = self.products(rows, PENDING), self.outcome(len(rows), self.n_classes), len(rows)
+        products, out, B = self.products(X, rows, PENDING), self.outcome(len(rows), self.n_classes), len(rows)
         self._run_rows(self.record, products, (0, B), np.full(B, -1), np.ones(B), out)
         return products, out
 
@@ -281,6 +283,13 @@ class RidgeLearner(OnlineLearner):
 
     # -- learning -----------------------------------------------------------------------------------------------
 
+    def _step(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> Trace:
+        self._given = X if self.trees is not None else None
+        try:
+            return super()._step(X, y, known, weight)
+        finally:
+            self._given = None
+
     def _run_block(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> tuple[Trace, float]:
         rows, B = dense(X), len(y)
         weight = np.ones(B) if weight is None else weight
@@ -288,10 +297,11 @@ class RidgeLearner(OnlineLearner):
             self.regressions.flush()
             self.regressions.make_room(max(B, PENDING))
         last, self._last = self._last, None
-        if last is not None and last[0] == self._rows and np.array_equal(last[1].rows, rows):
+        given = rows if self._given is None else dense(self._given)
+        if last is not None and last[0] == self._rows and _same_rows(last[1], rows, given):
             products = last[1]
         else:
-            products = self.products(rows, PENDING)
+            products = self.products(given, rows, PENDING)
         out = self.outcome(B, self.n_classes if known is None else known)
         loss = self._learn(products, y, weight, out)
         self.target.add(rows, y, weight)
@@ -309,7 +319,13 @@ class RidgeLearner(OnlineLearner):
         alone = B > 1 and regressions.doubtful(products.Z, weight)
         turns = [self._turns(i, y) for i in range(len(self.spaces))]
         until = [min([*turn, B]) for turn in turns]  # the products of each space are those of rows up to here
-        grid = range(1, B) if alone else () if any(self.plan.rooms) else range(PENDING, B, PENDING)
+        grid = (
+            range(1, B)
+            if alone
+            else ()
+            if any(space.room for space in self.plan.spaces)
+            else range(PENDING, B, PENDING)
+        )
         if (y >= 0).any():
             products = products._replace(PZ=regressions.covariances(products.Z, until))
         record, total = self.record, 0.0
@@ -351,12 +367,13 @@ class RidgeLearner(OnlineLearner):
             G, E = regression.G[first:n], regression.E[first:n]
             along = products.Z[rows, d] @ G.T
             products.MZ[rows, self.regressions.q[s]] += along @ E
-            products.PZ[rows, d] -= along @ G
             products.folded[s] = n
+            if len(products.PZ):  # some of the rows have labels
+                products.PZ[rows, d] -= along @ G
 
     def _turns(self, i: int, y: Array) -> list[int]:
         """After which of these rows space i labels some of its pool, or lets old labels fade."""
-        if self.plan.rooms[i]:
+        if self.plan.spaces[i].room:
             first = TURN - (self._rows + TURN * i // len(self.spaces)) % TURN
             return list(range(first, len(y) + 1, TURN))
         if self.plan.spaces[i].keep < 1 and self.seen // FADE != (self.seen + len(y)) // FADE:
@@ -370,7 +387,10 @@ class RidgeLearner(OnlineLearner):
         self.state["mix.counts"] = np.concatenate([self.state["mix.counts"], np.ones(extra)])
         super().grow(n_classes)
         grown = [space.grow(extra) for space in self.spaces]
-        self.__init__(self.plan, self.constants, self.state | self._named(grown))  # type: ignore[misc]
+        state = self.state | self._named(grown)
+        if self.trees is not None:
+            state |= prefixed("trees.", self.trees.grown(extra))
+        self.__init__(self.plan, self.constants, state)  # type: ignore[misc]
 
     # -- arrays -------------------------------------------------------------------------------------------------
 
@@ -382,8 +402,10 @@ class RidgeLearner(OnlineLearner):
         return self.state | self._named([space.arrays() for space in self.spaces])
 
     def _named(self, spaces: list[dict[str, Array]]) -> State:
-        named = {f"space.{i}.{name}": array for i, arrays in enumerate(spaces) for name, array in arrays.items()}
-        return named | {f"near.{name}": array for name, array in self.near.arrays().items()}
+        named = prefixed("near.", self.near.arrays())
+        for i, arrays in enumerate(spaces):
+            named |= prefixed(f"space.{i}.", arrays)
+        return named if self.trees is None else named | prefixed("trees.", self.trees.arrays())
 
     def arrays(self) -> State:
         """A copy of the state in which no row of a regression is pending."""
@@ -394,12 +416,19 @@ class RidgeLearner(OnlineLearner):
         return twin.stored()
 
 
+def _same_rows(products: Products, rows: Array, given: Array) -> bool:
+    """Whether they are of these rows: as the spaces see them, and as trees do."""
+    if not np.array_equal(products.rows, rows):
+        return False
+    return products.given is products.rows or np.array_equal(products.given, given, equal_nan=True)
+
+
 def _priors(spaces: int, constants: Constants) -> tuple[tuple[Array, Array] | None, list[dict[str, Array]]]:
     """The priors of all spaces one after the other, and the constants of each, with views of them.
 
     A model file may leave out priors that its state has replaced.
     """
-    each = [_under(f"space.{i}.", constants, constants.single) for i in range(spaces)]
+    each = [under(f"space.{i}.", constants, constants.single) for i in range(spaces)]
     there = [own for own in each if "prior.P" in own]
     if not there:
         return None, each
@@ -411,9 +440,3 @@ def _priors(spaces: int, constants: Constants) -> tuple[tuple[Array, Array] | No
         own["prior.P"], own["prior.M"] = P[p : p + d * d].reshape(d, d), M[m : m + d * q].reshape(d, q)
         p, m = p + d * d, m + d * q
     return ((P, M) if len(there) == spaces else None), each
-
-
-def _under(prefix: str, arrays: Mapping[str, Array], get: Any = None) -> dict[str, Array]:
-    """The arrays whose names start with a prefix, by their short names."""
-    read = get or arrays.__getitem__
-    return {name[len(prefix) :]: read(name) for name in arrays if name.startswith(prefix)}

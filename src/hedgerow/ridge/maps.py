@@ -12,6 +12,8 @@ import numpy as np
 from hedgerow.align.base import quadratic
 from hedgerow.align.spaces import drawn, kernel_root, whitened_axes, within_class_root
 from hedgerow.core.arrays import Array, Matrix
+from hedgerow.core.interrupts import uninterrupted
+from hedgerow.core.linalg import ROUNDING, one_blas_thread
 from hedgerow.core.moments import Moments
 from hedgerow.core.preprocess import unit
 from hedgerow.core.source_rows import Gram, Part, SourceRows, Statistic, summed
@@ -25,7 +27,8 @@ LEAST_HALF = 1e-3  # the largest number of a matrix must not be below it, nor ab
 SMALLEST = 1e-15  # numbers down to it, and up to one over it, are safe in single precision
 FAR = 1e12  # an inner product with a landmark counts as no larger, so that its square is a number to compute with
 WIDE = 4096  # features beyond which no Gram matrix is made where a rank was asked for,
-PASSES = 4  # but so many passes over the rows
+PASSES = 4  # but so many passes over the rows,
+FEW_ROWS = 2000  # or, of so few rows, their inner products
 NEARLY_ALL = 0.8  # share of the landmarks: a space of fewer dimensions is cheaper than one of all landmarks
 
 
@@ -46,7 +49,7 @@ class Map:
 
     def __call__(self, Z: Array) -> Array:
         """Rows in the space."""
-        from hedgerow.kernels.rows import times, unit_product
+        from hedgerow.kernels.rows import times
 
         if self.landmarks is not None:
             c = times(Z, self.landmarks.T)
@@ -56,10 +59,6 @@ class Map:
             return times(Z, self.axes)
         if self.A is None:
             return Z
-        if len(Z) == 1:
-            out = np.empty((1, self.A.shape[1]))
-            unit_product(Z[0], self.A, out[0])
-            return out
         return np.asarray(unit(times(Z, self.A)))
 
     def rounded(self) -> Map:
@@ -231,9 +230,19 @@ class GramTimes(Statistic[Array]):
 def input_axes(sources: Sequence[SourceRows], pool: Array, rank: int) -> Array:
     """The leading directions of all rows (m x rank); of very wide rows by subspace iteration, a pass over them each.
 
-    Halko, Martinsson and Tropp, Finding structure with randomness, SIAM Review 53 (2011).
+    Halko, Martinsson and Tropp, Finding structure with randomness, SIAM Review 53 (2011). Of few wide rows by their
+    inner products: with X X' = U D U' the directions are X' U D^(-1/2).
     """
     m = pool.shape[1]
+    if m > WIDE and sum(source.count for source in sources) + len(pool) <= FEW_ROWS:
+        X = np.vstack([*(source.gathered() for source in sources), pool])
+        with uninterrupted(), one_blas_thread:  # with several threads OpenBLAS has crashed on products of this shape
+            values, U = np.linalg.eigh(X @ X.T)
+            order = np.argsort(-values)[:rank]
+            order = order[values[order] > ROUNDING * values.max()]
+            if not len(order):  # rows of zeros: any direction does
+                return np.eye(m, 1)
+            return np.asarray(X.T @ (U[:, order] / np.sqrt(values[order])))
     if m <= WIDE or 2 * rank >= m:
         return leading_axes(reduce(add, [*summed(sources, Gram()), pool.T @ pool]), rank)
     Q = np.linalg.qr(np.random.default_rng(0).normal(size=(m, rank + 10)))[0]

@@ -23,17 +23,24 @@ RIDGE = 3.0  # how slowly a stack leaves its start; three of them (1, 3, 10) wer
 PARTS = ("log_w", "loss", "members", "pair", "a", "H", "counts")  # the fields of `kernels.ridge.Mixture`
 
 
-def initial(heads: int, K: int) -> dict[str, Array]:
-    """The state of the mixture before any label."""
+def initial(heads: int, K: int, evidence: tuple[Array, Array] | None = None) -> dict[str, Array]:
+    """The state of the mixture before any label.
+
+    `evidence`: what is added to the log-weights of the heads' temperatures, and the tracker's shares (`rehearsal`).
+    """
     experts = heads * TEMPERATURES
     log_w = np.concatenate([np.zeros(experts), np.full(experts, np.log(PRIOR_WEIGHT)), [0.0]])
+    members = np.full(4, 0.25)
+    if evidence is not None:
+        added, members = evidence
+        log_w += np.concatenate([added, added, [added.min()]])
     from_mixture = np.concatenate([np.zeros(heads), [1.0, 0.0]])
     from_average = np.concatenate([np.full(heads, 4.0 / max(heads, 1)), [0.5, 0.0]])
     starts = np.array([from_mixture, from_average])
     return {
         "mix.log_w": log_w - np.log(np.exp(log_w).sum()),
         "mix.loss": np.zeros(len(log_w)),
-        "mix.members": np.full(4, 0.25),
+        "mix.members": members,
         "mix.pair": np.zeros(2),
         "mix.a": starts,
         "mix.H": np.array([RIDGE * np.eye(heads + 2) for _ in starts]),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from hedgerow.core.arrays import Array
 from hedgerow.core.preprocess import unit
 from hedgerow.kernels import SCALE
 
+INPUT = -1  # in the place of a space's number: the input itself
 FIRST_ROOM = 16  # places for the target's rows at first; they double
 STEPS = 8  # of k-means; started farthest first, it moves little
 CANDIDATES = 20  # rows a centre: of a larger group only a part is looked at
@@ -24,11 +24,15 @@ CANDIDATES = 20  # rows a centre: of a larger group only a part is looked at
 
 @dataclass(frozen=True)
 class NearSettings:
-    """A kind of local heads: the number of the space whose rows are compared, and how fast a vote falls."""
+    """A kind of local heads: the space whose rows are compared, how fast a vote falls, the heads' names.
+
+    The space is given by its number; INPUT is the input itself.
+    """
 
     name: str
     of: int
     sharpness: float
+    heads: tuple[str, ...]
 
 
 def whole(Z: Array) -> Array:
@@ -118,32 +122,27 @@ class Near:
 # target. Rows taken at random, farthest first, or without shares lost more (docs/own-learner.md).
 
 
-class Chosen(NamedTuple):
-    """Numbers of rows among those of all sources together, and how much each counts."""
-
-    rows: Array
-    weight: Array
-
-
 def chosen(
     sources: Sequence[Array],
     codes: Sequence[Array],
     weights: Sequence[Array | None],
     cap: int,
     rng: np.random.Generator,
-) -> Chosen:
-    """At most `cap` rows of the sources. `weights` say how much each row counts; None is one for all.
+) -> tuple[Array, Array]:
+    """At most `cap` rows: their numbers among those of all sources together, and how much each counts.
+
+    `weights` say how much each row counts before; None is one for all.
 
     >>> rows = [np.array([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0]])]
-    >>> kept = chosen(rows, [np.array([0, 0, 1])], [None], 2, np.random.default_rng(0))
-    >>> sorted(zip(kept.rows.tolist(), kept.weight.tolist()))
+    >>> kept, weight = chosen(rows, [np.array([0, 0, 1])], [None], 2, np.random.default_rng(0))
+    >>> sorted(zip(kept.tolist(), weight.tolist()))
     [(0, 2.0), (2, 1.0)]
     """
     Z, group = np.concatenate(sources), _groups(codes)
     w = np.concatenate([np.ones(len(z)) if u is None else u for z, u in zip(sources, weights, strict=True)])
     real = np.flatnonzero(w > 0)
     if len(real) <= cap:
-        return Chosen(real, w[real])
+        return real, w[real]
     share = share_of(cap, len(np.unique(group[real])))
     rank, weight = np.full(len(Z), np.inf), w.copy()
     for each in np.unique(group[real]):
@@ -158,7 +157,7 @@ def chosen(
         rank[members[rest]] = len(order) + rng.permutation(len(rest))
         weight[members[order]] = counts
     best = np.lexsort((rng.random(len(Z)), rank))[:cap]
-    return Chosen(best, weight[best])
+    return best, weight[best]
 
 
 def share_of(cap: int, groups: int) -> int:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.core.preprocess import parse, target_only_width
-from hedgerow.core.registry import is_of, of_json
+from hedgerow.core.registry import of_json
 from hedgerow.kernels import SCALE
 from hedgerow.learner import (
     MOST,
@@ -22,9 +22,11 @@ from hedgerow.learner import (
     Spec,
     common,
     not_more_known_before,
+    prefixed,
+    under,
 )
-from hedgerow.ridge import mixture
-from hedgerow.ridge.near import NearSettings
+from hedgerow.ridge import mixture, trees
+from hedgerow.ridge.near import INPUT, NearSettings
 from hedgerow.ridge.pool import TURN
 from hedgerow.ridge.space import PENDING, Settings
 
@@ -40,83 +42,82 @@ NEAR = {  # the space whose rows are compared, and how fast a vote falls with th
     "near input": ("input", 60.0),
     "near white": ("white", 40.0),
 }
-INPUT = -1  # in the place of a space's number: the input itself
 FREQUENCIES = "class frequencies"
 
 
 @dataclass(frozen=True)
 class RidgePlan:
-    """The spaces in order, how many heads each has, and room for how many rows in its pool; the names of all heads.
+    """What a model is made of. Every kind of head in the mixture has a field; its settings name its heads.
 
-    `maps` says how each space maps its rows: "" (not at all), "A", "axes" or "landmarks"; see `ridge/maps.py`. `near`
-    are the local heads, which keep at most `kept` rows of the target.
+    `near` are the local heads, which keep at most `kept` rows of the target. `axes`: a rank of the input was asked for.
+    `trees` names the heads of boosting, and those of leaves (`ridge/trees.py`).
     """
 
     steps: tuple[str, ...]
     spaces: tuple[Settings, ...]
-    maps: tuple[str, ...]
-    rooms: tuple[int, ...]
-    heads_of: tuple[int, ...]
-    heads: tuple[str, ...]
     near: tuple[NearSettings, ...] = ()
     kept: int = 1
     axes: bool = False
+    trees: tuple[str, ...] = ()
+
+    @property
+    def heads(self) -> list[str]:
+        """The names of all heads, in the order of the mixture: of the regressions, the local ones, those of trees."""
+        kinds = [*((each.name, each.heads) for each in self.spaces), *((each.name, each.heads) for each in self.near)]
+        kinds += [(trees.LEVEL, self.trees[:1]), *((name, self.trees) for name in trees.KINDS[1:])]
+        return [f"{name}: {head}" for name, heads in kinds for head in heads]
 
     @property
     def own(self) -> int:
         """Columns that nothing is transferred for."""
         return target_only_width(self.steps)
 
-    def own_in(self, i: int) -> int:
-        """How many of them the rows of space i have."""
-        return 0 if self.rooms[i] else self.own
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain lists and numbers."""
-        return asdict(self)
+    def own_in(self, space: Settings) -> int:
+        """How many of them the rows of a space have: a pool has no rows with these columns."""
+        return 0 if space.room else self.own
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> RidgePlan:
-        """The inverse of `to_json`."""
-        kinds = {"maps": str, "rooms": int, "heads_of": int, "heads": str, "steps": str}
-        for name, kind in kinds.items():
-            if not isinstance(data[name], list | tuple) or not all(is_of(item, kind) for item in data[name]):
-                raise TypeError(f"{name}={data[name]!r} cannot stand there")
-        if not is_of(data["kept"], int):
-            raise TypeError(f"kept={data['kept']!r} cannot stand there")
-        plan = cls(
-            steps=parse(data["steps"], internal=True),
-            spaces=tuple(of_json(Settings, settings) for settings in data["spaces"]),
-            near=tuple(of_json(NearSettings, settings) for settings in data["near"]),
-            kept=data["kept"],
-            axes=bool(data["axes"]),
-            **{name: tuple(data[name]) for name in ("maps", "rooms", "heads_of", "heads")},
-        )
-        plan.check()
+        """The inverse of `asdict`; a plan whose parts do not fit together is refused."""
+        spaces = tuple(of_json(Settings, settings) for settings in data["spaces"])
+        near = tuple(of_json(NearSettings, settings) for settings in data["near"])
+        plan = of_json(cls, {**data, "spaces": spaces, "near": near})
+        plan = replace(plan, steps=parse(plan.steps, internal=True))
+        if not plan.spaces or plan.kept < 1:
+            raise InputError(f"a model of {len(plan.spaces)} spaces that keeps {plan.kept} rows")
+        for space in plan.spaces:
+            space.check()
+        for each in plan.near:
+            if each.of not in range(INPUT, len(plan.spaces)) or each.sharpness <= 0 or not each.heads:
+                raise InputError(f"{each} cannot be local heads")
         return plan
 
-    def check(self) -> None:
-        """Refuse a plan whose parts do not fit together."""
-        n = len(self.spaces)
-        if not n or not len(self.maps) == len(self.rooms) == len(self.heads_of) == n:
-            raise InputError("each space needs a map, a pool or none, and heads")
-        own = len(self.heads) - sum(self.heads_of)
-        if min(self.heads_of) < 1 or own < 0 or (own % len(self.near) if self.near else own) or (self.near and not own):
-            raise InputError(
-                f"{len(self.heads)} names for {sum(self.heads_of)} heads and {len(self.near)} kinds of near"
-            )
-        if self.kept < 1 or any(settings.of not in range(INPUT, n) for settings in self.near):
-            raise InputError(f"{self.near} cannot be local heads")
-        for settings, kind, room in zip(self.spaces, self.maps, self.rooms, strict=True):
-            if kind not in ("", "A", "axes", "landmarks", "landmarks+A"):
-                raise InputError(f"unknown map {kind!r}")
-            sane = settings.lam > 0 and settings.trust >= 0 and settings.tau >= 0 and settings.pool >= 0
-            if not (
-                sane and 0 < settings.keep <= 1 and (not room or (room > 0 and settings.pool and settings.keep == 1))
-            ):
-                raise InputError(f"{settings} with room for {room} rows cannot be a space")
-        if not all(settings.sharpness > 0 for settings in self.near):
-            raise InputError(f"{self.near} cannot be local heads")
+    def layout(self) -> Layout:
+        """Name, shape, type and range of every array; sizes that the plan does not know are letters."""
+        constants, state = common(self.steps, len(self.heads) + 1)
+        constants["source.class_totals"] = replace(constants["source.class_totals"], kind=ROUNDED)
+        rows = shared = "s" if self.own else "m"
+        if self.axes:
+            constants["axes"], rows = Spec((shared, "r"), UNHALVED), "r"
+        for i, settings in enumerate(self.spaces):
+            constants |= prefixed(f"space.{i}.", _constant_specs(i, settings, self, rows))
+            state |= prefixed(f"space.{i}.", _state(i, settings))
+        state["rows"] = Spec((1,), WHOLE, 0, MOST)
+        if self.near:
+            own, now = _near(self, rows)
+            constants, state = constants | prefixed("near.", own), state | prefixed("near.", now)
+        if self.trees:
+            own, now = trees.specs(len(self.trees), "K0", forest=True)
+            constants, state = constants | prefixed("trees.", own), state | prefixed("trees.", now)
+        for name, array in mixture.initial(len(self.heads), 1).items():
+            shape: tuple[int | str, ...] = ("K",) if name == "mix.counts" else array.shape
+            low = {"mix.counts": 1.0, "mix.members": 0.0}.get(name, -float("inf"))
+            state[name] = Spec(shape, low=low)
+
+        def consistent(arrays: Mapping[str, Array], sizes: Mapping[str, int]) -> str | None:
+            return next(_problems(self, arrays, sizes), None)
+
+        return Layout(constants, state, (not_more_known_before, consistent))
 
 
 # How large a model may be: `size="full"`, or `size="small"` for thousands of targets.
@@ -176,51 +177,22 @@ def size_of(name: str | None) -> Size:
     return SIZES[name or "full"]
 
 
-def layout(plan: RidgePlan) -> Layout:
-    """By the plan, as the tables above; sizes that it does not know are letters."""
-    constants, state = common(plan.steps, len(plan.heads) + 1)
-    constants["source.class_totals"] = replace(constants["source.class_totals"], kind=ROUNDED)
-    rows = shared = "s" if plan.own else "m"
-    if plan.axes:
-        constants["axes"], rows = Spec((shared, "r"), UNHALVED), "r"
-    for i, settings in enumerate(plan.spaces):
-        own = _constant_specs(i, settings, plan, rows)
-        constants |= {f"space.{i}.{name}": spec for name, spec in own.items()}
-        own = _state(i, settings, plan.heads_of[i], plan.rooms[i])
-        state |= {f"space.{i}.{name}": spec for name, spec in own.items()}
-    state["rows"] = Spec((1,), WHOLE, 0, MOST)
-    if plan.near:
-        own, now = _near(plan, rows)
-        constants |= {f"near.{name}": spec for name, spec in own.items()}
-        state |= {f"near.{name}": spec for name, spec in now.items()}
-    for name, array in mixture.initial(len(plan.heads), 1).items():
-        shape: tuple[int | str, ...] = ("K",) if name == "mix.counts" else array.shape
-        low = {"mix.counts": 1.0, "mix.members": 0.0}.get(name, -float("inf"))
-        state[name] = Spec(shape, low=low)
-
-    def consistent(arrays: Mapping[str, Array], sizes: Mapping[str, int]) -> str | None:
-        return next(_problems(plan, arrays, sizes), None)
-
-    return Layout(constants, state, (not_more_known_before, consistent))
-
-
 def _constant_specs(i: int, settings: Settings, plan: RidgePlan, rows: str) -> dict[str, Spec]:
-    map_, heads, room = plan.maps[i], plan.heads_of[i], plan.rooms[i]
     d, q0, L, e = f"d{i}", f"q0_{i}", f"L{i}", _mapped(plan, i)
     specs = {
-        "widths": Spec((heads,), WHOLE, 0),
+        "widths": Spec((len(settings.heads),), WHOLE, 0),
         "prior.P": Spec((f"tri{i}",), needed=settings.keep < 1),
         "prior.M": Spec((d, q0), needed=settings.keep < 1),
     }
     if settings.class_targets:
         specs["targets"] = Spec(("K0", q0))
-    if map_ in ("A", "axes"):
-        specs[map_] = Spec((rows, e), ROUNDED)
-    elif map_ == "landmarks":
+    if settings.map in ("A", "axes"):
+        specs[settings.map] = Spec((rows, e), ROUNDED)
+    elif settings.map == "landmarks":
         specs["landmarks"] = Spec((e, rows), ROUNDED)
-    elif map_ == "landmarks+A":
-        specs |= {"landmarks": Spec((L, rows), ROUNDED), "A": Spec((L, e))}
-    if room:
+    elif settings.map == "landmarks+A":
+        specs |= {"landmarks": Spec((L, rows), ROUNDED), "A": Spec((L, e), ROUNDED)}
+    if settings.room:
         specs["prior.U"] = Spec((f"u0_{i}", d), ROUNDED, needed=False)
         if settings.balanced:
             specs["counts"] = Spec(("K0",), low=0)
@@ -229,14 +201,14 @@ def _constant_specs(i: int, settings: Settings, plan: RidgePlan, rows: str) -> d
 
 def _mapped(plan: RidgePlan, i: int) -> str:
     """The letter of the dimension behind the map of space i: less than the space has, with target-only columns."""
-    return f"e{i}" if plan.own_in(i) else f"d{i}"
+    return f"e{i}" if plan.own_in(plan.spaces[i]) else f"d{i}"
 
 
-def _state(i: int, settings: Settings, heads: int, room: int) -> dict[str, Spec]:
-    d, q, u = f"d{i}", f"q{i}", f"u{i}"
+def _state(i: int, settings: Settings) -> dict[str, Spec]:
+    d, q, u, heads = f"d{i}", f"q{i}", f"u{i}", len(settings.heads)
     specs = {"P": Spec((f"tri{i}",), needed=False), "M": Spec((d, q), needed=False)}
     specs |= {"G": Spec((f"pending{i}", d), needed=False), "E": Spec((f"pending{i}", q), needed=False)}
-    if not room:
+    if not settings.room:
         return specs
     specs |= {"U": Spec((u, d), ROUNDED, needed=False), "labels": Spec((u, heads), WHOLE, 0, "K")}
     specs |= {"leverage": Spec((u,), SINGLE), "at": Spec((2,), WHOLE, 0)}
@@ -269,10 +241,9 @@ def _problems(plan: RidgePlan, arrays: Mapping[str, Array], sizes: Mapping[str, 
         yield f"{sizes['s']} shared columns and {plan.own} of the target only, of {sizes['m']}"
     rows, extra = sizes["r" if plan.axes else "s" if plan.own else "m"], sizes["K"] - sizes["K0"]
     for i, settings in enumerate(plan.spaces):
-        own = {
-            name.removeprefix(f"space.{i}."): array for name, array in arrays.items() if name.startswith(f"space.{i}.")
-        }
-        widths, d, e = own["widths"].tolist(), sizes[f"d{i}"], sizes.get(_mapped(plan, i), 0)
+        own = under(f"space.{i}.", arrays)
+        widths, d = own["widths"].tolist(), sizes[f"d{i}"]
+        columns, more = sizes.get(_mapped(plan, i), 0) if settings.map else rows, plan.own_in(settings)
         q = sum(widths) + extra * len(widths)
         if sizes.get(f"q0_{i}", sum(widths)) != sum(widths) or sizes.get(f"q{i}", q) != q:
             yield f"space {i}: heads of {widths} columns, and {extra} new classes, in other weights"
@@ -282,24 +253,28 @@ def _problems(plan: RidgePlan, arrays: Mapping[str, Array], sizes: Mapping[str, 
             yield f"space {i}: neither a prior nor what became of it"
         if extra and "M" not in own:
             yield f"space {i}: a prior does not know of new classes"
-        if d != (e if plan.maps[i] else rows) + plan.own_in(i):
-            yield f"space {i}: {d} dimensions of {e if plan.maps[i] else rows} columns and {plan.own_in(i)} target-only"
+        if d != columns + more:
+            yield f"space {i}: {d} dimensions of {columns} columns and {more} target-only"
         if sizes[f"tri{i}"] != d * (d + 1) // 2:
             yield f"space {i}: a covariance of {sizes[f'tri{i}']} numbers for {d} dimensions"
         if ("G" in own) != ("E" in own) or sizes.get(f"pending{i}", 0) > PENDING:
             yield f"space {i}: {sizes[f'pending{i}']} pending rows"
-        if plan.rooms[i]:
+        if settings.room:
             U = own.get("U", own.get("prior.U"))
-            if U is None or len(U) != sizes[f"u{i}"] or len(U) > plan.rooms[i]:
+            if U is None or len(U) != sizes[f"u{i}"] or len(U) > settings.room:
                 yield f"space {i}: labels of {sizes[f'u{i}']} rows for a pool of {0 if U is None else len(U)}"
             elif own["at"].max() >= max(len(U), 1):
                 yield f"space {i}: a turn beyond the pool's {len(U)} rows"
             elif own["waiting"].dtype != U.dtype or sizes[f"waiting{i}"] > TURN:
                 yield f"space {i}: rows that cannot wait for this pool"
     if plan.near:
-        local, sources = len(plan.heads) - sum(plan.heads_of), sizes["n"]
-        if local != len(plan.near) * (sources + 1 if sources > 1 else 1):
-            yield f"{local} local heads of {sources} sources"
+        expected = sizes["n"] + 1 if sizes["n"] > 1 else 1
+        if any(len(each.heads) != expected for each in plan.near):
+            yield f"{[len(each.heads) for each in plan.near]} local heads of {sizes['n']} sources"
         kept, place = sizes["kept"], arrays["near.at"][0]
         if kept > plan.kept or place >= plan.kept or (kept < plan.kept and place != kept):
             yield f"{kept} kept rows, of which the next is {place}"
+    if plan.trees:
+        if len(plan.trees) != (sizes["n"] + 1 if sizes["n"] > 1 else 1):
+            yield f"{len(plan.trees)} heads of trees of {sizes['n']} sources"
+        yield from trees.problems(under("trees.", arrays), sizes, forest=True)

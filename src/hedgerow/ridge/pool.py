@@ -29,14 +29,15 @@ ALONE = 1e-3  # 1 - h is not taken to be less: of a row that nothing else is kno
 class Pool:
     """The rows U (u x d), their labels (u x heads), h of each; whose turn it is, and who came first."""
 
-    def __init__(self, targets: Targets, weight: float, sources: Array | None, room: int) -> None:
-        """`sources`: the class counts of the sources, where labels should be as frequent; None: as they come."""
-        self.targets, self.weight, self.sources, self.room = targets, weight, sources, room
-        self.shared = False  # whether U belongs to others too, and is only read
+    def __init__(
+        self, targets: Targets, weight: float, sources: Array | None, room: int, state: Mapping[str, Array], U: Array
+    ) -> None:
+        """`sources`: the class counts of the sources, where labels should be as frequent; None: as they come.
 
-    def read(self, state: Mapping[str, Array], U: Array) -> None:
-        """What was learned so far; U is the state's, or the one that many models start with."""
-        self.shared = "U" not in state
+        U is the state's, or the one that many models start with.
+        """
+        self.targets, self.weight, self.sources, self.room = targets, weight, sources, room
+        self.shared = "U" not in state  # U belongs to others too, and is only read
         self.U = U if self.shared else state["U"]
         self.labels, self.h, self.at = state["labels"], state["leverage"], state["at"]
         self.waiting = state["waiting"]

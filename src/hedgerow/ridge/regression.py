@@ -232,7 +232,8 @@ def symmetric_product(Z: Array, P: Array) -> Array:
     """
     from scipy.linalg.blas import dsymm
 
-    return np.asarray(dsymm(1.0, P.T, np.ascontiguousarray(Z).T, lower=1).T)
+    # BLAS takes no matrix without columns, which is what rows of zeros leave
+    return np.asarray(dsymm(1.0, P.T, np.ascontiguousarray(Z).T, lower=1).T) if len(P) else Z
 
 
 def solve_lower(L: Array, B: Array) -> Array:

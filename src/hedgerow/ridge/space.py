@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hedgerow.core.arrays import Array
+from hedgerow.core.errors import InputError
 from hedgerow.core.linalg import from_upper, upper_of
 from hedgerow.core.moments import class_sums
 from hedgerow.core.source_rows import Part, Statistic
@@ -74,6 +75,8 @@ class Settings:
 
     class_targets: the heads' targets are the sources' class means, not one by one. balanced: the labels of the pool
     are those of `ridge/pool.py`. keep < 1: every FADE labels the weights go back to their start by 1 - keep, P too.
+    Of a model: map: how rows are mapped, "" (not at all), "A", "axes" or "landmarks" (`ridge/maps.py`); room: rows that
+    the pool may have, 0 if there is none; heads: their names.
     """
 
     name: str
@@ -85,6 +88,17 @@ class Settings:
     balanced: bool = False
     target_only: bool = False
     keep: float = 1.0
+    map: str = ""
+    room: int = 0
+    heads: tuple[str, ...] = ()
+
+    def check(self) -> None:
+        """Refuse settings that cannot be those of a space."""
+        if self.map not in ("", "A", "axes", "landmarks", "landmarks+A"):
+            raise InputError(f"unknown map {self.map!r}")
+        sane = self.lam > 0 and self.trust >= 0 and self.tau >= 0 and self.pool >= 0 and 0 < self.keep <= 1
+        if not sane or not self.heads or self.room < 0 or (self.room and not (self.pool and self.keep == 1)):
+            raise InputError(f"{self} cannot be a space")
 
     def at(self, length: float) -> Settings:
         """The same constants for rows that are `length` times as long.
@@ -98,9 +112,8 @@ class Space:
     """What a space does. `constants` and `state` are its arrays by their short names, see `ridge/learner.py`."""
 
     def __init__(
-        self, settings: Settings, constants: Mapping[str, Array], state: Mapping[str, Array], classes: int, room: int
+        self, settings: Settings, constants: Mapping[str, Array], state: Mapping[str, Array], classes: int
     ) -> None:
-        """`room`: rows that the pool may have; 0: there is none."""
         self.settings, self.constants = settings, constants
         self.map = Map(constants.get("A"), constants.get("landmarks"), constants.get("axes"))
         self._base = constants.get("targets"), constants["widths"].tolist()
@@ -108,15 +121,14 @@ class Space:
         shared = "M" not in state  # with all models of the fit
         P, M = (constants["prior.P"], constants["prior.M"]) if shared else (from_upper(state["P"]), state["M"])
         self.regression = Regression(P, M, state.get("G"), state.get("E"), shared=shared)
-        self.pool = self._pool(state, room) if room else None
+        self.pool = self._pool(state) if settings.room else None
 
-    def _pool(self, state: Mapping[str, Array], room: int) -> Pool:
+    def _pool(self, state: Mapping[str, Array]) -> Pool:
         counts = self.constants.get("counts")
         if counts is not None:
             counts = np.pad(counts, (0, self.targets.classes - len(counts)))
-        pool = Pool(self.targets, self.settings.pool, counts, room)
-        pool.read(state, self.constants.get("prior.U", np.empty(0)))
-        return pool
+        U = self.constants.get("prior.U", np.empty(0))
+        return Pool(self.targets, self.settings.pool, counts, self.settings.room, state, U)
 
     def arrays(self) -> dict[str, Array]:
         """The state by short names; arrays that the space goes on with are not copied."""
@@ -136,7 +148,7 @@ class Space:
 
     @classmethod
     def start(
-        cls, settings: Settings, mapping: Map, sources: Sequence[Sums], pool: Array, K: int, room: int
+        cls, settings: Settings, mapping: Map, sources: Sequence[Sums], pool: Array, K: int
     ) -> tuple[dict[str, Array], dict[str, Array]]:
         """Constants and state: the prior from the sources' sums in the space, and the pool's first labels."""
         lengths = sum((source.octaves for source in sources), octaves(np.empty((0, 1))))
@@ -159,11 +171,11 @@ class Space:
         constants["widths"] = np.array([table.shape[1] for table in tables])
         if settings.class_targets:
             constants["targets"] = np.hstack(tables)
-        if not room:
+        if not settings.room:
             return constants, {}
         if settings.balanced:
             constants["counts"] = np.asarray(sum(counts, np.zeros(K)))
-        return constants, _with_pool(settings, constants, mapping(pool), K, room)
+        return constants, _with_pool(settings, constants, mapping(pool), K)
 
     # -- rows ---------------------------------------------------------------------------------------------------
 
@@ -199,15 +211,15 @@ def with_own(P: Array, M: Array, own: int) -> dict[str, Array]:
     return {"prior.P": wide, "prior.M": np.vstack([M, np.zeros((own, M.shape[1]))])}
 
 
-def _with_pool(settings: Settings, constants: dict[str, Array], U: Array, K: int, room: int) -> dict[str, Array]:
+def _with_pool(settings: Settings, constants: dict[str, Array], U: Array, K: int) -> dict[str, Array]:
     """The state of a pool labelled for the first time; the prior learns it."""
     regression = Regression(constants["prior.P"], constants["prior.M"])
-    if len(U) > room:
-        U = U[np.linspace(0, len(U) - 1, room).astype(int)]
+    if len(U) > settings.room:
+        U = U[np.linspace(0, len(U) - 1, settings.room).astype(int)]
     U = single(U[~regression.doubtful(U, 1 / settings.pool)])  # no outlier gets a label
     constants["prior.U"] = U
     state = Pool.empty(U, len(constants["widths"]), K if settings.balanced else None)
-    pool = Space(settings, constants, state, K, room).pool
+    pool = Space(settings, constants, state, K).pool
     if not len(U) or pool is None:
         return state
     rows = U.astype(np.float64)

@@ -19,16 +19,11 @@ import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError
-from hedgerow.rows.arrow_rows import ArrowRows
-from hedgerow.rows.csv_rows import CsvRows
-from hedgerow.rows.inputs import Feed, Files, TextLines
-from hedgerow.rows.json_lines import JsonRows
-from hedgerow.rows.records import Bad, Late, Records
+from hedgerow.rows.inputs import Files, TextLines
+from hedgerow.rows.readers import ArrowReader, Bad, CsvReader, JsonReader, Late, Reader, Records
 from hedgerow.rows.wanted import Wanted
 
 __all__ = ["Bad", "Late", "RowBlock", "RowSource", "Wanted", "open_file", "open_rows"]
-
-Reader = CsvRows | JsonRows | ArrowRows
 
 
 @dataclass(frozen=True)
@@ -36,7 +31,8 @@ class RowBlock:
     """Records that follow each other in one file.
 
     `rows` are numbered through the whole stream, usable ones only, from 1; `lines` are lines of a text or rows of a
-    table, from 1. `end` is the place after the block, for `open_rows(.., start=end)`.
+    table, from 1. `end` is the place after the block, for `open_rows(.., start=end)`. `cells` are the rows as they
+    came, by name, where they were wanted beside their numbers.
     """
 
     rows: Array
@@ -48,6 +44,15 @@ class RowBlock:
     late: list[Late]
     end: dict[str, Any]
     file: str
+    cells: list[Any] | None = None
+
+    def part(self, first: int, last: int) -> RowBlock:
+        """Some of its rows, without what is bad or late."""
+        labels, ids, cells = (
+            None if each is None else each[first:last] for each in (self.labels, self.ids, self.cells)
+        )
+        rows, lines, X = (each[first:last] for each in (self.rows, self.lines, self.X))
+        return RowBlock(rows, lines, X, labels, ids, [], [], self.end, self.file, cells)
 
 
 def open_file(files: Files, number: int, *, fitting: bool = False) -> Reader:
@@ -61,15 +66,19 @@ def open_file(files: Files, number: int, *, fitting: bool = False) -> Reader:
         if files.format in ("parquet", "arrow"):
             if files.live and path is not None:
                 stream, path = path.open("rb"), None
-            return ArrowRows(path, files.format, stream, single=fitting)
-        feed = Feed(path, stream)
+            return ArrowReader(path, files.format, stream, single=fitting)
+        text = TextLines(path, stream, files.whole_lines)
         try:
-            text = TextLines(feed)
             if files.format is None:
                 files.format = "jsonl" if text.first_letter() in ("{", "[") else "csv"
-            return JsonRows(text, exact=fitting) if files.format == "jsonl" else CsvRows(text, files.format)
+            if files.format == "jsonl":
+                return JsonReader(text, exact=fitting)
+            reader = CsvReader(text, files.format, files.dialect)
+            if reader.odd:
+                files.tell(number, reader.odd)
+            return reader
         except InputError:
-            feed.close()
+            text.close()
             raise
 
 
@@ -81,8 +90,10 @@ class RowSource:
     again whose first file has grown.
     """
 
-    def __init__(self, files: Files, wanted: Wanted, size: int, start: dict[str, Any] | None) -> None:
-        self._files, self._wanted, self.size = files, wanted, size
+    def __init__(
+        self, files: Files, wanted: Wanted, size: int, start: dict[str, Any] | None, bad_apart: bool = False
+    ) -> None:
+        self._files, self._wanted, self.size, self._bad_apart = files, wanted, size, bad_apart
         self._ignored: tuple[str, ...] = ()
         self.total, self.identity, self.continues = files.total, files.identity, files.continues
         self._count = 0 if start is None else int(start["rows"])
@@ -131,8 +142,12 @@ class RowSource:
         except InputError:
             reader.close()
             raise
-        if wanted.names is None and wanted.table is None and not isinstance(reader, JsonRows):
-            names = [name for name in reader.names if name not in (wanted.label, wanted.id)]
+        if isinstance(reader, JsonReader):
+            return reader
+        names = [name for name in reader.names if name not in (wanted.label, wanted.id)]
+        if wanted.table is not None and (missing := wanted.table.missing_from(names)):
+            files.tell(self._number, missing)
+        if wanted.names is None and wanted.table is None:
             self._wanted = replace(wanted, names=names)  # further files have them too, in whatever order
         return reader
 
@@ -155,7 +170,7 @@ class RowSource:
             first = 0
             while first < len(records):
                 last = min(first + self.size - count, len(records))
-                stop, kind = _joinable(records, first, last, kind)
+                stop, kind = self._joinable(records, first, last, kind)
                 if stop > first:
                     held.append(records.part(first, stop))
                     count, first = count + stop - first, stop
@@ -168,6 +183,21 @@ class RowSource:
         if held:
             yield self._block(held)
 
+    def _joinable(self, records: Records, first: int, last: int, kind: type | None) -> tuple[int, type | None]:
+        """Up to where records can stand in one block with those of a kind, and of which it is then.
+
+        Rows and late labels are apart, and bad rows too, if that was asked for; else they can stand with either.
+        """
+        if not records.others:
+            return (last, RowBlock) if kind in (RowBlock, None) else (first, kind)
+        for i in range(first, last):
+            item = records.others[i]
+            own = RowBlock if item is None else type(item) if self._bad_apart or isinstance(item, Late) else kind
+            if kind is not None and own is not kind:
+                return i, kind
+            kind = own
+        return last, kind
+
     def _read(self, reader: Reader) -> Iterator[Records]:
         with self._files.naming(self._number):
             yield from reader.records()
@@ -177,34 +207,21 @@ class RowSource:
         X, lines = records.X, records.places[:, 0]
         labels = None if self._wanted.label is None else records.labels
         ids = None if self._wanted.id is None else records.ids
+        cells = list(records.cells) if self._wanted.keep_cells else None
         bad = [item for item in records.others if isinstance(item, Bad)]
         late = [item for item in records.others if isinstance(item, Late)]
         if records.others:
             kept = [i for i, item in enumerate(records.others) if item is None]
             X, lines = X[kept], lines[kept]
-            labels, ids = (None if items is None else [items[i] for i in kept] for items in (labels, ids))
+            labels, ids, cells = (
+                None if all_of is None else [all_of[i] for i in kept] for all_of in (labels, ids, cells)
+            )
         rows = np.arange(self._count + 1, self._count + len(X) + 1)
         self._count += len(X)
         name = self._files.names[self._number]
         _, at, line = records.places[-1].tolist()
         end = {"file": name, "at": at, "line": line, "rows": self._count}
-        return RowBlock(rows, lines, X, labels, ids, bad, late, end, name)
-
-
-def _joinable(records: Records, first: int, last: int, kind: type | None) -> tuple[int, type | None]:
-    """Up to where records can stand in one block with those of a kind (rows or late labels), and of which it is then.
-
-    Bad rows can stand with either.
-    """
-    if not records.others:
-        return (first, kind) if kind is Late else (last, RowBlock)
-    for i in range(first, last):
-        item = records.others[i]
-        own = RowBlock if item is None else Late if isinstance(item, Late) else kind
-        if kind is not None and own is not kind:
-            return i, kind
-        kind = own
-    return last, kind
+        return RowBlock(rows, lines, X, labels, ids, bad, late, end, name, cells)
 
 
 def open_rows(
@@ -215,6 +232,8 @@ def open_rows(
     size: int = 2048,
     start: dict[str, Any] | None = None,
     descriptor: Any = None,
+    bad_apart: bool = False,
+    whole_lines: bool = False,
 ) -> RowSource:
     """The rows of an input, in blocks.
 
@@ -232,6 +251,10 @@ def open_rows(
         The `end` of a block that was read before: go on after it.
     descriptor
         A stream of text or bytes to read instead of opening the input; it is taken for a pipe.
+    bad_apart
+        Bad rows stand in blocks of their own, so that one can stop before them.
+    whole_lines
+        A last line without a line break is left: somebody may still be writing it.
 
     Returns
     -------
@@ -253,4 +276,6 @@ def open_rows(
     """
     if size < 1:
         raise InputError(f"size={size}: a block has at least one record")
-    return RowSource(Files.of(input, format, descriptor), wanted, size, start)
+    files = Files.of(input, format, descriptor)
+    files.whole_lines = whole_lines
+    return RowSource(files, wanted, size, start, bad_apart)

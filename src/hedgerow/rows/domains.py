@@ -40,17 +40,14 @@ import numpy as np
 
 from hedgerow.core.arrays import Array, Matrix, is_sparse
 from hedgerow.core.domains import Domain
-from hedgerow.core.errors import InputError, require, unknown
-from hedgerow.core.frame import Frame, cells, is_gap
-from hedgerow.core.values import DATE_FORMS, as_float, composed, moment
-from hedgerow.rows import Reader, open_file
-from hedgerow.rows.csv_rows import DELIMITERS, CsvRows
+from hedgerow.core.errors import InputError, require, together, unknown
+from hedgerow.core.frame import Frame, cells
+from hedgerow.core.values import as_float, composed, date_form, is_gap, moment
+from hedgerow.rows import open_file
 from hedgerow.rows.inputs import SUFFIXES, Files, format_of, is_pattern, no_such_file, stem
-from hedgerow.rows.json_lines import JsonRows
-from hedgerow.rows.records import Bad
+from hedgerow.rows.readers import DELIMITERS, Bad, CsvReader, Reader
 from hedgerow.rows.wanted import BadNumber, Wanted, labels_of_text, labels_of_values, listed, plain_labels
 
-MOST = 20  # bad rows that one error lists
 MATLAB_FEATURES = ("X", "fts", "fea", "data")
 MATLAB_LABELS = ("y", "Y", "labels", "gnd")
 
@@ -210,7 +207,7 @@ def _rows(files: Files, label: str | None, raw: bool) -> tuple[list[str], Array,
                     labels += records.labels
                     lines.append(records.places[:, 0])
     if problems:
-        raise InputError(_together(problems))
+        raise InputError(together(problems, "rows cannot be read"))
     return (features, np.concatenate(parts), labels, np.concatenate(lines)) if parts else None
 
 
@@ -219,15 +216,12 @@ def _headers(files: Files, label: str | None, *, fitting: bool = True) -> Iterat
     for number, path in enumerate(files.paths):
         with closing(open_file(files, number, fitting=fitting)) as reader:
             with files.naming(number):
-                if isinstance(reader, JsonRows):
-                    if not isinstance(first := reader.first, dict):
-                        raise InputError("the first line is not a JSON object of column names and values")
-                    reader.names = list(first)
-                elif isinstance(reader, CsvRows):
+                names = reader.header()
+                if isinstance(reader, CsvReader):
                     reader.refuse_numbers_as_names()
-            if label is not None and label not in reader.names:
-                raise unknown(f"label column of {path.name}", label, reader.names)
-            features = [column for column in reader.names if column != label]
+            if label is not None and label not in names:
+                raise unknown(f"label column of {path.name}", label, names)
+            features = [column for column in names if column != label]
             if not features:
                 raise InputError(f"{path}: no column but the label {label!r}; there are no features")
             yield number, reader, features
@@ -248,18 +242,12 @@ def _words(files: Files, bad: Bad) -> str:
     return f"{files.unit} {bad.line}{mark}{bad.reason}"
 
 
-def _together(problems: list[str]) -> str:
-    if len(problems) == 1:
-        return problems[0]
-    more = [f"and {len(problems) - MOST} more"] if len(problems) > MOST else []
-    return "\n".join([f"{len(problems)} rows cannot be read:", *(f"  {text}" for text in problems[:MOST]), *more])
-
-
 def _typed(column: Array) -> Array:
     """Numbers as floats, where every cell is one; empty cells are gaps."""
     values = [None if isinstance(cell, str) and not cell.strip() else cell for cell in column]
     numbers = [math.nan if cell is None else as_float(cell) for cell in values]
-    return cells(values) if None in numbers else np.array(numbers, np.float64)
+    texts = None in numbers or any(type(cell) is bool for cell in values)
+    return cells(values) if texts else np.array(numbers, np.float64)
 
 
 def columns(files: Files, label: str | None) -> list[str]:
@@ -399,7 +387,7 @@ def read_timed(path: Path, label: str | None, time: str, name: str) -> tuple[Dom
 
 
 def order_in_time(times: Sequence[Any] | Array, column: str, where: str) -> Array:
-    """The order of the rows by their times: numbers, or dates of one of `DATE_FORMS`; equal ones stay as they are.
+    """The order of the rows by their times: numbers, or dates; equal ones stay as they are.
 
     >>> order_in_time(["10", "9", "10.5"], "t", "x.csv").tolist()
     [1, 0, 2]
@@ -414,20 +402,15 @@ def order_in_time(times: Sequence[Any] | Array, column: str, where: str) -> Arra
         raise InputError(f"{where}, column {column!r}: no time in row {row}; drop the row or fill it")
     if values.dtype.kind in "Mmiuf":
         return np.argsort(values, kind="stable")
-    readings = [_times(as_written, form) for form in ("number", *DATE_FORMS)]
-    seconds = next((reading for reading in readings if None not in reading), None)
+    form = date_form(as_written)
+    numbers = [value if value is not None and math.isfinite(value) else None for value in map(as_float, as_written)]
+    dates = [moment(value, form) for value in as_written]
+    seconds = next((reading for reading in (numbers, dates) if None not in reading), None)
     if seconds is None:
-        # the first that does not fit the form of those before it
-        row = max(reading.index(None) for reading in readings)
+        # the first that is not what those before it are
+        row = max(reading.index(None) for reading in (numbers, dates))
         raise InputError(
             f"{where}, column {column!r}: {str(as_written[row])!r} in row {row + 1} is no time; write numbers, or "
             "dates as 2024-03-01 or 2024-03-01T12:30:00"
         )
     return np.argsort(np.array(seconds, dtype=float), kind="stable")
-
-
-def _times(values: list[Any], form: str) -> list[float | None]:
-    """Times of one form; None for what is none."""
-    if form != "number":
-        return [moment(value, form) for value in values]
-    return [value if value is not None and math.isfinite(value) else None for value in map(as_float, values)]

@@ -21,10 +21,11 @@ import re
 import stat
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,17 +42,51 @@ COMPRESSED = (".gz", ".zst")
 TEXT = ("csv", "tsv", "jsonl")
 FORMATS = (*TEXT, "parquet", "arrow")
 HEAD = 4096  # bytes by which a stream is recognised
-AT_ONCE = 4 << 20  # bytes of a file that are parsed together
+AT_ONCE = 1 << 20  # bytes of a file that are parsed together, while those before are worked on
 FROM_PIPE = 1 << 16
 BOM = b"\xef\xbb\xbf"
 _BREAK = re.compile(rb"\r\n|\n|\r")
 
 
+class Dialect(NamedTuple):
+    """How the CSV files of an input are written, where their heads are not to tell, and who is told what they told."""
+
+    delimiter: str | None = None
+    decimal: str | None = None
+    say: Callable[[str], None] = lambda _: None
+
+
+DIALECT = ContextVar[Dialect]("DIALECT")
+
+
+@contextmanager
+def written_with(delimiter: str | None, decimal: str | None, say: Callable[[str], None]) -> Iterator[None]:
+    """Inputs that are named within are read so, as `--delimiter` and `--decimal` say.
+
+    >>> with written_with("ab", None, print):
+    ...     pass
+    Traceback (most recent call last):
+    hedgerow.core.errors.InputError: --delimiter 'ab': give one character, such as ; or \\t
+    """
+    delimiter = "\t" if delimiter == "\\t" else delimiter
+    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii()):
+        raise InputError(f"--delimiter {delimiter!r}: give one character, such as ; or \\t")
+    if decimal not in (None, ".", ",") or (decimal is not None and decimal == delimiter):
+        raise InputError(f"--decimal {decimal!r}: give . or , and not the delimiter")
+    token = DIALECT.set(Dialect(delimiter, decimal, say))
+    try:
+        yield
+    finally:
+        DIALECT.reset(token)
+
+
 class Files:
     """The files of an input in the order in which they are read, all of one format; or one pipe, which is `live`.
 
-    The format is None until the first line has told it.
+    The format is None until the first line has told it. `whole_lines`: a last line without a line break is left.
     """
+
+    whole_lines = False
 
     def __init__(self, paths: tuple[Path, ...], format: str | None, stream: Any = None, name: str = "") -> None:
         self.paths, self.format, self.stream = paths, format, stream
@@ -59,6 +94,7 @@ class Files:
         self.names = [name] if stream is not None else list(map(str, paths))
         self._sizes = [] if self.live else [path.stat().st_size for path in paths]
         self.total = None if self.live else sum(self._sizes)
+        self.dialect, self._told = DIALECT.get(Dialect()), set[str]()
 
     @classmethod
     def of(cls, input: str, format: str | None = None, stream: Any = None) -> Files:
@@ -97,6 +133,13 @@ class Files:
         if self.live or not identity.startswith("sha256:"):
             return identity == self.identity
         return _digest(self.paths[0], int(identity.split(":")[1])) == identity
+
+    def tell(self, number: int, text: str) -> None:
+        """Say how a file is written, once."""
+        line = f"{self.names[number]}: {text}"
+        if line not in self._told:
+            self._told.add(line)
+            self.dialect.say(line)
 
     @property
     def unit(self) -> str:
@@ -224,109 +267,92 @@ def shorter(place: str) -> InputError:
     return InputError(f"shorter than before: it ends before {place}, the place to go on; was it cut or replaced?")
 
 
-class Feed:
-    """The bytes of a text: of a file, unpacked, in large parts; of a pipe as they come.
+class TextLines:
+    """Complete lines of a text: of a file, unpacked, in large parts; of a pipe as they come.
 
-    `done` counts bytes of the input itself.
+    `data` begins at byte `at` of the text with line number `line`. `ends` are the places in `data` after each complete
+    line; what follows them has still to be completed. `final`: nothing will follow. `odd`: some lines end with a
+    carriage return and nothing else.
     """
 
-    def __init__(self, path: Path | None, stream: Any = None) -> None:
-        self._path = path
-        self.live = path is None or is_pipe(path)
+    data: bytes
+
+    def __init__(self, path: Path | None, stream: Any = None, whole: bool = False) -> None:
+        self._whole = whole
+        self._path, self.live = path, path is None or is_pipe(path)
         self._suffix = None if path is None or self.live else compression_of(path)
         self._raw: Any = getattr(stream, "buffer", stream)  # below the text of sys.stdin
-        self._read = 0
-        self.reopen()
+        self._unpacked, self._taken = self._raw, 0
+        self._open()
+        self._begin(0, 1)
+        while len(self.data) < len(BOM) and BOM.startswith(self.data) and (more := self._read()):
+            self.data += more
+        if self.data.startswith(BOM):
+            self.at, self.data = len(BOM), self.data[len(BOM) :]
 
-    def reopen(self) -> None:
-        """Go to the beginning."""
+    def _open(self) -> None:
         if self._path is None:
             return
-        if self._raw is not None:
-            self.close()  # an unpacking stream that is dropped would close the file that it reads
+        self.close()
         try:
-            self._raw = self._path.open("rb")
+            self._raw = self._unpacked = self._path.open("rb")
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror}") from error
-        self._unpacked: Any = self._raw
         if self._suffix == ".gz":
             self._unpacked = gzip.GzipFile(fileobj=self._raw)
         elif self._suffix == ".zst":
             pa = require("pyarrow", extra="files")
             self._unpacked = pa.CompressedInputStream(pa.PythonFile(self._raw, mode="r"), "zstd")
 
-    @property
-    def done(self) -> int:
-        """Bytes of the input that were read."""
-        return self._read if self.live else self._raw.tell()
+    def _begin(self, at: int, line: int) -> None:
+        self.at, self.line, self.ends, self.odd, self.final = at, line, np.empty(0, np.int64), False, False
+        self.data = self._read()
 
-    def read(self, most: int = AT_ONCE) -> bytes:
+    def _read(self, most: int = AT_ONCE) -> bytes:
         """The next bytes; none at the end. From a pipe what is there, as soon as something is."""
         if self.live:
             part = bytes(self._raw.read1(FROM_PIPE))
-            self._read += len(part)
+            self._taken += len(part)
             return part
         try:
             return bytes(self._unpacked.read(most))
         except (OSError, EOFError, zlib.error) as error:
+            self.close()
             if self._suffix is None:
                 raise InputError(f"cannot be read: {error}") from error
             raise InputError(
                 f"cut off or damaged, it cannot be unpacked ({error}); copy it or make it again"
             ) from error
 
-    def skip(self, count: int) -> None:
-        """Go on after so many bytes from the beginning of a file, before anything was read."""
+    def go_to(self, at: int, line: int) -> None:
+        """Go on at a byte of the text, which is the beginning of this line."""
+        if self.live:
+            raise InputError("a pipe cannot go on where it was; give a file")
+        self._open()
+        skip = at - 1  # where a last line had no line break, one may have been added since
         if self._suffix is None:
-            self._raw.seek(count)
-            return
-        while count > 0 and (part := self.read(min(count, AT_ONCE))):
-            count -= len(part)
-
-    def close(self) -> None:
-        """Close what was opened here."""
-        if self._path is not None:
-            self._unpacked.close()
-            self._raw.close()
-
-
-class TextLines:
-    """Complete lines of a feed: `data` begins at byte `at` of the text with line number `line`.
-
-    `ends` are the places in `data` after each complete line; what follows them has still to be completed. `final`:
-    nothing will follow. `odd`: some lines end with a carriage return and nothing else.
-    """
-
-    def __init__(self, feed: Feed, at: int = 0, line: int = 1) -> None:
-        self.feed, self.at, self.line = feed, at, line
-        self.ends, self.odd, self.final = np.empty(0, np.int64), False, False
-        if at:
-            feed.skip(at - 1)  # where a last line had no line break, one may have been added since
-        self.data = feed.read()
-        if at:
-            self._after_break(at)
-        else:
-            while len(self.data) < len(BOM) and BOM.startswith(self.data) and (more := feed.read()):
-                self.data += more
-            if self.data.startswith(BOM):
-                self.at, self.data = len(BOM), self.data[len(BOM) :]
-
-    def _after_break(self, at: int) -> None:
-        """Leave the byte before the place, and a line break that was added after it."""
+            self._raw.seek(skip)
+        while self._suffix and skip > 0 and (part := self._read(min(skip, AT_ONCE))):
+            skip -= len(part)
+        self._begin(at, line)
         if not self.data:
             raise shorter(f"byte {at}")
         before, self.data = self.data[:1], self.data[1:]
         if before not in (b"\n", b"\r") or (before == b"\r" and self.data[:1] == b"\n"):
-            match = _BREAK.match(self.data)
-            if match:
-                self.at, self.data = at + match.end(), self.data[match.end() :]
+            added = _BREAK.match(self.data)
+            if added:
+                self.at, self.data = at + added.end(), self.data[added.end() :]
 
-    def moved(self, at: int, line: int) -> TextLines:
-        """The lines of a file from a place on."""
-        if self.feed.live:
-            raise InputError("a pipe cannot go on where it was; give a file")
-        self.feed.reopen()
-        return TextLines(self.feed, at, line)
+    @property
+    def done(self) -> int:
+        """Bytes of the input itself that were read."""
+        return self._taken if self.live else int(self._raw.tell())
+
+    def close(self) -> None:
+        """Close what was opened here: first what unpacks, which would else close the file when it is dropped."""
+        if self._path is not None and self._raw is not None:
+            self._unpacked.close()
+            self._raw.close()
 
     def first_letter(self) -> str:
         """The first character that is no white space; empty at the end of the input."""
@@ -345,12 +371,14 @@ class TextLines:
         # data without lines is of the beginning, and may have some
         fresh = b"" if len(self.ends) else self.data
         while not _complete(fresh):
-            fresh = self.feed.read()
+            fresh = self._read()
             if not fresh:
                 self.final = True
                 break
             parts.append(fresh)
         self.data = b"".join(parts)
+        if self.final and self._whole:
+            self.data = self.data[: _complete(self.data)]
         self.ends, self.odd = line_ends(self.data, self.final)
         return True
 

@@ -16,6 +16,7 @@ from hedgerow.core.values import as_float, as_whole, composed, usual_digits
 
 SHOWN = 40  # characters of a cell in an error
 WHOLE = np.iinfo(np.int64)
+NUMBERS = (0.0,)  # in place of classes: labels are finite numbers
 
 
 # ---- words for errors
@@ -152,14 +153,21 @@ def label_reader(classes: Sequence[Any] | Array, new: bool = True) -> Callable[[
         return label
 
     remembered = lru_cache(1024, typed=True)(read)
-    return lambda value: read(value) if isinstance(value, list | dict) else remembered(value)
+
+    def label_of(value: Any) -> Any:
+        try:
+            return remembered(value)
+        except TypeError:  # a list or an object
+            return read(value)
+
+    return label_of
 
 
 def _finite(text: str) -> float:
     value = as_float(text)
     if value is None or not math.isfinite(value):
         what = "a number" if value is None else "a finite number"
-        raise InputError(f"label {shown(text)} is not {what}, as the model's classes are")
+        raise InputError(f"label {shown(text)} is not {what}, as the model's labels are")
     return value
 
 
@@ -247,11 +255,18 @@ class Encoder(Protocol):
         """The columns that it reads."""
 
     @property
+    def numeric(self) -> frozenset[str]:
+        """Those of them that have numbers."""
+
+    @property
     def left_out(self) -> Any:
         """Columns that it knows and does not read."""
 
-    def bound(self, names: Sequence[str]) -> Callable[[Sequence[Any]], Sequence[Any]]:
-        """From the cells of these columns to the row."""
+    def missing_from(self, names: Sequence[str]) -> str:
+        """Which of its columns are not among these, for a person."""
+
+    def as_written(self, column_of: Callable[[str], Any]) -> Encoder:
+        """The encoder of a file: its dates as the cells of its columns write them."""
 
     def of_mapping(self, row: Any) -> Sequence[Any]:
         """From names and values to the row."""
@@ -281,6 +296,8 @@ class Wanted:
         finds them by their names, and a column that is not there is a gap.
     raw
         Cells as they are written, for whoever will learn an encoder of them; of JSON, the whole object.
+    keep_cells
+        Beside the numbers that `table` makes of a row, its cells by name as they came: for a journal.
     """
 
     width: int
@@ -291,6 +308,7 @@ class Wanted:
     id: str | None = None
     table: Encoder | None = None
     raw: bool = False
+    keep_cells: bool = False
 
     def __post_init__(self) -> None:
         if self.id is not None and self.id == self.label:
@@ -309,52 +327,27 @@ class Wanted:
         """The function from a cell to a label."""
         return raw_label if self.classes is None else label_reader(self.classes, self.new_classes)
 
-    def row_of(self, names: Sequence[str]) -> Callable[[Sequence[Any]], Sequence[Any]]:
-        """The function from the cells of these columns to a row."""
-        if self.raw:
-            return list
-        return (lambda cells: numbers(cells, names)) if self.table is None else self.table.bound(names)
-
-    def columns_read(self, names: Sequence[str]) -> list[str]:
-        """Those of the columns that a row is made of."""
-        read = set(names if self.table is None else self.table.names)
-        return [name for name in names if name in read]
-
-
-@dataclass(frozen=True)
-class Places:
-    """Numbers and names of the features' columns in a header, of label and id; names of those that are not used."""
-
-    features: list[int]
-    names: list[str]
-    label: int | None
-    id: int | None
-    ignored: tuple[str, ...]
-
-
-def places_of(wanted: Wanted, header: list[str]) -> Places:
-    """Where the features stand, in the model's order, and where label and id stand."""
-    place = {name: i for i, name in enumerate(header)}
-    for kind, name in (("label column", wanted.label), ("id column", wanted.id)):
-        if name is not None and name not in place:
-            raise unknown(kind, name, header)
-    label, id = (None if name is None else place[name] for name in (wanted.label, wanted.id))
-    rest = [i for i in range(len(header)) if i not in (label, id)]
-    others = [header[i] for i in rest]
-    if (table := wanted.table) is not None:
-        if table.names and not set(table.names) & set(others):
-            raise InputError(
-                f"none of the model's columns ({listed(table.names)}) is there; the input has {listed(header)}"
-            )
-        known = {*table.names, *table.left_out} if table.names else {*others}
-        return Places(rest, others, label, id, tuple(name for name in others if name not in known))
-    if wanted.names is None:
-        if len(rest) != wanted.width:
-            raise InputError(f"{len(rest)} feature columns, but the model was fitted on {wanted.width} (without names)")
-        return Places(rest, others, label, id, ())
-    missing = [name for name in wanted.names if name not in place]
-    if missing:
-        raise InputError(f"{these('column', missing)} missing; the input has {listed(header)}")
-    known = set(wanted.names)
-    ignored = tuple(name for name in others if name not in known)
-    return Places([place[name] for name in wanted.names], list(wanted.names), label, id, ignored)
+    def columns_of(self, header: list[str]) -> tuple[list[str], tuple[str, ...]]:
+        """The columns of a header that a row is made of, in the model's order, and those that it does not know."""
+        for kind, name in (("label column", self.label), ("id column", self.id)):
+            if name is not None and name not in header:
+                raise unknown(kind, name, header)
+        others = [name for name in header if name not in (self.label, self.id)]
+        if (table := self.table) is not None:
+            if table.names and not set(table.names) & set(others):
+                raise InputError(
+                    f"none of the model's columns ({listed(table.names)}) is there; the input has {listed(header)}"
+                )
+            read, known = set(table.names), {*table.names, *table.left_out} if table.names else {*others}
+            return [name for name in others if name in read], tuple(name for name in others if name not in known)
+        if self.names is None:
+            if len(others) != self.width:
+                raise InputError(
+                    f"{len(others)} feature columns, but the model was fitted on {self.width} (without names)"
+                )
+            return others, ()
+        there, known = set(header), set(self.names)
+        missing = [name for name in self.names if name not in there]
+        if missing:
+            raise InputError(f"{these('column', missing)} missing; the input has {listed(header)}")
+        return list(self.names), tuple(name for name in others if name not in known)

@@ -9,7 +9,6 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TextIO
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 AT_ONCE = 65536  # bytes of input
@@ -75,10 +74,9 @@ class Interrupts:
         finally:
             self._saving = False
 
-    def reading(self, descriptor: int) -> TextIO:
-        """The descriptor as text, `Interrupted` where a signal comes first. Bytes that are not UTF-8 are surrogates."""
-        raw = io.BufferedReader(_Awaited(descriptor, self._wake), AT_ONCE)
-        return io.TextIOWrapper(raw, encoding="utf-8-sig", errors="surrogateescape", newline="")
+    def reading(self, descriptor: int) -> io.BufferedReader:
+        """The bytes of a descriptor; `Interrupted` where a signal comes first."""
+        return io.BufferedReader(_Awaited(descriptor, self._wake), AT_ONCE)
 
     def write(self, descriptor: int, data: bytes) -> None:
         """All of the data, unless nobody takes it and a signal comes: `Interrupted`."""

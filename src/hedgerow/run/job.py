@@ -6,17 +6,19 @@ import os
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.files import check_writable, same_file
 from hedgerow.live.journal import Journal
-from hedgerow.rows.inputs import FORMATS
+from hedgerow.rows.inputs import FORMATS, Files, format_of, is_pattern, is_pipe
 
 ON_ERROR = ("skip", "stop")
 NEW_CLASSES = ("learn", "refuse")
-BROKERS = ("redis://", "kafka://")
+BROKERS = ("redis://", "rediss://", "kafka://")
 
 
 @dataclass(frozen=True)
@@ -47,73 +49,32 @@ class Job:
     group: str = "hedgerow"
 
     @property
-    def is_broker(self) -> bool:
-        """Whether rows come from a broker."""
-        return self.input.startswith(BROKERS)
-
-    @property
     def is_pipe(self) -> bool:
         """Whether rows come from standard input or a named pipe."""
-        path = Path(self.input)
-        return self.input == "-" or (not self.is_broker and path.exists() and stat.S_ISFIFO(os.stat(path).st_mode))
+        return self.input == "-" or (not self.input.startswith(BROKERS) and is_pipe(Path(self.input)))
 
     @property
     def dead_letter_file(self) -> Path | None:
         """Where rows go that cannot be used: as asked, else beside the output file."""
-        if self.dead_letter is not None or not is_file(self.output):
-            return self.dead_letter
-        return Path(f"{self.output}.bad.jsonl")
-
-
-def is_file(output: str) -> bool:
-    """Whether an output is a regular file, or will be one."""
-    path = Path(output)
-    return output != "-" and not output.startswith(BROKERS) and (path.is_file() or not path.exists())
+        output = self.output
+        no_file = output == "-" or output.startswith(BROKERS) or (os.path.exists(output) and not os.path.isfile(output))
+        return self.dead_letter if self.dead_letter is not None or no_file else Path(f"{output}.bad.jsonl")
 
 
 def called(name: str) -> str:
-    """An input as it is called in a message."""
-    return "standard input" if name == "-" else name
+    """An input or output as it is called in a message, without user, password and properties.
+
+    >>> called("-"), called("rediss://me:secret@host:6380/rows?ssl_ca_certs=ca.pem")
+    ('standard input', 'rediss://host:6380/rows')
+    """
+    if not name.startswith(BROKERS):
+        return "standard input" if name == "-" else name
+    parts = urlsplit(name)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def check(job: Job) -> None:
     """Refuse what cannot work, or would destroy something, before anything is opened."""
-    _check_choices(job)
-    if not job.model.is_file():
-        raise InputError(f"no model file at {job.model}; `hedgerow fit` makes one")
-    _check_live(job)
-    _check_distinct(job)
-    if not job.output.startswith(BROKERS):
-        _check_output(job)
-    if job.save is not None:
-        check_writable(job.save, job.model.stat().st_size)
-
-
-def _check_live(job: Job) -> None:
-    if job.labels is not None and job.id is None:
-        raise InputError("--labels gives labels by id: name the id column of the rows with --id")
-    if job.labels is not None and job.label is not None:
-        raise InputError("--label says that labels stand in the rows, --labels that they come in a file: which is it?")
-    if job.labels is not None and not job.labels.is_file():
-        raise InputError(f"no file of labels at {job.labels}")
-    if job.journal is None:
-        for asked, option in (
-            (job.is_broker, f"--input {job.input}"),
-            (job.output.startswith(BROKERS), f"--output {job.output}"),
-        ):
-            if asked:
-                raise InputError(f"{option} needs --journal DIR: what a broker was told is done must be on disk")
-        if job.accept_loss:
-            raise InputError("--accept-loss is about a journal: name it with --journal")
-    elif job.append or job.overwrite:
-        raise InputError(
-            "--append and --overwrite are for runs without a journal, which itself knows what the output has"
-        )
-    if job.output.startswith("kafka://"):
-        raise InputError(f"--output {job.output}: predictions go to a file, to -, or to redis://HOST/STREAM")
-
-
-def _check_choices(job: Job) -> None:
     for option, value, choices in (
         ("--on-error", job.on_error, ON_ERROR),
         ("--new-classes", job.new_classes, NEW_CLASSES),
@@ -121,12 +82,35 @@ def _check_choices(job: Job) -> None:
     ):
         if value not in choices:
             raise unknown(f"choice for {option}", value, choices)
+    broker = next((url for url in (job.input, job.output) if url.startswith(BROKERS)), None)
+    keeps, without_journal = job.append or job.overwrite, job.journal is None
     if job.new_classes == "refuse" and job.label is None and job.labels is None:
         raise InputError("--new-classes refuse is about labels: name their column with --label")
     if job.append and job.overwrite:
         raise InputError("--append and --overwrite exclude each other: keep what the output file has, or drop it?")
-    if job.output == "-" and (job.append or job.overwrite):
-        raise InputError("--append and --overwrite are for an output file; standard output has nothing to keep")
+    if keeps and (job.output == "-" or not without_journal):
+        raise InputError(
+            "--append and --overwrite are for an output file of a run without a journal, not for standard output"
+        )
+    if job.labels is not None and job.id is None:
+        raise InputError("--labels gives labels by id: name the id column of the rows with --id")
+    if job.labels is not None and job.label is not None:
+        raise InputError("--label says that labels stand in the rows, --labels that they come in a file: which is it?")
+    if job.labels is not None and not job.labels.is_file():
+        raise InputError(f"no file of labels at {job.labels}")
+    if broker is not None and without_journal:
+        raise InputError(f"{called(broker)} needs --journal DIR: what a broker was told is done must be on disk")
+    if job.accept_loss and without_journal:
+        raise InputError("--accept-loss is about a journal: name it with --journal")
+    if job.output.startswith("kafka://"):
+        raise InputError(f"--output {called(job.output)}: predictions go to a file, to -, or to redis://HOST/STREAM")
+    if not job.model.is_file():
+        raise InputError(f"no model file at {job.model}; `hedgerow fit` makes one")
+    _check_distinct(job)
+    if not job.output.startswith(BROKERS):
+        _check_output(job)
+    if job.save is not None:
+        check_writable(job.save, job.model.stat().st_size)
 
 
 def _check_distinct(job: Job) -> None:
@@ -134,31 +118,41 @@ def _check_distinct(job: Job) -> None:
 
     Only the model may be saved over the model that was read.
     """
-    read: dict[str, str | Path | None] = {
-        f"the input, {called(job.input)}": _file_of(job.input, 0),
-        f"the model, {job.model}": str(job.model),
-        f"the labels, {job.labels}": job.labels,
-        f"the journal in {job.journal}": None if job.journal is None else job.journal / Journal.FILE,
-    }
-    output, dead = _file_of(job.output, 1), job.dead_letter_file
-    written = (
+    inputs = [_regular(job.input, 0)] if job.is_pipe else []
+    if not job.is_pipe and not job.input.startswith(BROKERS):
+        inputs = list(map(str, Files.of(job.input, job.format).paths))
+    read: list[tuple[str, str | Path | None]] = [
+        *((f"the input, {called(job.input)}", path) for path in inputs),
+        (f"the model, {job.model}", str(job.model)),
+        (f"the labels, {job.labels}", job.labels),
+        (f"the journal in {job.journal}", None if job.journal is None else job.journal / Journal.FILE),
+    ]
+    output, dead = None if job.output.startswith(BROKERS) else _regular(job.output, 1), job.dead_letter_file
+    for option, path, content in (
         (f"--output {job.output}", output, f"the predictions of --output {job.output}"),
         (f"--dead-letter {dead}", dead, f"the bad rows of --dead-letter {dead}"),
         (f"--save {job.save}", job.save, ""),
-    )
-    for option, path, content in written:
+    ):
         if path is None or (os.path.exists(path) and not os.path.isfile(path)):
             continue  # nothing is kept in a pipe, a terminal, /dev/null
-        for what, other in read.items():
+        for what, other in read:
             if other and same_file(path, other) and not (path == job.save and what.startswith("the model")):
                 raise InputError(f"{option} would overwrite {what}; choose another name")
-        read[content] = path
+        if _is_in_input(job, Path(path)):
+            raise InputError(f"{option} would become a part of the input, {job.input}; choose another folder")
+        read.append((content, path))
 
 
-def _file_of(name: str, descriptor: int) -> str | None:
+def _is_in_input(job: Job, path: Path) -> bool:
+    """Whether a file that is written would be read by the next run, as one of the input's folder or pattern."""
+    if is_pattern(job.input):
+        return fnmatch(str(path), job.input)
+    folder = Path(job.input).expanduser()
+    return folder.is_dir() and same_file(folder, path.parent) and format_of(path) is not None
+
+
+def _regular(name: str, descriptor: int) -> str | None:
     """The path of a file; for "-", of the regular file that a shell has put there, if it is one."""
-    if name.startswith(BROKERS):
-        return None
     if name != "-":
         return name
     link = f"/dev/fd/{descriptor}"

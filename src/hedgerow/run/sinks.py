@@ -5,124 +5,105 @@ from __future__ import annotations
 import json
 import os
 import stat
-import time
+from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from hedgerow.core.errors import InputError
 from hedgerow.run.engine import Engine, Marks
 from hedgerow.run.interrupts import Interrupts
-from hedgerow.run.job import Job
+from hedgerow.run.job import BROKERS, Job
 
 
-# The sinks of a run.
-def output(job: Job, engine: Engine, interrupts: Interrupts) -> Sink:
-    """Where predictions go."""
-    if job.output.startswith("redis://"):
-        from hedgerow.run.redis_streams import RedisSink
-
-        return RedisSink(job.output, engine, interrupts)
-    if job.journal is None:
-        return Plain(job.output, job.overwrite, job.append, interrupts)
-    if _is_pipe(job.output):
-        return KeptPipe("output", Plain(job.output, False, False, interrupts), engine)
-    return Kept("output", Path(job.output), engine)
-
-
-def dead_letters(job: Job, engine: Engine, interrupts: Interrupts) -> Sink | None:
-    """Where rows go that cannot be used; nowhere, if no file was named and the output is none."""
-    name = job.dead_letter_file
-    if name is None:
-        return None
-    if job.journal is not None:
-        return Kept("dead", name, engine, lazy=True)
-    return _Lazy(name, interrupts)
-
-
-class _Lazy:
-    """A file that is made, or added to, when there is something to write."""
-
-    def __init__(self, path: Path, interrupts: Interrupts) -> None:
-        self._path, self._interrupts = path, interrupts
-        self._file: Plain | None = None
-
-    def put(self, data: bytes) -> dict[str, bytes]:
-        """Open it if need be."""
-        if data and self._file is None:
-            self._file = Plain(str(self._path), overwrite=False, append=True, interrupts=self._interrupts)
-        return {} if self._file is None else self._file.put(data)
-
-    def write(self) -> None:
-        """What was put."""
-        if self._file is not None:
-            self._file.write()
-
-    def close(self) -> None:
-        """If it was opened."""
-        if self._file is not None:
-            self._file.close()
-
-
-def _is_pipe(name: str) -> bool:
-    if name == "-":
-        return True
-    path = Path(name)
-    return path.exists() and not stat.S_ISREG(os.stat(path).st_mode)
-
-
-FLUSH_EVERY = 1.0  # seconds, for files; a pipe gets every line at once
-
-
-class Sink(Protocol):
+class Sink(ABC):
     """Lines are first put, then written: between the two a journal may take note of them."""
 
+    _data = b""
+
+    @abstractmethod
     def put(self, data: bytes) -> Marks:
         """Lines to be written; what a journal must keep to write them again."""
 
+    @abstractmethod
     def write(self) -> None:
         """What was put."""
 
+    @abstractmethod
     def close(self) -> None:
-        """Write the rest."""
+        """Put it on disk."""
 
 
-class Plain:
-    """A file or a pipe, without a journal. A regular file is flushed every second, a pipe at every write."""
+def open_sinks(job: Job, engine: Engine, interrupts: Interrupts) -> tuple[Sink, Sink | None]:
+    """Where predictions go, and rows that cannot be used: nowhere, if no file was named and the output is none."""
+    dead = job.dead_letter_file
+    if job.journal is None:
+        output: Sink = Plain(job.output, interrupts, job.overwrite, job.append)
+        return output, None if dead is None else Plain(str(dead), interrupts, append=True, lazy=True)
+    if job.output.startswith(BROKERS):
+        from hedgerow.run.redis_streams import RedisSink
 
-    def __init__(self, name: str, overwrite: bool, append: bool, interrupts: Interrupts) -> None:
-        self._interrupts, self._data, self._flushed = interrupts, b"", time.monotonic()
-        path: int | str = 1 if name == "-" else name
-        try:
-            with interrupts.opening():
-                self._file = open(path, "wb" if overwrite else "ab", closefd=name != "-")  # noqa: SIM115
-        except OSError as error:
-            raise InputError(f"cannot write to {name}: {error.strerror}") from error
-        self._regular = stat.S_ISREG(os.fstat(self._file.fileno()).st_mode)
-        if self._regular and append and not _ends_with_a_line(name):
-            self._file.write(b"\n")
+        output = RedisSink(job.output, engine, interrupts)
+    elif job.output == "-" or (os.path.exists(job.output) and not os.path.isfile(job.output)):
+        output = KeptPipe(job.output, engine, interrupts)
+    else:
+        output = Kept("output", Path(job.output), engine)
+    return output, None if dead is None else Kept("dead", dead, engine, lazy=True)
+
+
+class Plain(Sink):
+    """A file or a pipe, without a journal; `lazy`: it is opened when there is something to write."""
+
+    def __init__(
+        self, name: str, interrupts: Interrupts, overwrite: bool = False, append: bool = False, lazy: bool = False
+    ) -> None:
+        self._name, self._interrupts, self._append = name, interrupts, append
+        self._descriptor: int | None = None
+        self._flags = os.O_RDWR if append else os.O_WRONLY
+        self._flags |= os.O_CREAT | os.O_CLOEXEC | (os.O_TRUNC if overwrite else os.O_APPEND)
+        if not lazy:
+            self._open()
+
+    def _open(self) -> int:
+        if self._name == "-":
+            self._descriptor = 1
+        if self._descriptor is None:
+            try:
+                with self._interrupts.opening():
+                    self._descriptor = os.open(self._name, self._flags, 0o666)
+            except OSError as error:
+                raise InputError(f"cannot write to {self._name}: {error.strerror}") from error
+            about = os.fstat(self._descriptor)
+            has_lines = self._append and stat.S_ISREG(about.st_mode) and about.st_size
+            if has_lines and os.pread(self._descriptor, 1, about.st_size - 1) != b"\n":
+                self._data = b"\n"  # what is added would else join the last line
+        return self._descriptor
 
     def put(self, data: bytes) -> Marks:
         """Without a journal there is nothing to keep."""
-        self._data += data
+        if data:
+            self._open()
+            self._data += data
         return {}
 
     def write(self) -> None:
         """What was put."""
         data, self._data = self._data, b""
-        if not self._regular:
-            self._interrupts.write(self._file.fileno(), data)
-            return
-        self._file.write(data)
-        if time.monotonic() - self._flushed > FLUSH_EVERY:
-            self._file.flush()
-            self._flushed = time.monotonic()
+        if data:
+            try:
+                self._interrupts.write(self._open(), data)
+            except BrokenPipeError:
+                raise
+            except OSError as error:
+                raise InputError(f"cannot write to {self._name}: {error.strerror}; nothing more was learned") from error
 
     def close(self) -> None:
-        """Write the rest."""
-        self._file.close()
+        """Close it, if it was opened here."""
+        if self._descriptor is not None and self._name != "-":
+            os.close(self._descriptor)
+            self._descriptor = None
 
 
-class Kept:
+class Kept(Sink):
     """A regular file that a journal accounts for: what it has beyond the last commit is written again.
 
     The mark has the place where the newest lines begin, and the lines. They are on disk before the next commit, so a
@@ -130,9 +111,8 @@ class Kept:
     """
 
     def __init__(self, mark: str, path: Path, engine: Engine, lazy: bool = False) -> None:
-        self._mark, self._path, self._lazy = mark, path, lazy
+        self._mark, self._path, self._size = mark, path, 0
         self._descriptor: int | None = None
-        self._data, self._size = b"", 0
         before = engine.mark(mark)
         if before is not None:
             self._go_on(before)
@@ -184,17 +164,15 @@ class Kept:
 
     def write(self) -> None:
         """What was put, at its place."""
-        if self._data:
-            descriptor, rest = self._open(), memoryview(self._data)
-            try:
-                while rest:
-                    written = os.pwrite(descriptor, rest, self._size)
-                    rest, self._size = rest[written:], self._size + written
-            except OSError as error:
-                raise InputError(
-                    f"cannot write to {self._path}: {error.strerror}; the journal has the lines, start again to go on"
-                ) from error
-            self._data = b""
+        rest, self._data = memoryview(self._data), b""
+        try:
+            while rest:
+                written = os.pwrite(self._open(), rest, self._size)
+                rest, self._size = rest[written:], self._size + written
+        except OSError as error:
+            raise InputError(
+                f"cannot write to {self._path}: {error.strerror}; the journal has the lines, start again to go on"
+            ) from error
 
     def close(self) -> None:
         """Put it on disk."""
@@ -204,33 +182,25 @@ class Kept:
             self._descriptor = None
 
 
-class KeptPipe:
+class KeptPipe(Plain):
     """A pipe with a journal: lines of the last transaction are written again after a restart, as nobody knows whether
     they were read; their ids tell."""
 
-    def __init__(self, mark: str, plain: Plain, engine: Engine) -> None:
-        self._mark, self._plain = mark, plain
-        before = engine.mark(mark)
+    def __init__(self, name: str, engine: Engine, interrupts: Interrupts) -> None:
+        super().__init__(name, interrupts)
+        before = engine.mark("output")
         if before is not None:
             try:
-                plain.put(begun(before, "stream", "a stream")[1])
-                plain.write()
+                super().put(begun(before, "stream", "a stream")[1])
+                self.write()
             except BaseException:
-                plain.close()
+                self.close()
                 raise
 
     def put(self, data: bytes) -> Marks:
         """The journal keeps the lines."""
-        self._plain.put(data)
-        return {self._mark: json.dumps({"stream": True}).encode() + b"\n" + data}
-
-    def write(self) -> None:
-        """What was put."""
-        self._plain.write()
-
-    def close(self) -> None:
-        """Nothing is left."""
-        self._plain.close()
+        super().put(data)
+        return {"output": json.dumps({"stream": True}).encode() + b"\n" + data}
 
 
 def begun(mark: bytes, kind: str, now: str) -> tuple[dict[str, Any], bytes]:
@@ -241,12 +211,3 @@ def begun(mark: bytes, kind: str, now: str) -> tuple[dict[str, Any], bytes]:
         before = about.get("path") or ("a stream (standard output, a pipe)" if "stream" in about else "a Redis stream")
         raise InputError(f"the output is {now}, that of the journal until now {before}; go on with that")
     return about, data
-
-
-def _ends_with_a_line(path: str) -> bool:
-    """Whether nothing, or a line break, is the end of a file: else what is appended would join its last line."""
-    with open(path, "rb") as file:
-        if file.seek(0, os.SEEK_END) == 0:
-            return True
-        file.seek(-1, os.SEEK_END)
-        return file.read(1) == b"\n"

@@ -1,4 +1,4 @@
-"""The HTTP service: live models behind FastAPI, one writer a model, many models a process.
+"""The HTTP service: live models and fleets over HTTP, one writer each, many in a process.
 
     from hedgerow.service import ServiceSettings, create_app
     app = create_app(Path("models"), ServiceSettings())      # a plain ASGI application

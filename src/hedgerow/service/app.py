@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import resource
 import signal
 import socket
@@ -27,7 +28,7 @@ from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hedgerow.core.errors import InputError
-from hedgerow.service import inference  # noqa: F401  # declares its operations
+from hedgerow.service import fleets, inference  # noqa: F401  # they declare their operations
 from hedgerow.service.demo import Demo
 from hedgerow.service.jobs import Jobs
 from hedgerow.service.metrics import Requests
@@ -37,6 +38,7 @@ from hedgerow.service.operations import document, respond, routes
 from hedgerow.service.routes import Downloads, pages
 from hedgerow.service.schemas import Problem
 from hedgerow.service.settings import ServiceSettings
+from hedgerow.service.webhook import post_alarms
 
 
 def create_app(folder: Path, settings: ServiceSettings | None = None, *, demo: bool = False) -> Starlette:
@@ -69,9 +71,9 @@ def create_app(folder: Path, settings: ServiceSettings | None = None, *, demo: b
     ['/v1/models/{name}/predict', '/v1/models/{name}/label']
     """
     settings = settings or ServiceSettings()
-    tokens = None if settings.token_file is None else Tokens.read(settings.token_file)
+    tokens = None if settings.token_file is None else Tokens(settings.token_file)
     models, log, requests = Models(Path(folder), settings), Log(), Requests()
-    jobs, downloads = Jobs(models), Downloads(settings.exports, settings.write_seconds)
+    jobs, downloads = Jobs(models), Downloads(settings.max_exports, settings.write_timeout)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -80,6 +82,7 @@ def create_app(folder: Path, settings: ServiceSettings | None = None, *, demo: b
         stream = Demo(models) if demo else None
         if stream is not None:
             stream.start()
+        webhook = None if settings.webhook is None else asyncio.create_task(post_alarms(models, settings.webhook))
         log.add(event="started", folder=str(models.folder), models=[entry.name for entry in models])
         try:
             yield
@@ -87,6 +90,8 @@ def create_app(folder: Path, settings: ServiceSettings | None = None, *, demo: b
             models.stopping.set()
             if stream is not None:
                 await stream.close()
+            if webhook is not None:
+                webhook.cancel()
             await jobs.close()
             await models.close()
             downloads.close()
@@ -110,14 +115,14 @@ def create_app(folder: Path, settings: ServiceSettings | None = None, *, demo: b
     )  # fmt: skip
     app.router.redirect_slashes = False
     app.state.stop, app.state.models, app.state.log, app.state.requests = models.stopping, models, log, requests
-    app.state.jobs, app.state.downloads = jobs, downloads
+    app.state.jobs, app.state.downloads, app.state.tokens = jobs, downloads, tokens
     return app
 
 
 async def _not_found(request: Request, error: Exception) -> Response:
     """What no route answers."""
     assert isinstance(error, HTTPException)
-    if not request.url.path.startswith("/static/"):
+    if not request.scope["path"].removeprefix(request.scope.get("root_path", "")).startswith("/static/"):
         caller_of(request.scope)
     if error.status_code == 405:
         raise Problem("method-not-allowed", f"{request.method} is not possible here", (), {"Allow": "GET, HEAD"})
@@ -137,19 +142,26 @@ def serve(models: Path, settings: ServiceSettings, *, demo: bool, tell: Callable
     if not models.is_dir():
         raise InputError(f"there is no folder {models}; make it, or name another with --models")
     app = create_app(models, settings, demo=demo)
-    listener = _listener(settings)
-    host, port = listener.getsockname()[:2]
-    HeaderTimeoutProtocol.most = min(settings.connections, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
+    HeaderTimeoutProtocol.most = min(settings.max_connections, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
     config = uvicorn.Config(
         app, log_config=None, access_log=False, server_header=False, date_header=True, http=HeaderTimeoutProtocol,
-        ws="none", timeout_graceful_shutdown=int(settings.shutdown_seconds), lifespan="on", backlog=AT_ONCE,
+        ws="none", timeout_graceful_shutdown=math.ceil(settings.shutdown_timeout), lifespan="on", backlog=AT_ONCE,
+        ssl_certfile=settings.tls_cert, ssl_keyfile=settings.tls_key, root_path=settings.root_path,
+        proxy_headers=bool(settings.trusted_proxies), forwarded_allow_ips=settings.trusted_proxies,
     )  # fmt: skip
+    try:
+        config.load()
+    except OSError as error:
+        raise InputError(f"cannot read the TLS files {settings.tls_cert} and {settings.tls_key}: {error}") from error
+    listener = _listener(settings)
+    host, port = listener.getsockname()[:2]
     logging.getLogger().addHandler(app.state.log.handler())
     # uvicorn raises the signal that ended it once more: by then everything is done, and the exit code is 0
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, lambda *_: None)
-    address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-    Server(config, lambda: tell(f"serving {models} at {address}"), app.state.stop).run([listener])
+    scheme = "http" if settings.tls_cert is None else "https"
+    address = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+    Server(config, app, lambda: tell(f"serving {models} at {address}")).run([listener])
 
 
 def _listener(settings: ServiceSettings) -> socket.socket:
@@ -167,23 +179,36 @@ def _listener(settings: ServiceSettings) -> socket.socket:
 class Server(uvicorn.Server):
     """Tells when it listens; at the end, streams and half-sent bodies are not waited for."""
 
-    def __init__(self, config: uvicorn.Config, listening: Callable[[], None], stopping: asyncio.Event) -> None:
+    def __init__(self, config: uvicorn.Config, app: Starlette, listening: Callable[[], None]) -> None:
         super().__init__(config)
-        self._listening, self._stopping = listening, stopping
+        self._listening, self._state = listening, app.state
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, then say so."""
         await super().startup(sockets)
         for listener in sockets or ():
             listener.listen(BACKLOG)  # asyncio has one number for both
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._read_again)
         if self.started:
             self._listening()
+
+    def _read_again(self) -> None:
+        """Tokens and certificates as their files have them now; what cannot be used changes nothing."""
+        try:
+            if self._state.tokens is not None:
+                self._state.tokens.read()
+            if self.config.ssl is not None and self.config.ssl_certfile is not None:
+                self.config.ssl.load_cert_chain(self.config.ssl_certfile, self.config.ssl_keyfile)
+        except (InputError, OSError) as error:
+            self._state.log.add(event="tokens and certificates were not read again", reason=str(error))
+        else:
+            self._state.log.add(event="tokens and certificates were read again")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop accepting, finish requests, end the application."""
         for listener in self.servers:
             listener.close()
-        self._stopping.set()
+        self._state.stop.set()
         asyncio.get_running_loop().call_later(STREAM_SECONDS, self._abort_streams)
         await super().shutdown(sockets)
 

@@ -1,7 +1,8 @@
 """The Open Inference Protocol (v2, REST): what clients of KServe and MLServer speak. Labels go to /v1.
 
 Inputs are one tensor of shape [n, features], or one tensor of shape [n] or [n, 1] for each named feature. Outputs are
-`label`, `probabilities` and `id`: the id of each event, `<id of the request>/0` and so on, by which it can be labelled.
+`label` and `probabilities` or, of a model of numbers, `prediction` and `interval`; and `id`: the id of each event,
+`<id of the request>/0` and so on, by which it can be labelled.
 
 Tensors may be bytes behind the JSON of a request, as KServe's client sends arrays unless it is told otherwise: the
 header Inference-Header-Content-Length says where the JSON ends; `binary_data_size` of a tensor, how many of the bytes
@@ -19,7 +20,8 @@ from starlette.responses import Response
 
 import hedgerow
 from hedgerow.core.arrays import Array
-from hedgerow.live import Answer
+from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.live import Answer, NumberAnswer
 from hedgerow.service import schemas
 from hedgerow.service.models import Entry
 from hedgerow.service.operations import Call, operation, respond, respond_from
@@ -35,12 +37,16 @@ async def infer(call: Call) -> Response:
     """Predict; each row is an event that can be labelled by its id."""
     call.live  # noqa: B018  # not ready: say so before the body is read
     body = await _body(call)
-    outputs = [output.name for output in body.outputs or ()] or ["label", "probabilities", "id"]
-    X = _rows(body.inputs, call.entry, call.models.settings.batch_rows)
+    outputs = [output.name for output in body.outputs or ()] or _outputs_of(call)
+    for i, name in enumerate(outputs):
+        if name not in _outputs_of(call):
+            raise invalid(f"outputs[{i}].name", f"this model has {', '.join(_outputs_of(call))}")
+    X = _rows(body.inputs, call.entry, call.models.settings.max_rows)
     stem = body.id or uuid4().hex
     schemas.check_printable(stem, "id")
     ids = [f"{stem}/{i}" for i in range(len(X))]
-    answers = await call.models.call(call.entry, lambda live, _: live.aio.predict_many(X, ids))
+    live = call.live
+    answers = await call.models.call(call.entry, lambda: live.aio.predict_many(X, ids))
     return await respond_from(
         lambda: schemas.InferAnswer(call.name, stem, [_output(name, answers) for name in outputs])
     )
@@ -68,14 +74,16 @@ async def server_ready(call: Call) -> Response:
 @operation("GET", MODEL, "predict", "read", answer=schemas.ModelMetadata)
 async def model_metadata(call: Call) -> Response:
     """Inputs and outputs of a model."""
-    entry, classes = call.entry, call.live.clf.classes_.tolist()
+    entry, clf = call.entry, call.live.clf
     inputs = [TensorMetadata(name, "FP64", [-1]) for name in entry.feature_names or ()]
     inputs = inputs or [TensorMetadata("instances", "FP64", [-1, entry.features])]
-    outputs = [
-        TensorMetadata("label", _label_type(classes), [-1]),
-        TensorMetadata("probabilities", "FP64", [-1, len(classes)]),
-        TensorMetadata("id", "BYTES", [-1]),
-    ]
+    if isinstance(clf, OnlineTransferClassifier):
+        classes = clf.classes_.tolist()
+        outputs = [TensorMetadata("label", _label_type(classes), [-1])]
+        outputs.append(TensorMetadata("probabilities", "FP64", [-1, len(classes)]))
+    else:
+        outputs = [TensorMetadata("prediction", "FP64", [-1]), TensorMetadata("interval", "FP64", [-1, 2])]
+    outputs.append(TensorMetadata("id", "BYTES", [-1]))
     return respond(schemas.ModelMetadata(entry.name, [], "hedgerow", inputs, outputs))
 
 
@@ -84,6 +92,11 @@ async def model_ready(call: Call) -> Response:
     """Whether a model can be asked."""
     call.live  # noqa: B018
     return respond(schemas.ServerReady(True, call.name))
+
+
+def _outputs_of(call: Call) -> list[str]:
+    classes = isinstance(call.live.clf, OnlineTransferClassifier)
+    return ["label", "probabilities", "id"] if classes else ["prediction", "interval", "id"]
 
 
 async def _body(call: Call) -> schemas.InferRequest:
@@ -173,6 +186,11 @@ def _output(name: str, answers: list[Answer]) -> OutputTensor:
     n = len(answers)
     if name == "id":
         return OutputTensor(name, "BYTES", [n], [answer.id for answer in answers])
+    if name == "prediction":
+        return OutputTensor(name, "FP64", [n], [answer.label for answer in answers])
+    if name == "interval":
+        ends = [end for answer in answers if isinstance(answer, NumberAnswer) for end in answer.interval]
+        return OutputTensor(name, "FP64", [n, 2], ends)
     if name == "probabilities":
         values = np.array([list(answer.probabilities.values()) for answer in answers])
         return OutputTensor(name, "FP64", list(values.shape), values.ravel().tolist())

@@ -24,8 +24,8 @@ from hedgerow.methods import METHODS
 from hedgerow.rows.inputs import COMPRESSED, SUFFIXES, format_of
 from hedgerow.service import schemas
 from hedgerow.service.models import Entry, Models
-from hedgerow.service.operations import BINARY, Call, operation, respond
-from hedgerow.service.routes import BYTES, LONG, MODEL, summary
+from hedgerow.service.operations import BINARY, Call, operation, respond, respond_from
+from hedgerow.service.routes import BYTES, LONG, MODEL, etag, summary
 from hedgerow.service.schemas import Problem, invalid, kind_of
 from hedgerow.service.worker import JOB, MODEL_FILE
 
@@ -46,28 +46,43 @@ FORM: dict[str, Any] = {
 MULTIPART = "multipart/form-data"
 
 
-@operation("PUT", MODEL, "admin", answer=schemas.Model, status=201, sends={BINARY: BYTES}, errors=(409,))
+@operation("PUT", MODEL, "admin", answer=schemas.Model, status=201, sends={BINARY: BYTES}, errors=(200, 409, 412))
 async def create_model(call: Call) -> Response:
-    """A model file (safetensors, as `hedgerow fit` writes it) becomes a live model of this name."""
+    """A model file (safetensors) becomes a live model of this name, or with If-Match takes the place of a running one.
+
+    If-Match has the ETag of the model that is to be replaced, or *. Events stay; the new model learns what waits.
+    """
+    expected = call.headers.get("if-match")
+    if expected is None:
+        await receive_model(call, call.models.reserve(call.name))
+    else:
+        await receive_model(call, call.entry, expected.strip('" ') if expected.strip() != "*" else None)
+    entry, headers = call.entry, {"Location": call.address(f"/v1/models/{call.name}")}
+    headers["ETag"] = await asyncio.to_thread(etag, entry.model)
+    return await respond_from(lambda: summary(entry, LONG), 201 if expected is None else 200, headers)
+
+
+async def receive_model(call: Call, entry: Entry, expected: str | None = None) -> None:
+    """Check a model file that is sent; then it becomes the model of a reserved name, or replaces an open one."""
     models, settings = call.models, call.models.settings
-    entry = models.reserve(call.name)
     file = models.work.path / f"upload-{uuid4().hex}"
     try:
         call.check_type(BINARY, default=BINARY)
         with file.open("xb") as out:
-            async for part in call.chunks(settings.upload_bytes, settings.upload_seconds):
+            async for part in call.chunks(settings.max_upload, settings.upload_timeout):
                 await asyncio.to_thread(out.write, part) if len(part) > 1 << 20 else out.write(part)
-        _check_header(file, settings.header_bytes)
+        _check_header(file, settings.max_header)
         try:
-            await work("check", file, CHECK_SECONDS, settings.worker_bytes, lambda _: None)
+            await work("check", file, CHECK_SECONDS, settings.max_worker, lambda _: None)
         except InputError as error:
             raise Problem("invalid", str(error)) from error
-        await models.install(entry, file)
+        if entry.state == "arriving":
+            await models.install(entry, file)
+        else:
+            await models.replace(entry, file, expected)
     finally:
         models.release(entry)
         file.unlink(missing_ok=True)
-    created = await asyncio.to_thread(summary, call.entry, LONG)
-    return respond(created, 201, {"Location": f"/v1/models/{call.name}"})
 
 
 @operation(
@@ -93,7 +108,7 @@ async def fit(call: Call) -> Response:
         if job is None:
             models.release(entry)
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-    return respond(job.status, 202, {"Location": f"/v1/jobs/{job.status.id}"})
+    return respond(job.status, 202, {"Location": call.address(f"/v1/jobs/{job.status.id}")})
 
 
 @operation("GET", "/v1/jobs", "admin", answer=schemas.JobList)
@@ -157,7 +172,7 @@ class Jobs:
     def __init__(self, models: Models) -> None:
         self._models = models
         self._jobs: dict[str, Job] = {}
-        self._running = asyncio.Semaphore(models.settings.jobs)
+        self._running = asyncio.Semaphore(models.settings.max_jobs)
 
     def __iter__(self) -> Iterator[Job]:
         return iter(sorted(self._jobs.values(), key=lambda job: -job.status.created))
@@ -169,7 +184,7 @@ class Jobs:
     def check_room(self) -> None:
         """Refuse one more than may wait."""
         settings, active = self._models.settings, sum(not job.over for job in self._jobs.values())
-        if active >= settings.jobs + settings.jobs_waiting:
+        if active >= settings.max_jobs + settings.max_jobs_waiting:
             raise Problem("busy", f"{active} jobs run or wait already")
 
     def start(self, entry: Entry, folder: Path) -> Job:
@@ -206,7 +221,7 @@ class Jobs:
         try:
             async with self._running:
                 status.state, status.text = "running", "starting"
-                await work("fit", job.folder, settings.job_seconds, settings.worker_bytes, tell)
+                await work("fit", job.folder, settings.job_timeout, settings.max_worker, tell)
                 status.progress, status.text, job.installing = 0.95, "opening the model", True
                 await self._models.install(job.entry, job.folder / MODEL_FILE)
             status.state, status.progress, status.text = "done", 1.0, "done"
@@ -296,7 +311,7 @@ def _check_header(file: Path, most: int) -> None:
 async def _form(call: Call) -> FormData:
     call.check_type(MULTIPART)
     settings = call.models.settings
-    parts: Any = call.chunks(settings.upload_bytes, settings.upload_seconds)
+    parts: Any = call.chunks(settings.max_upload, settings.upload_timeout)
     parser = MultiPartParser(call.headers, parts, max_files=64, max_fields=16, max_part_size=64 << 10)
     try:
         return await parser.parse()

@@ -16,6 +16,7 @@ import itertools
 import json
 import logging
 import os
+import re
 import secrets
 import stat
 import sys
@@ -23,7 +24,10 @@ import threading
 import time
 import traceback
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
 from urllib.parse import urlsplit
@@ -31,6 +35,7 @@ from urllib.parse import urlsplit
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+import hedgerow
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.service.metrics import Requests
 from hedgerow.service.schemas import Problem
@@ -65,14 +70,15 @@ EVERYBODY = Caller(frozenset({("admin", "*")}))  # where there is no token file:
 
 
 class Tokens:
-    """The tokens of a file, by digest."""
+    """The tokens of a file that nobody else can read, by digest."""
 
-    def __init__(self, callers: dict[bytes, Caller]) -> None:
-        self._callers = callers
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.read()
 
-    @classmethod
-    def read(cls, path: Path) -> Tokens:
-        """The tokens of a file that nobody else can read."""
+    def read(self) -> None:
+        """Read the file, now or again; if it cannot be used, what was read before stays."""
+        path = self._path
         try:
             with path.open(encoding="utf-8") as file:
                 _check_private(path, os.fstat(file.fileno()))
@@ -86,7 +92,7 @@ class Tokens:
                 grants.setdefault(_digest(token), set()).update(granted)
         if not grants:
             raise InputError(f"the token file {path} has no token; a line is TOKEN RIGHTS MODELS; {MAKE_ONE}")
-        return cls({digest: Caller(frozenset(granted)) for digest, granted in grants.items()})
+        self._callers = {digest: Caller(frozenset(granted)) for digest, granted in grants.items()}
 
     def caller(self, authorization: str) -> Caller | None:
         """Whose header this is: `Bearer TOKEN`, or `Basic` with the token as the password (browsers ask for it)."""
@@ -168,7 +174,7 @@ class Log:
 
     def add(self, **line: Any) -> None:
         """A line about a request or about the service itself."""
-        self._lines.append({"time": round(time.time(), 3), **line})
+        self._lines.append({"time": time.time(), **line})
         self._added += 1
 
     def handler(self) -> logging.Handler:
@@ -188,7 +194,9 @@ class Log:
         self._written += len(lines)
         if lost > 0:
             self._written += lost
-            lines.append({"time": round(time.time(), 3), "event": "lines were dropped", "lines": lost})
+            lines.append({"time": time.time(), "event": "lines were dropped", "lines": lost})
+        for line in lines:
+            line["time"] = datetime.fromtimestamp(line["time"], UTC).isoformat(timespec="milliseconds")
         stream = self._stream or sys.stderr
         try:
             stream.write("".join(f"{json.dumps(line)}\n" for line in lines))
@@ -222,6 +230,8 @@ class _LogHandler(logging.Handler):
 # -- every request ----------------------------------------------------------------------------------------------
 
 TEMPLATE = "hedgerow.template"  # in the scope: the path of the operation, with its parameters by name
+HEADERS = "hedgerow.headers"  # in the scope: the headers by name
+REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 SECURITY = {
     b"content-security-policy": b"default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     b"object-src 'none'",
@@ -235,10 +245,13 @@ SECURITY = {
 
 
 class RequestMiddleware:
-    """An id, security headers, a line in the log and a metric for every request; every error is a problem document."""
+    """An id, security headers, a line in the log, a metric and a span for every request; errors as problem documents.
+
+    The id is the caller's own, from the header X-Request-ID, if it can stand in a log.
+    """
 
     def __init__(self, app: ASGIApp, log: Log, requests: Requests) -> None:
-        self._app, self._log, self._requests = app, log, requests
+        self._app, self._log, self._requests, self._tracer = app, log, requests, _tracer()
         self._run, self._numbers = secrets.token_hex(4), itertools.count(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -246,8 +259,10 @@ class RequestMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began, status, trace = time.perf_counter(), 0, dict[str, Any]()
-        request_id = f"{self._run}-{next(self._numbers)}"
+        began, status, about = time.perf_counter(), 0, dict[str, Any]()
+        headers = scope[HEADERS] = dict(scope["headers"])
+        own = headers.get(b"x-request-id", b"").decode("latin-1")
+        request_id = own if REQUEST_ID.fullmatch(own) else f"{self._run}-{next(self._numbers)}"
         instance = f"{scope['path'][:200]}#{request_id}"
 
         async def send_with_headers(message: Message) -> None:
@@ -260,25 +275,55 @@ class RequestMiddleware:
                 message["headers"] = [*headers, (b"x-request-id", request_id.encode())]
             await send(message)
 
-        try:
-            await self._app(scope, receive, send_with_headers)
-        except Problem as problem:
-            await problem.response(instance)(scope, receive, send_with_headers)
-        except ClientDisconnect:
-            status = status or 499
-        except Exception as error:
-            trace = _without_values(error)
-            if not status:
-                internal = Problem("internal", "an error inside; the log has more under the id in `instance`")
-                await internal.response(instance)(scope, receive, send_with_headers)
-        finally:
-            seconds, method, path = time.perf_counter() - began, scope["method"], scope.get(TEMPLATE, "unmatched")
-            model = scope.get("path_params", {}).get("name", "")[:64] or None
-            self._requests.note(method, path, status, seconds)
-            self._log.add(
-                method=method, path=path, status=status, ms=round(1e3 * seconds, 2), model=model, request=request_id,
-                **trace,
-            )  # fmt: skip
+        with _span(self._tracer, scope["method"], headers) as span:
+            try:
+                await self._app(scope, receive, send_with_headers)
+            except Problem as problem:
+                await problem.response(instance)(scope, receive, send_with_headers)
+            except ClientDisconnect:
+                status = status or 499
+            except Exception as error:
+                about = _without_values(error)
+                if not status:
+                    internal = Problem("internal", "an error inside; the log has more under the id in `instance`")
+                    await internal.response(instance)(scope, receive, send_with_headers)
+            finally:
+                seconds, method, path = time.perf_counter() - began, scope["method"], scope.get(TEMPLATE, "unmatched")
+                model = scope.get("path_params", {}).get("name", "")[:64] or None
+                if status == 401:  # somebody without a token: which address was asked for, and from where
+                    about = {"address": scope["path"][:200], "client": (scope.get("client") or [None])[0]}
+                self._requests.note(method, path, status, seconds)
+                self._log.add(
+                    method=method, path=path, status=status, ms=round(1e3 * seconds, 2), model=model,
+                    request=request_id, **about,
+                )  # fmt: skip
+                if span is not None:
+                    span.update_name(f"{method} {path}")
+                    span.set_attributes({"http.request.method": method, "http.route": path, "request.id": request_id})
+                    span.set_attribute("http.response.status_code", status)
+
+
+def _tracer() -> Any:
+    """OpenTelemetry's tracer, if it is installed and whoever started the process has set it up; else None."""
+    try:
+        from opentelemetry import trace
+    except ImportError:
+        return None
+    is_set_up = not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+    return trace.get_tracer("hedgerow", hedgerow.__version__) if is_set_up else None
+
+
+@contextmanager
+def _span(tracer: Any, method: str, headers: dict[bytes, bytes]) -> Iterator[Any]:
+    """The span of a request, a child of the caller's own; None without a tracer."""
+    if tracer is None:
+        yield None
+        return
+    from opentelemetry import propagate, trace
+
+    parent = {name: headers.get(name.encode(), b"").decode("latin-1") for name in ("traceparent", "tracestate")}
+    with tracer.start_as_current_span(method, context=propagate.extract(parent), kind=trace.SpanKind.SERVER) as span:
+        yield span
 
 
 def _without_values(error: BaseException) -> dict[str, Any]:
@@ -313,14 +358,17 @@ class AuthMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
         if scope["type"] == "http":
-            headers = dict(scope["headers"])
-            self._check_site(scope["path"], headers)
+            headers = scope[HEADERS]
+            self._check(scope["path"].removeprefix(scope.get("root_path", "")), headers)
             scope[CALLER] = self._caller(headers)
         await self._app(scope, receive, send)
 
-    def _check_site(self, path: str, headers: dict[bytes, bytes]) -> None:
+    def _check(self, path: str, headers: dict[bytes, bytes]) -> None:
+        close = {"Connection": "close"}
         if self._stopping.is_set():
-            raise Problem("not-ready", "the service is ending", headers={"Connection": "close"})
+            raise Problem("not-ready", "the service is ending", headers=close)
+        if b"content-length" in headers and b"transfer-encoding" in headers:  # others may see two requests in it
+            raise Problem("malformed", "Content-Length and Transfer-Encoding stand side by side", headers=close)
         host = headers.get(b"host", b"").decode("latin-1")
         if self._tokens is None and _name_of(host) not in self._hosts:
             raise Problem("misdirected", "the header Host names no address that is served here without tokens")

@@ -10,6 +10,7 @@ import re
 import shutil
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,15 +18,17 @@ from uuid import uuid4
 
 import numpy as np
 
-from hedgerow.core.arrays import Array
 from hedgerow.core.errors import HedgerowError, InputError
 from hedgerow.core.labels import plain
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.live import Answer, Busy, Closed, JournalError, Labelled, LiveModel, Owned, Settings
-from hedgerow.live.rows import labels_together
+from hedgerow.events import labels_together
+from hedgerow.fleet import Fleet
+from hedgerow.fleet.store import FleetStore
+from hedgerow.live import Busy, Closed, JournalError, LiveModel, Owned, Replaced, Settings
+from hedgerow.regressor import load_model
 from hedgerow.service.schemas import NAME_PATTERN, Problem, invalid
 from hedgerow.service.settings import ServiceSettings
-from hedgerow.tables.encoder import TableEncoder
+from hedgerow.tables import TableEncoder
 
 T = TypeVar("T")
 logger = logging.getLogger("hedgerow.service")
@@ -38,43 +41,65 @@ class Entry:
 
     name: str
     folder: Path
-    file: Path | None = None  # from which the folder is made when the service starts
+    file: Path | None = None  # NAME.safetensors: the folder is made from it when the service starts, unless it is there
     state: str = "opening"
     error: str | None = None
+    notice: str | None = None  # what somebody should know though the model answers
     owned: bool = False
+    kind: str = "model"  # or "fleet"
     live: LiveModel | None = None
-    batcher: MicroBatcher | None = None
+    fleet: Fleet | None = None
+    pool: ThreadPoolExecutor | None = None  # the one thread of a fleet, which has one lock
     features: int = 0
     feature_names: list[str] | None = None
     table: TableEncoder | None = None
     waiting: int = 0
     broadcast: Any = None  # of server-sent events
 
-    def ready(self, live: LiveModel) -> None:
-        """Take over an open, warm model."""
-        stats = live.stats()
-        self.live, self.features, self.feature_names = live, stats["features"], stats["feature_names"]
-        self.table, self.batcher = live.clf.table_, MicroBatcher(live)
+    def ready(self, opened: LiveModel | Fleet) -> None:
+        """Take over an open, warm model, or a fleet."""
+        if isinstance(opened, Fleet):
+            self.fleet, self.pool = opened, ThreadPoolExecutor(1, f"hedgerow-{self.name}")
+        else:
+            self.live = opened
+        clf = opened.base.clf if isinstance(opened, Fleet) else opened.clf
+        names = getattr(clf, "feature_names_in_", None)
+        self.feature_names = None if names is None else [str(name) for name in names]
+        self.features, self.table = int(clf.n_features_in_), clf.table_
         self.state, self.error, self.owned = "ready", None, False
+
+    def take(self, state: str) -> LiveModel | Fleet | None:
+        """What is open, which is no longer served from now on: it is for the caller to close."""
+        opened, self.live, self.fleet, self.state = self.live or self.fleet, None, None, state
+        if self.pool is not None:
+            self.pool.shutdown(wait=False)
+        return opened
 
     def failed(self, error: Exception) -> None:
         """Keep why it cannot be used, without where it is on this machine."""
         known = isinstance(error, HedgerowError | Problem)
         self.state, self.owned = "failed", isinstance(error, Owned)
         self.error = self.without_paths(str(error)) if known else f"an error inside ({type(error).__name__})"
+        logger.warning("%s %s cannot be used: %s", self.kind, self.name, self.error)
 
     def without_paths(self, text: str) -> str:
         """A text for callers: they know the name of the model, and not where it is on this machine."""
         return text.replace(f"{self.folder.parent}{os.sep}", "")
 
-    @property
-    def model(self) -> LiveModel:
-        """The open model; a problem while it is not."""
-        if self.state == "ready" and self.live is not None:
-            return self.live
+    def check_ready(self) -> None:
+        """A problem while it is not open."""
+        if self.state == "ready":
+            return
         if self.state == "failed":
             raise Problem("unusable", f"{self.name!r} could not be opened: {self.error}")
         raise Problem("not-ready", f"{self.name!r} is {self.state}")
+
+    @property
+    def model(self) -> LiveModel:
+        """The open model; a problem while it is not."""
+        self.check_ready()
+        assert self.live is not None
+        return self.live
 
 
 class Models:
@@ -94,16 +119,20 @@ class Models:
         self.work.take()
         for path in sorted(self.folder.iterdir()):  # hidden ones and links are left out
             if path.is_dir() and is_name(path.name) and not path.is_symlink():
-                self._entries[path.name] = Entry(path.name, path)
+                kind = "fleet" if (path / FleetStore.FILE).exists() else "model"
+                self._entries[path.name] = Entry(path.name, path, kind=kind)
         for path in sorted(self.folder.glob("*.safetensors")):  # without a folder: becomes a live model of its name
             folder = self.folder / path.stem
-            if path.is_file() and is_name(path.stem) and not path.is_symlink() and not folder.exists():
-                self._entries[path.stem] = Entry(path.stem, folder, path)
+            if path.is_file() and is_name(path.stem) and not path.is_symlink():
+                if path.stem in self._entries:
+                    self._entries[path.stem].file = path
+                elif not os.path.lexists(folder):
+                    self._entries[path.stem] = Entry(path.stem, folder, path)
         self._opening = asyncio.create_task(self._open_all())
 
     async def _open_all(self) -> None:
         for entry in list(self._entries.values()):
-            if entry.file is None:
+            if entry.file is None or entry.folder.exists():
                 await asyncio.to_thread(_open, entry)
             else:
                 await asyncio.to_thread(self._start_from_file, entry, entry.file)
@@ -124,9 +153,9 @@ class Models:
             self._opening.cancel()
             await asyncio.gather(self._opening, return_exceptions=True)
         for entry in self._entries.values():
-            live, entry.live, entry.state = entry.live, None, "closed"
-            if live is not None:
-                await asyncio.to_thread(_close, live)
+            opened = entry.take("closed")
+            if opened is not None:
+                await asyncio.to_thread(_close, opened)
         self.work.give_up()
 
     # -- asking -------------------------------------------------------------------------------------------------
@@ -148,18 +177,17 @@ class Models:
         if states and set(states) == {"failed"}:
             raise Problem("not-ready", f"none of the {len(states)} models can be used; GET /v1/models says why")
 
-    async def call(self, entry: Entry, action: Callable[[LiveModel, MicroBatcher], Awaitable[T]]) -> T:
-        """Wait for the model's one writer, unless too many do already; errors become problems."""
-        live, batcher = entry.model, entry.batcher
-        assert batcher is not None
-        if entry.waiting >= self.settings.waiting:
+    async def call(self, entry: Entry, action: Callable[[], Awaitable[T]]) -> T:
+        """Wait for the one writer of a model or fleet, unless too many do already; errors become problems."""
+        entry.check_ready()
+        if entry.waiting >= self.settings.max_waiting:
             raise Problem("busy", f"{entry.waiting} requests wait for {entry.name!r}")
         entry.waiting += 1
         try:
-            async with asyncio.timeout(self.settings.request_seconds):
-                return await action(live, batcher)
+            async with asyncio.timeout(self.settings.request_timeout):
+                return await action()
         except TimeoutError:
-            raise Problem("timed-out", f"no answer within {self.settings.request_seconds:g} s") from None
+            raise Problem("timed-out", f"no answer within {self.settings.request_timeout:g} s") from None
         except HedgerowError as error:
             raise as_problem(error, entry) from error
         finally:
@@ -167,7 +195,7 @@ class Models:
 
     # -- changing -----------------------------------------------------------------------------------------------
 
-    def reserve(self, name: str) -> Entry:
+    def reserve(self, name: str, kind: str = "model") -> Entry:
         """Take a free name; `Models.install` or `release` must follow."""
         if not is_name(name):
             rule = "a name has up to 64 letters, digits, '.', '_' and '-', and begins with a letter or digit"
@@ -177,9 +205,9 @@ class Models:
             raise Problem("taken", f"{name!r} is a link in the models folder; links are not followed")
         if name in self._entries or os.path.lexists(folder):
             raise Problem("taken", f"there is a model {name!r} already")
-        if len(self._entries) >= self.settings.models:
+        if len(self._entries) >= self.settings.max_models:
             raise Problem("busy", f"there are {len(self._entries)} models, as many as allowed; delete one first")
-        self._entries[name] = Entry(name, folder, state="arriving")
+        self._entries[name] = Entry(name, folder, state="arriving", kind=kind)
         return self._entries[name]
 
     def release(self, entry: Entry) -> None:
@@ -201,6 +229,18 @@ class Models:
             if entry.state == "ready":
                 self._entries[entry.name] = entry
 
+    async def replace(self, entry: Entry, file: Path, expected: str | None) -> None:
+        """Put a checked model file in the place of an open model, if that is the one that is expected."""
+        live = entry.model
+
+        def work() -> None:
+            live.replace(file.read_bytes(), reason="PUT", expected=expected)
+            entry.notice = None
+            _compare_file(entry, live)
+            entry.ready(live)
+
+        await self.call(entry, lambda: asyncio.to_thread(work))
+
     async def delete(self, name: str) -> None:
         """Close a model and remove all that it had."""
         entry = self[name]
@@ -208,9 +248,9 @@ class Models:
             raise Problem("not-ready", f"{name!r} is {entry.state}")
         if entry.owned:
             raise Problem("unusable", f"{name!r} is in use elsewhere: {entry.error}")
-        live, entry.live, entry.state = entry.live, None, "leaving"
-        if live is not None:
-            await asyncio.to_thread(_close, live)
+        opened = entry.take("leaving")
+        if opened is not None:
+            await asyncio.to_thread(_close, opened)
         gone = self.work.path / f"deleted-{uuid4().hex}"
         try:
             self.folder.joinpath(f"{name}.safetensors").unlink(missing_ok=True)  # or it would begin again from its file
@@ -232,7 +272,14 @@ def is_name(name: str) -> bool:
     return re.fullmatch(NAME_PATTERN.strip("^$"), name) is not None
 
 
-PROBLEM_OF = {InputError: "invalid", Busy: "busy", Closed: "not-ready", Owned: "unusable", JournalError: "storage"}
+PROBLEM_OF = {
+    Replaced: "replaced",
+    InputError: "invalid",
+    Busy: "busy",
+    Closed: "not-ready",
+    Owned: "unusable",
+    JournalError: "storage",
+}
 
 
 async def happens(event: asyncio.Event, seconds: float) -> bool:
@@ -252,22 +299,44 @@ def as_problem(error: HedgerowError, entry: Entry) -> Problem:
 
 
 def _open(entry: Entry) -> None:
-    live = None
+    opened: LiveModel | Fleet | None = None
     try:
-        live = LiveModel.open(entry.folder)
-        warm(live)
-        entry.ready(live)
+        opened = Fleet.open(entry.folder) if entry.kind == "fleet" else LiveModel.open(entry.folder)
+        if isinstance(opened, LiveModel):
+            warm(opened)
+            _compare_file(entry, opened)
+        entry.ready(opened)
     except Exception as error:  # whatever is wrong with one model must not stop the others
-        if live is not None:
-            live.close()
+        if opened is not None:
+            opened.close()
         entry.failed(error)
+
+
+def _compare_file(entry: Entry, live: LiveModel) -> None:
+    """A file NAME.safetensors that has changed since the live model began with it is not used, which is said."""
+    if entry.file is None or not entry.file.is_file():
+        return
+    try:
+        if live.made_from(entry.file):
+            return
+        what = "is not the model that runs: it has changed since, and is not used"
+    except InputError as error:
+        what = f"has changed, and is no model ({entry.without_paths(str(error))})"
+    entry.notice = (
+        f"{entry.file.name} {what}. PUT with If-Match puts a model in its place, or `hedgerow replace {entry.name} "
+        f"{entry.file.name}` while the service is stopped"
+    )
+    logger.warning("%s", entry.notice)
 
 
 def _create(entry: Entry, file: Path, work: Path, settings: Settings) -> None:
     """Beside its place first, then moved there: a crash leaves no half of a model."""
     aside = work / f"new-{uuid4().hex}"
     try:
-        LiveModel.create(aside, OnlineTransferClassifier.load(file), settings=settings).close()
+        if entry.kind == "fleet":
+            Fleet(OnlineTransferClassifier.load(file), path=aside).close()
+        else:
+            LiveModel.create(aside, load_model(file), settings=settings).close()
         try:
             os.rename(aside, entry.folder)
         except OSError:
@@ -277,7 +346,7 @@ def _create(entry: Entry, file: Path, work: Path, settings: Settings) -> None:
     _open(entry)
 
 
-def _close(live: LiveModel) -> None:
+def _close(live: LiveModel | Fleet) -> None:
     """Close a model. One that cannot take its last snapshot has all in its journal; it must not keep others open."""
     try:
         live.close()
@@ -291,99 +360,13 @@ def warm(live: LiveModel) -> None:
     On a model of its own: even copying the live one would do work that it has postponed, which its journal has not.
     """
     clf = live.model_of_snapshot()
-    if not len(clf.classes_):
+    if isinstance(clf, OnlineTransferClassifier) and not len(clf.classes_):
         return
     X = np.zeros((2, clf.n_features_in_), dtype=clf.learner_.dtype)
-    label = clf.classes_[0]
+    label = clf.classes_[0] if isinstance(clf, OnlineTransferClassifier) else 0.0
     clf.explain_one(X[0])
     clf.learn_one(X[0], label)
     clf.predict_then_learn(X, labels_together([plain(label)] * 2))
-
-
-# -- micro-batches ----------------------------------------------------------------------------------------------
-
-FEW = 4  # rows that are faster one by one than as a block
-Waiting = list[tuple[Any, asyncio.Future[Any]]]
-
-
-class MicroBatcher:
-    """Requests of one instance or one label that wait for a model at the same time are worked on together.
-
-    A block of rows costs a model a fraction of what its rows cost one by one. While the writer is busy, what comes in
-    is collected; then all of its labels are learned and all of its instances predicted, in one transaction. Nobody
-    among them had an answer yet, so every order is one in which they could have come.
-    """
-
-    def __init__(self, live: LiveModel) -> None:
-        self._live = live
-        self._rows: Waiting = []  # (row, id or None)
-        self._labels: Waiting = []  # (id, label)
-        self._task: asyncio.Task[None] | None = None
-
-    async def predict(self, x: Array, id: str | None) -> Answer:
-        """The answer for one instance."""
-        answer: Answer = await self._put(self._rows, (x, id))
-        return answer
-
-    async def label(self, id: str, label: Any) -> Labelled:
-        """What became of one label."""
-        result: Labelled = await self._put(self._labels, (id, label))
-        return result
-
-    async def _put(self, waiting: Waiting, item: Any) -> Any:
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        waiting.append((item, future))
-        if self._task is None:
-            self._task = asyncio.create_task(self._work())
-        return await future
-
-    async def _work(self) -> None:
-        """Work as long as somebody waits."""
-        try:
-            while self._rows or self._labels:
-                rows, self._rows = self._rows, []
-                labels, self._labels = self._labels, []
-                with_id = [one for one in rows if one[0][1] is not None]
-                without = [one for one in rows if one[0][1] is None]
-                # put into the writer's queue in this order, and so committed together
-                await asyncio.gather(self._label(labels), self._predict(with_id), self._predict(without))
-        finally:
-            self._task = None
-
-    async def _label(self, labels: Waiting) -> None:
-        if labels:
-            try:
-                _settle(labels, await self._live.aio.label_many([item for item, _ in labels]))
-            except Exception as error:
-                _settle(labels, error)
-
-    async def _predict(self, rows: Waiting) -> None:
-        if len(rows) >= FEW:
-            ids = [id for (_, id), _ in rows]
-            try:
-                X = np.array([x for (x, _), _ in rows])
-                _settle(rows, await self._live.aio.predict_many(X, None if ids[0] is None else ids))
-            except InputError:  # of one of them: each for itself, so that the others have their answers
-                pass
-            except Exception as error:
-                _settle(rows, error)
-        await asyncio.gather(*(self._predict_one(*row) for row in rows if not row[1].done()))
-
-    async def _predict_one(self, item: tuple[Array, str | None], future: asyncio.Future[Any]) -> None:
-        try:
-            _settle([(item, future)], [await self._live.aio.predict(*item)])
-        except Exception as error:
-            _settle([(item, future)], error)
-
-
-def _settle(waiting: Waiting, outcome: list[Any] | Exception) -> None:
-    """Give everybody who still waits the result, or all the error."""
-    for i, (_, future) in enumerate(waiting):
-        if not future.done():
-            if isinstance(outcome, Exception):
-                future.set_exception(outcome)
-            else:
-                future.set_result(outcome[i])
 
 
 # -- files on their way -----------------------------------------------------------------------------------------

@@ -48,13 +48,20 @@ class Call(Request):
 
     @property
     def entry(self) -> Entry:
-        """The model of the call, open or not."""
-        return self.models[self.name]
+        """The model or fleet of the call, open or not."""
+        entry, kind = self.models[self.name], "fleet" if self.scope[TEMPLATE].startswith("/v1/fleets") else "model"
+        if entry.kind != kind:
+            raise Problem("no-model", f"{self.name[:64]!r} is a {entry.kind}, not a {kind}")
+        return entry
 
     @property
     def live(self) -> LiveModel:
         """The open model of the call; a problem while it is not open."""
         return self.entry.model
+
+    def address(self, path: str) -> str:
+        """A path of this service as callers reach it, perhaps through a proxy."""
+        return f"{self.scope.get('root_path', '')}{path}"
 
     async def json(self, kind: type[T]) -> T:  # type: ignore[override]
         """The JSON body, validated."""
@@ -64,7 +71,7 @@ class Call(Request):
     async def content(self) -> bytes:
         """The body, within the limits of a JSON body."""
         settings = self.models.settings
-        parts = [part async for part in self.chunks(settings.body_bytes, settings.body_seconds)]
+        parts = [part async for part in self.chunks(settings.max_body, settings.body_timeout)]
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def check_type(self, wanted: str, default: str = "") -> None:
@@ -147,9 +154,9 @@ def respond(value: Any, status: int = 200, headers: dict[str, str] | None = None
     return Response(encode(value), status, headers, JSON)
 
 
-async def respond_from(work: Callable[[], Any]) -> Response:
+async def respond_from(work: Callable[[], Any], status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """An answer that takes time to make or to encode: both in a thread, so that the event loop serves others."""
-    return Response(await asyncio.to_thread(lambda: encode(work())), media_type=JSON)
+    return Response(await asyncio.to_thread(lambda: encode(work())), status, headers, JSON)
 
 
 def query_of(call: Call, kind: type[T]) -> T:
@@ -179,7 +186,7 @@ class _Endpoint:
 def routes() -> list[Route]:
     """One route for each path; those of a model come first, since they come by the thousand."""
     paths = dict.fromkeys(operation.path for operation in OPERATIONS)
-    return [Route(path, _Endpoint(path)) for path in sorted(paths, key=lambda path: "/v1/models/{name}/" not in path)]
+    return [Route(path, _Endpoint(path)) for path in sorted(paths, key=lambda path: "{name}/" not in path)]
 
 
 # -- OpenAPI ----------------------------------------------------------------------------------------------------
@@ -196,10 +203,10 @@ def document(settings: ServiceSettings) -> dict[str, Any]:
     ordered = sorted(types, key=str)
     schemas_of, components = msgspec.json.schema_components(ordered, ref_template=REFERENCE)
     by_type = dict(zip(ordered, schemas_of, strict=True))
-    for name in ("PredictRequest", "LabelledInstances", "LabelRequest"):
-        for key in ("instances", "labels"):
+    for name in ("PredictRequest", "LabelledInstances", "LabelRequest", "FleetPredict", "FleetLearn", "ForgetRequest"):
+        for key in ("instances", "labels", "keys", "ids"):
             if key in components[name]["properties"]:
-                components[name]["properties"][key]["maxItems"] = settings.batch_rows
+                components[name]["properties"][key]["maxItems"] = settings.max_rows
     paths: dict[str, Any] = {}
     for one in OPERATIONS:
         query = components[one.query.__name__]["properties"] if one.query else {}
@@ -231,7 +238,9 @@ def _described(one: Operation, by_type: dict[Any, Any], query: dict[str, Any], s
     statuses |= {404} if "{" in one.path else set()
     statuses |= {422} if one.query else set()
     statuses |= set(OF_BODIES) if sends else set()
-    for status in sorted(statuses):
+    if 200 in statuses:
+        responses["200"] = {"description": "Replaced", "content": gives}
+    for status in sorted(statuses - {200}):
         content = {PROBLEM_TYPE: {"schema": by_type[ProblemDocument]}}
         responses[str(status)] = {"description": "A problem document", "content": content}
         if status in (429, 503):

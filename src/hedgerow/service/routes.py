@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import math
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any, BinaryIO, TypeVar
 from uuid import uuid4
 
+from msgspec import UNSET
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
@@ -19,15 +20,18 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
+from hedgerow.client import LabelResult, Prediction
 from hedgerow.core.errors import HedgerowError
-from hedgerow.live import Answer, LiveModel
-from hedgerow.live.export import export as write_export
-from hedgerow.live.snapshots import Snapshots
+from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.live import Answer, LiveModel, NumberAnswer
+from hedgerow.live.look import export as write_export
+from hedgerow.live.steps import Snapshots
+from hedgerow.live.writer import Encoded
 from hedgerow.service import schemas
 from hedgerow.service.metrics import exposition
 from hedgerow.service.models import Entry, as_problem, happens
 from hedgerow.service.operations import BINARY, Call, operation, query_of, respond, respond_from
-from hedgerow.service.schemas import KINDS, Prediction, Predictions, Problem, encode, invalid
+from hedgerow.service.schemas import KINDS, LabelResults, Predictions, Problem, encode, invalid
 
 T = TypeVar("T")
 MODEL = "/v1/models/{name}"
@@ -42,67 +46,72 @@ async def predict(call: Call) -> Response:
     call.live  # noqa: B018  # not ready: say so before the body is read
     body, entry = await call.json(schemas.PredictRequest), call.entry
     X, ids = _instances(call, body)
-    if len(X) == 1 and not body.explain:
-        one = await call.models.call(entry, lambda _, batch: batch.predict(X[0], None if ids is None else ids[0]))
+    live = call.live
+    if len(body.instances) == 1 and not body.explain:
+        one = await call.models.call(entry, lambda: live.aio.predict(X.one(0), None if ids is None else ids[0]))
         return respond(Predictions([_prediction(one, False)]))
-    if not body.explain:
-        answers = await call.models.call(entry, lambda live, _: live.aio.predict_many(X, ids))
-    else:
-        answers = await call.models.call(entry, lambda live, _: live.aio.look(lambda live: _explained(live, X, ids)))
+    answers = await call.models.call(entry, lambda: live.aio.predict_many(X, ids, body.explain))
     return await respond_from(lambda: Predictions([_prediction(answer, body.explain) for answer in answers]))
 
 
-@operation("POST", f"{MODEL}/label", "learn", body=schemas.LabelRequest, answer=schemas.LabelResults)
+@operation("POST", f"{MODEL}/label", "learn", body=schemas.LabelRequest, answer=LabelResults)
 async def label(call: Call) -> Response:
     """Give labels of events, in any order; the same label twice is learned once."""
-    call.live  # noqa: B018
+    live = call.live
     body = await call.json(schemas.LabelRequest)
-    _check_count(call, "labels", body.labels)
+    check_count(call, "labels", body.labels)
     for i, one in enumerate(body.labels):
         schemas.check_printable(one.id, f"labels[{i}].id")
     pairs = [(one.id, one.label) for one in body.labels]
     if len(pairs) == 1:
-        results = [await call.models.call(call.entry, lambda _, batch: batch.label(*pairs[0]))]
+        results = [await call.models.call(call.entry, lambda: live.aio.label(*pairs[0]))]
     else:
-        results = await call.models.call(call.entry, lambda live, _: live.aio.label_many(pairs))
-    return respond(schemas.LabelResults([schemas.LabelResult(r.id, r.status, r.text) for r in results]))  # type: ignore[arg-type]
+        results = await call.models.call(call.entry, lambda: live.aio.label_many(pairs))
+    return respond(LabelResults([LabelResult(r.id, r.status, r.detail) for r in results]))  # type: ignore[arg-type]
 
 
 @operation("POST", f"{MODEL}/predict-then-learn", "learn", body=schemas.LabelledInstances, answer=Predictions)
 async def predict_then_learn(call: Call) -> Response:
     """Predict each instance, then learn its label, in order: the fastest way when the labels are there."""
-    call.live  # noqa: B018
+    live = call.live
     body = await call.json(schemas.LabelledInstances)
     X, ids = _instances(call, body)
-    if len(body.labels) != len(X):
-        raise invalid("labels", f"{len(body.labels)} labels for {len(X)} instances; give one for each")
-    answers = await call.models.call(call.entry, lambda live, _: live.aio.predict_then_learn(X, body.labels, ids))
+    if len(body.labels) != len(body.instances):
+        raise invalid("labels", f"{len(body.labels)} labels for {len(body.instances)} instances; give one for each")
+    answers = await call.models.call(call.entry, lambda: live.aio.predict_then_learn(X, body.labels, ids))
     return await respond_from(lambda: Predictions([_prediction(answer, body.explain) for answer in answers]))
 
 
-def _check_count(call: Call, field: str, items: list[Any]) -> None:
-    most = call.models.settings.batch_rows
+def check_count(call: Call, field: str, items: list[Any]) -> None:
+    """Refuse more than one request may have."""
+    most = call.models.settings.max_rows
     if len(items) > most:
         raise Problem("too-large", f"{field}: {len(items)} entries; at most {most} in one request")
 
 
-def _instances(call: Call, body: schemas.PredictRequest) -> tuple[Any, list[str] | None]:
+def _instances(call: Call, body: schemas.PredictRequest) -> tuple[Encoded, list[str] | None]:
     """The rows and ids of a body, after everything that depends on the model was checked."""
     entry = call.entry
-    _check_count(call, "instances", body.instances)
+    check_count(call, "instances", body.instances)
     schemas.check_ids(body.ids, len(body.instances))
     if body.explain:
         _check_answer(call, entry.model, len(body.instances))
+    return Encoded(rows_of(entry, body.instances), body.instances), body.ids
+
+
+def rows_of(entry: Entry, instances: list[Any]) -> Any:
+    """Instances as rows of numbers that the model or fleet reads."""
     if entry.table is not None:
-        return schemas.table_matrix(body.instances, entry.table), body.ids
-    return schemas.matrix(body.instances, entry.features, entry.feature_names), body.ids
+        return schemas.table_matrix(instances, entry.table)
+    return schemas.matrix(instances, entry.features, entry.feature_names)
 
 
 def _check_answer(call: Call, live: LiveModel, rows: int) -> None:
     """Refuse to explain so many rows that the answer, whose size follows from classes and experts, is too large."""
-    clf, most = live.clf, call.models.settings.answer_bytes
-    labels = sum(len(str(label)) + NUMBER for label in clf.classes_.tolist())
-    longest = max((len(str(label)) for label in clf.classes_.tolist()), default=0)
+    clf, most = live.clf, call.models.settings.max_answer
+    classes = clf.classes_.tolist() if isinstance(clf, OnlineTransferClassifier) else []
+    labels = sum(len(str(label)) + NUMBER for label in classes)
+    longest = max((len(str(label)) for label in classes), default=0)
     experts = sum(2 * len(name) + longest + NUMBER for name in clf.expert_names_)
     if rows * (labels + experts) > most:
         fit = most // (labels + experts)
@@ -112,53 +121,65 @@ def _check_answer(call: Call, live: LiveModel, rows: int) -> None:
 NUMBER = 30  # bytes of a number in JSON and what stands around it
 
 
-def _explained(live: LiveModel, X: Any, ids: list[str] | None) -> list[Answer]:
-    """A batch with votes and weights, which the model gives for one row at a time: all by the same state."""
-
-    def work(writer: Any) -> list[Answer]:
-        answers = []
-        for x, answer in zip(X, writer.predict_many(X, ids), strict=True):
-            one = None if answer.repeated else live.clf.explain_one(x)
-            answers.append(answer if one is None else replace(answer, votes=one.votes, weights=one.weights))
-        return answers
-
-    return live.do_together(work)
-
-
 def _prediction(answer: Answer, explain: bool) -> Prediction:
-    prediction = Prediction(answer.id, answer.label, answer.probability, answer.repeated)
-    if explain:
-        prediction.probabilities = {str(label): p for label, p in answer.probabilities.items()}
-        prediction.votes, prediction.weights = answer.votes, answer.weights
-    return prediction
+    about: dict[str, Any] = {"votes": answer.votes, "weights": answer.weights} if explain else {}
+    if isinstance(answer, NumberAnswer):
+        about |= {"prediction": answer.label, "interval": answer.interval}
+        if explain:
+            about["intervals"] = {str(level): interval for level, interval in answer.intervals.items()}
+    else:
+        about |= {"label": answer.label, "probability": answer.probability}
+        if explain:
+            about["probabilities"] = {str(label): p for label, p in answer.probabilities.items()}
+    return Prediction(id=answer.id, repeated=answer.repeated, **about)
 
 
 # -- models -----------------------------------------------------------------------------------------------------
 
-SHORT = ("method", "features", "classes", "events", "labels", "mistakes")
+SHORT = ("task", "method", "features", "classes", "events", "labels", "mistakes", "rmse", "inside")
 LONG = (*SHORT, "reading", "feature_names", "sources", "experts")
+FEW_NAMES, MANY_NAMES = 1000, 10_000  # entries of a list or mapping in an answer: in the list of models, of one model
 
 
-def summary(entry: Entry, keys: tuple[str, ...]) -> schemas.Model:
+def bounded(values: Mapping[str, Any], most: int = MANY_NAMES) -> dict[str, Any]:
+    """Lists and mappings (a class, expert or feature each) with at most so many entries; `truncated` has the others."""
+    short = dict(values)
+    truncated = {
+        key: len(value) for key, value in values.items() if isinstance(value, list | dict) and len(value) > most
+    }
+    for key in truncated:
+        kept = itertools.islice(values[key].items() if isinstance(values[key], dict) else values[key], most)
+        short[key] = type(values[key])(kept)
+    return {**short, "truncated": truncated} if truncated else short
+
+
+def summary(entry: Entry, keys: tuple[str, ...], most: int = MANY_NAMES) -> schemas.Model:
     """What a model says about itself, in a thread."""
     if entry.state != "ready" or entry.live is None:
         return schemas.Model(entry.name, False, entry.error or f"the model is {entry.state}")
     stats = entry.live.stats()
-    return schemas.Model(entry.name, True, **{key: stats[key] for key in keys})
+    about = bounded({key: stats[key] for key in keys if key in stats}, most)
+    return schemas.Model(entry.name, True, notice=entry.notice or UNSET, **about)
 
 
 @operation("GET", "/v1/models", "read", answer=schemas.ModelList)
 async def list_models(call: Call) -> Response:
     """The models that the caller may read."""
-    entries = [entry for entry in call.models if call.caller.may("read", entry.name)]
-    return await respond_from(lambda: schemas.ModelList([summary(entry, SHORT) for entry in entries]))
+    entries = [entry for entry in call.models if entry.kind == "model" and call.caller.may("read", entry.name)]
+    return await respond_from(lambda: schemas.ModelList([summary(entry, SHORT, FEW_NAMES) for entry in entries]))
 
 
 @operation("GET", MODEL, "read", answer=schemas.Model)
 async def get_model(call: Call) -> Response:
     """What a model is, and how it is."""
     entry = call.entry
-    return await respond_from(lambda: summary(entry, LONG))
+    tag = {} if entry.live is None else {"ETag": await asyncio.to_thread(etag, entry.live)}
+    return await respond_from(lambda: summary(entry, LONG), headers=tag)
+
+
+def etag(live: LiveModel) -> str:
+    """The tag of the model that was put in this place: what it learns does not change it, `replace` does."""
+    return f'"{live.stats()["model"]["digest"]}"'
 
 
 @operation("DELETE", MODEL, "admin", status=204)
@@ -171,13 +192,14 @@ async def delete_model(call: Call) -> Response:
 @operation("GET", f"{MODEL}/stats", "read", answer=dict[str, Any])
 async def stats(call: Call) -> Response:
     """Counts, weights, discrepancy, balance of classes, calibration, latency, sizes."""
-    return await respond_from(call.live.stats)
+    live = call.live
+    return await respond_from(lambda: bounded(live.stats()))
 
 
 @operation("GET", f"{MODEL}/history", "read", answer=schemas.History)
 async def history(call: Call) -> Response:
     """Mistakes, weights and discrepancy over time; of a model with very many experts, every second point or fewer."""
-    live, most = call.live, call.models.settings.answer_bytes
+    live, most = call.live, call.models.settings.max_answer
     return await respond_from(lambda: {"points": _thinned(live.history(), most)})
 
 
@@ -206,7 +228,19 @@ async def alarms(call: Call) -> Response:
 @operation("POST", f"{MODEL}/snapshot", "admin", answer=dict[str, Any], errors=(429, 504))
 async def snapshot(call: Call) -> Response:
     """Write the state to disk now."""
-    return respond(await call.models.call(call.entry, lambda live, _: live.aio.snapshot()))
+    return respond(await call.models.call(call.entry, call.live.aio.snapshot))
+
+
+@operation("POST", f"{MODEL}/forget", "admin", body=schemas.ForgetRequest, answer=schemas.Forgotten)
+async def forget(call: Call) -> Response:
+    """Remove events by their ids: rows, predictions and labels. What was learned from them stays."""
+    live = call.live
+    body = await call.json(schemas.ForgetRequest)
+    check_count(call, "ids", body.ids)
+    for i, id in enumerate(body.ids):
+        schemas.check_printable(id, f"ids[{i}]")
+    ids = await call.models.call(call.entry, lambda: live.aio.look(lambda live: live.forget(*body.ids)))
+    return respond(schemas.Forgotten(ids))
 
 
 # -- files ------------------------------------------------------------------------------------------------------
@@ -307,7 +341,7 @@ async def events(call: Call) -> Response:
     """Server-sent events: `stats` at most twice a second while something changes."""
     call.live  # noqa: B018
     readers = sum(entry.broadcast.readers for entry in call.models if entry.broadcast is not None)
-    if readers >= call.models.settings.streams:
+    if readers >= call.models.settings.max_streams:
         raise Problem("busy", f"{readers} readers of events are connected, as many as allowed")
     entry = call.entry
     if entry.broadcast is None:
@@ -360,14 +394,13 @@ class Broadcast:
 def _event(live: LiveModel, marker: Any, text: bytes) -> tuple[Any, bytes]:
     """What is there now, and its counts; the same `text` if they are those of `marker`."""
     stats, alarms = live.stats(), live.alarms()
-    counts = [stats[key] for key in ("events", "labels", "mistakes", "given_up", "pending", "unknown_labels")]
+    counts = [stats[key] for key in ("events", "labels", "expired", "pending", "unknown_labels")]
     now = (counts, [(alarm["rule"], alarm["since"]) for alarm in alarms])
     if now == marker:
         return now, text
     points = live.history()
-    data = {
-        "stats": stats, "point": points[-1] if points else None, "latest": live.latest(LATEST), "alarms": alarms,
-    }  # fmt: skip
+    data: dict[str, Any] = {"stats": bounded(stats, FEW_NAMES), "point": points[-1] if points else None}
+    data |= {"latest": live.latest(LATEST), "alarms": alarms}
     return now, b"event: stats\ndata: " + encode(data) + b"\n\n"
 
 

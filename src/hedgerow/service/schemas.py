@@ -15,10 +15,11 @@ import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.responses import Response
 
+from hedgerow.client import KeyPrediction, LabelResult, Prediction
 from hedgerow.core.arrays import Array
+from hedgerow.events import LONGEST_ID
 from hedgerow.service.worker import LONGEST_LABEL
-from hedgerow.tables.columns import BadCell
-from hedgerow.tables.encoder import TableEncoder
+from hedgerow.tables import BadCell, TableEncoder
 
 T = TypeVar("T")
 
@@ -48,6 +49,7 @@ KINDS = {
     "method-not-allowed": Kind(405, "The method cannot be used here", "The header Allow lists those that can."),
     "slow": Kind(408, "The body did not arrive in time", "Nothing was done with the part that did."),
     "taken": Kind(409, "The name is taken", "Delete the model of this name first, or choose another name."),
+    "replaced": Kind(412, "The model is another one", "If-Match has another tag than it; look at it, and try again."),
     "finished": Kind(409, "The job has ended", "Only a job that waits or runs can be cancelled."),
     "too-large": Kind(413, "The request is too large", "Send less at once, or let the operator raise the limit."),
     "media-type": Kind(415, "The content type cannot be read", "The header Content-Type must say what is sent."),
@@ -111,7 +113,6 @@ def invalid(field: str, detail: str) -> Problem:
 
 # -- bodies and answers -----------------------------------------------------------------------------------------
 
-LONGEST_ID = 200  # characters
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 DTYPES = {
     "FP64": "<f8", "FP32": "<f4", "FP16": "<f2", "INT64": "<i8", "INT32": "<i4", "INT16": "<i2", "INT8": "<i1",
@@ -148,24 +149,6 @@ class LabelledInstances(PredictRequest, kw_only=True):
     labels: Annotated[list[Label], Meta(min_length=1, description="One for each instance.")]
 
 
-class Prediction(Struct):
-    """The answer for one instance."""
-
-    id: str
-    label: Label
-    probability: float
-    repeated: Annotated[bool, Meta(description="Whether the id was known, so that this is the answer given before.")]
-    probabilities: Annotated[
-        dict[str, float] | UnsetType | None, Meta(description="By label; only with `explain`.")
-    ] = UNSET
-    votes: Annotated[
-        dict[str, Label] | UnsetType | None, Meta(description="What each expert says; only with `explain`.")
-    ] = UNSET
-    weights: Annotated[
-        dict[str, float] | UnsetType | None, Meta(description="How much each expert counts; only with `explain`.")
-    ] = UNSET
-
-
 class Predictions(Struct):
     """In the order of the instances."""
 
@@ -185,18 +168,22 @@ class LabelRequest(Struct, forbid_unknown_fields=True):
     labels: Annotated[list[EventLabel], Meta(min_length=1)]
 
 
-class LabelResult(Struct):
-    """What became of one label."""
-
-    id: str
-    status: Literal["learned", "already", "unknown", "conflict", "given up", "refused"]
-    text: str
-
-
 class LabelResults(Struct):
     """In the order of the labels."""
 
     results: list[LabelResult]
+
+
+class ForgetRequest(Struct, forbid_unknown_fields=True):
+    """Events to forget."""
+
+    ids: Annotated[list[Id], Meta(min_length=1)]
+
+
+class Forgotten(Struct):
+    """The ids of those that were there."""
+
+    forgotten: list[str]
 
 
 class Model(Struct):
@@ -205,22 +192,90 @@ class Model(Struct):
     name: str
     ready: bool
     error: str | UnsetType = UNSET
+    notice: Annotated[str | UnsetType, Meta(description="What to look at though it answers.")] = UNSET
     method: str | UnsetType = UNSET
     features: int | UnsetType = UNSET
     classes: list[Any] | UnsetType = UNSET
     events: int | UnsetType = UNSET
     labels: int | UnsetType = UNSET
+    task: Annotated[str | UnsetType, Meta(description="classes or numbers: what it predicts.")] = UNSET
     mistakes: int | UnsetType = UNSET
+    rmse: float | UnsetType | None = UNSET
+    inside: Annotated[float | UnsetType | None, Meta(description="Share of labels inside their interval.")] = UNSET
     reading: str | UnsetType = UNSET
     feature_names: list[str] | UnsetType | None = UNSET
     sources: list[str] | UnsetType = UNSET
     experts: list[str] | UnsetType = UNSET
+    truncated: Annotated[
+        dict[str, int] | UnsetType, Meta(description="Lists that are too long to be shown whole: how long they are.")
+    ] = UNSET
 
 
 class ModelList(Struct):
     """The models that the token may read."""
 
     models: list[Model]
+
+
+Key = Annotated[str, Meta(min_length=1, max_length=200)] | Whole
+
+
+class FleetRequest(Struct, forbid_unknown_fields=True, kw_only=True):
+    """Instances, each for its key."""
+
+    keys: Annotated[list[Key], Meta(min_length=1, description="One for each instance.")]
+    instances: Annotated[list[Instance], Meta(min_length=1)]
+
+
+class FleetPredict(FleetRequest, kw_only=True):
+    """Instances to predict, each for its key."""
+
+    explain: Annotated[bool, Meta(description="Also the probability of every class.")] = False
+
+
+class FleetLearn(FleetRequest, kw_only=True):
+    """Labelled instances, each for its key. A batch whose id was learned lately is not learned again."""
+
+    labels: Annotated[list[Label], Meta(min_length=1, description="One for each instance.")]
+    id: Annotated[str, Meta(pattern="^[A-Za-z0-9._-]{1,64}$", description="Of the batch.")] | None = None
+
+
+class KeyQuery(Struct):
+    """How the key of a path is read."""
+
+    whole: Annotated[bool, Meta(description="The key is a whole number, not text.")] = False
+
+
+class WholeKey(Struct):
+    """A key that is a whole number."""
+
+    key: Whole
+
+
+class KeyPredictions(Struct):
+    """In the order of the instances; of a batch that was learned, those made before its labels were."""
+
+    predictions: list[KeyPrediction]
+    duplicate: Annotated[bool, Meta(description="The batch was learned before; nothing was done.")] = False
+
+
+class Fleet(Struct, omit_defaults=True):
+    """What a fleet is; without numbers while it is not ready."""
+
+    name: str
+    ready: bool
+    error: str | None = None
+    method: str | None = None
+    features: int | None = None
+    feature_names: list[str] | None = None
+    classes: list[Any] | None = None
+    truncated: dict[str, int] | None = None
+
+
+class FleetList(Struct):
+    """The fleets that the token may read."""
+
+    fleets: list[Fleet]
 
 
 class History(Struct):
@@ -310,7 +365,7 @@ class InputTensor(Struct):
 class RequestedOutput(Struct):
     """An output that is asked for."""
 
-    name: Literal["label", "probabilities", "id"]
+    name: Literal["label", "probabilities", "id", "prediction", "interval"]
     parameters: dict[str, Any] | None = None
 
 

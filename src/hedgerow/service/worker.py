@@ -48,17 +48,24 @@ def check(file: Path) -> None:
 
     from hedgerow.core.errors import InputError
     from hedgerow.estimator import OnlineTransferClassifier
+    from hedgerow.regressor import model_of_bytes
 
-    clf = OnlineTransferClassifier.from_bytes(file.read_bytes(), name="the file")
+    clf = model_of_bytes(file.read_bytes(), "the file")
     for name, array in clf.learner_.arrays().items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise InputError(f"the file has a number in {name!r} that is not finite")
+    x = np.zeros(clf.n_features_in_, dtype=clf.learner_.dtype)
+    if not isinstance(clf, OnlineTransferClassifier):
+        number = clf.explain_one(x)
+        if not np.isfinite([number.prediction, *number.experts.values(), *number.weights.values()]).all():
+            raise InputError("the model in the file predicts numbers that are not finite")
+        clf.learn_one(x, number.prediction)
+        return
     longest = max((str(label) for label in clf.classes_.tolist()), key=len, default="")
     if len(longest) > LONGEST_LABEL:
         raise InputError(
             f"the file has a class of {len(longest)} characters ({longest[:20]!r}..); {LONGEST_LABEL} at most"
         )
-    x = np.zeros(clf.n_features_in_, dtype=clf.learner_.dtype)
     if len(clf.classes_):
         prediction = clf.explain_one(x)
         if not np.isfinite([*prediction.probabilities.values(), *prediction.weights.values()]).all():
@@ -69,11 +76,12 @@ def check(file: Path) -> None:
 def fit(folder: Path) -> None:
     """Fit a model on the files that `job.json` names, and leave it beside them."""
     from hedgerow.data import read
-    from hedgerow.estimator import OnlineTransferClassifier
+    from hedgerow.estimator import OnlineTransferClassifier, arguments_of
+    from hedgerow.rows.domains import read_unlabelled
 
     job = json.loads((folder / JOB).read_text(encoding="utf-8"))
     files = [(folder / entry["file"], entry["name"]) for entry in job["sources"]]
-    clf = OnlineTransferClassifier(**_options(job["method"], job["options"]))
+    clf = OnlineTransferClassifier(**arguments_of(job["method"], job["options"]))
     sources = []
     for i, (path, name) in enumerate(files):
         _say(progress=0.5 * i / len(files), text=f"reading {name}")
@@ -83,44 +91,11 @@ def fit(folder: Path) -> None:
     if job["unlabelled"] is not None:
         path, name = folder / job["unlabelled"]["file"], job["unlabelled"]["name"]
         with _named(path, name):
-            target = _unlabelled(path, job["label"], name)
+            target = read_unlabelled(path, job["label"])
     _say(progress=0.5, text=f"fitting {clf.method}")
     clf.fit_domains(sources, target)
     _say(progress=0.9, text="writing the model")
     clf.save(folder / MODEL_FILE)
-
-
-def _unlabelled(path: Path, label: str, name: str) -> Any:
-    """Rows of the target; a label column that happens to be there is not looked at."""
-    from hedgerow.core.errors import InputError
-    from hedgerow.data import read
-
-    try:
-        return read(path, label=label, name=name).unlabelled()
-    except InputError as error:
-        if not str(error).startswith("unknown "):  # anything but "there is no such column"
-            raise
-    return read(path, name=name).unlabelled()
-
-
-def _options(method: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Arguments of the classifier; answers of a reading may stand among them, as for `hedgerow fit --option`."""
-    from dataclasses import fields
-
-    from hedgerow.core.errors import unknown
-    from hedgerow.estimator import OnlineTransferClassifier
-    from hedgerow.methods import Reading, reading_of
-
-    answers = [each.name for each in fields(Reading) if each.name not in ("preprocess", "split_rule", "preset")]
-    known = [name for name in OnlineTransferClassifier().get_params() if name != "method"]
-    for key in options:
-        if key not in (*known, *answers):
-            raise unknown("option", key, [*known, *answers])
-    arguments = {key: value for key, value in options.items() if key in known}
-    of_reading = {key: value for key, value in options.items() if key not in known}
-    preset = arguments.pop("reading", "general")
-    reading = reading_of(preset, method, **of_reading) if of_reading else preset
-    return {"method": method, "reading": reading, **arguments}
 
 
 @contextlib.contextmanager

@@ -1,33 +1,96 @@
-"""From two streams, instances and labels, to one of results."""
+"""From two streams, instances and labels, to one of results: shards of keys as states of Spark."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+import os
+import shutil
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from hedgerow.core.arrays import Array
-from hedgerow.core.errors import InputError
-from hedgerow.core.labels import plain
-from hedgerow.fleet import Base, Member
-from hedgerow.spark.columns import LABELS, Columns, label_of, label_type
-from hedgerow.spark.ledger import Ledger
-from hedgerow.spark.results import NEW, PREDICTION, Result, frame_of, schema_of
-from hedgerow.spark.sessions import check_session, quiet_about_pandas
-from hedgerow.spark.settings import Settings
-from hedgerow.spark.turn import Given, Turn, dead_letter, fault_of
-from hedgerow.spark.worker_cache import Sent, base_of, members
+from hedgerow.core.errors import HedgerowError, InputError
+from hedgerow.fleet import Base
+from hedgerow.spark.columns import Columns, label_type
+from hedgerow.spark.parts import dump_parts, new_token, states_in
+from hedgerow.spark.shard import LABELS, PREDICTION, Query, Result, Rows, Settings, Shard, Turn
 
 if TYPE_CHECKING:
     import pandas as pd
+    from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
 
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+CONFIG = {
+    PROVIDER: ROCKSDB,
+    # a batch writes what it changed, not every shard's state
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+}
+JAVA = "apt-get install openjdk-17-jre-headless"
+ABOUT, PARTS = "about", "parts"  # the names of a shard's two states
 
-# What Spark calls for every key of a batch.
-STATE, SCHEMA = "key_state", "learned binary, events binary"
+
+def session(master: str | None = None, name: str = "hedgerow", config: dict[str, str] | None = None) -> SparkSession:
+    """A session with RocksDB for states, whose Python workers run this Python unless PYSPARK_PYTHON names another."""
+    from pyspark.sql import SparkSession
+
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        raise HedgerowError(f"Spark needs Java 17 or later, and there is none: {JAVA}, or set JAVA_HOME")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(name)
+    if master is not None:
+        builder = builder.master(master)
+    for option, value in {**CONFIG, **(config or {})}.items():
+        builder = builder.config(option, value)
+    return builder.getOrCreate()
+
+
+@contextmanager
+def quiet_about_pandas() -> Iterator[None]:
+    """Spark 4.3 warns of pandas 3 at every use; what is used here is tested with it."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
+        yield
+
+
+class Sent:
+    """The base as bytes that Spark broadcasts, once a machine, looked up when they are needed first.
+
+    A `Broadcast` inside a processor is looked up when the processor is read; where Spark asks a processor for its
+    schema there is none, and it would fail.
+    """
+
+    def __init__(self, broadcast: Any = None, number: int | None = None) -> None:
+        self._broadcast, self._number = broadcast, number
+
+    @classmethod
+    def by(cls, context: SparkContext, data: bytes) -> Sent:
+        """Broadcast these bytes."""
+        return cls(context.broadcast(data))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        _, (number,) = self._broadcast.__reduce__()  # which notes that tasks need it
+        return Sent, (None, number)
+
+    @property
+    def value(self) -> bytes:
+        """The bytes, at a worker or at home."""
+        from pyspark.core.broadcast import _from_id
+
+        found = self._broadcast if self._broadcast is not None else _from_id(self._number or 0)
+        return bytes(found.value)
+
+
+# What a Python worker keeps between two batches.
+_bases: dict[bytes, Base] = {}
+_shards: dict[tuple[Shared, int], Shard] = {}
 
 
 @dataclass(frozen=True)
@@ -35,17 +98,63 @@ class Shared:
     """What the processor of every partition gets: small, but for the base, which Spark broadcasts once a machine."""
 
     digest: bytes
-    sent: Sent
-    features: tuple[str, ...]
-    label: type
-    ordered: bool
-    settings: Settings
+    query: Query
+    key: str  # the type of the keys in Spark
+    sent: Sent = field(compare=False)
+
+    @classmethod
+    def of(cls, df: DataFrame, base: Base, columns: Columns, settings: Settings, what: str) -> Shared:
+        """Of a stream or table of instances."""
+        names: Any = columns.features_of(df, base)
+        if isinstance(names, str):
+            names = tuple(f"{names}[{i}]" for i in range(base.n_features))
+        elif base.clf.table_ is not None:
+            names = None
+        query = Query(names, label_type(base), columns.order is not None, settings)
+        sent = Sent.by(df.sparkSession.sparkContext, base.to_bytes())
+        return cls(base.digest, query, columns.key_type(df, what), sent)
+
+    @property
+    def base(self) -> Base:
+        """Read from what was broadcast once a process."""
+        if self.digest not in _bases:
+            base = Base.from_bytes(self.sent.value)
+            if base.digest != self.digest:
+                raise InputError(
+                    f"the base that was sent has the digest {base.digest.hex()[:12]}, not {self.digest.hex()[:12]}; "
+                    "install the same hedgerow on every worker"
+                )
+            _bases[self.digest] = base
+        return _bases[self.digest]
+
+    def typed(self, results: DataFrame) -> DataFrame:
+        """Results whose keys and labels are text, with these as they were."""
+        return results.withColumns(
+            {"key": F.col("key").cast(self.key), "label": F.col("label").cast(LABELS[self.query.label][0])}
+        )
+
+    def shard_of(self, df: DataFrame) -> DataFrame:
+        """With the shard of each key."""
+        return df.withColumn("shard", F.expr(f"cast(pmod(xxhash64(key), {self.query.settings.shards}) as int)"))
+
+    def begun(self, spark: SparkSession, states: DataFrame | None) -> DataFrame:
+        """What the first batch of a checkpoint begins with: a row for every shard, and the states of keys.
+
+        So a checkpoint knows all of its shards, and a query with another number of them is refused whatever its keys.
+        """
+        shards = spark.range(self.query.settings.shards).select(
+            F.lit(None).cast("string").alias("key"),
+            F.lit(None).cast("binary").alias("state"),
+            F.lit(None).cast("binary").alias("events"),
+            F.col("id").cast("int").alias("shard"),
+        )
+        return shards if states is None else shards.unionByName(self.shard_of(states))
 
 
-class KeyedLearner(StatefulProcessor):
-    """One learner a key. Its state is two blobs in one value: what it learned (`KeyState`), and its events (`Ledger`).
+class Shards(StatefulProcessor):
+    """The shards of a partition. Spark keeps the token of a shard and its timer in one value, and its parts in a list.
 
-    One value, so that both are read and written in one trip, live equally long, and never disagree.
+    The type of `key` in that value is that of the keys, for `states_of`; it is always null.
     """
 
     def __init__(self, shared: Shared) -> None:
@@ -54,195 +163,106 @@ class KeyedLearner(StatefulProcessor):
     def init(self, handle: Any) -> None:
         """Spark is about to begin with a partition."""
         self._handle = handle
-        self._state = handle.getValueState(STATE, SCHEMA, self.shared.settings.ttl_ms)
+        self._about = handle.getValueState(ABOUT, f"token binary, timer bigint, shards int, key {self.shared.key}")
+        self._parts = handle.getListState(PARTS, "part binary")
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
-        """The rows of a key in a batch."""
-        given = [row for frame in rows for row in given_of(frame, self.shared.label)]
-        if not is_key(key[0]):
-            reason = "the key is missing, or of another type than the column of keys; send it with its key"
-            yield frame_of(None, [dead_letter(row, reason) for row in given])
-            return
+        """The rows of a shard in a batch."""
+        given = rows_of(rows)
         try:
-            results = self._turn(key[0], given, timerValues.getCurrentProcessingTimeInMs(), woken=False)
-        except InputError as error:  # nothing was written: the key stays as it is, the others go on
-            results = [dead_letter(row, str(error)) for row in given]
-        if results:
-            yield frame_of(key[0], results)
+            results = self._turn(int(key[0]), given, now_of(timerValues))
+        except InputError as error:  # nothing was written: the shard stays as it is, the others go on
+            turn = Turn(given, np.empty((0, 0)))
+            for i in range(len(given.key)):
+                turn.dead_letter(i, f"key {given.key[i]!r}: {error}")
+            results = list(turn.results.values())
+        yield frame_of(results)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
-        """An event of a key has waited long enough."""
+        """An event of a shard has waited long enough."""
         try:
-            results = self._turn(key[0], [], timerValues.getCurrentProcessingTimeInMs(), woken=True)
-        except InputError:  # the key's next row says what is wrong with its state
+            results = self._turn(int(key[0]), None, now_of(timerValues))
+        except InputError:  # the shard's next row says what is wrong with its state
             return
-        if results:
-            yield frame_of(key[0], results)
+        yield frame_of(results)
 
     def handleInitialState(self, key: Any, initialState: pd.DataFrame, timerValues: Any) -> None:
-        """A key that begins with what it learned elsewhere; a state that is none is told at its first row."""
-        shared = self.shared
-        learned = bytes(initialState["state"].iloc[0])
-        self._state.update((learned, Ledger().to_bytes(shared.digest, len(shared.features))))
+        """Every shard begins, with keys that learned elsewhere: one whose state is none is told at its first row."""
+        now, token, base = now_of(timerValues), b"", self.shared.base
+        states = initialState[initialState["state"].notna()]
+        rows = [(row.key, bytes(row.state), bytes(row.events), now) for row in states.itertuples()]
+        if rows:
+            token = new_token()
+            parts = dump_parts(rows, token, Shard(base, self.shared.query).about(now), self.shared.digest)
+            self._parts.appendList([(part,) for part in parts])
+        if rows or not self._about.exists():
+            self._about.update((token, 0, self.shared.query.settings.shards, None))
 
     def close(self) -> None:
         """Nothing is to be closed."""
 
-    def _turn(self, key: Any, given: list[Given], now: int, woken: bool) -> list[Result]:
-        shared, name = self.shared, f"key {key!r}"
-        base = base_of(shared.digest, shared.sent)
-        found = self._state.get()
-        learned, events = (b"", b"") if found is None else map(bytes, found)
-        width = len(shared.features)
-        ledger = Ledger.from_bytes(events, shared.digest, width, name) if events else Ledger()
-        taken = _Taken(base, key, learned, name)
-        turn = Turn(taken.member, ledger, shared.settings, shared.features, shared.ordered, now)
-        if woken:
-            ledger.timer, turn.changed = 0, found is not None
-        turn.take(given)
-        if turn.changed:
-            if turn.learned:
-                learned = taken.member().to_bytes()
-            self._set_timer(ledger)
-            self._state.update((learned, ledger.to_bytes(shared.digest, width)))
-        taken.keep(learned, shared.settings.cached_keys)
-        return turn.results
+    def _turn(self, number: int, rows: Rows | None, now: float) -> list[Result]:
+        """Rows, or (None) the end of a timer."""
+        token, timer = self._known()
+        shard = _shards.pop((self.shared, number), None)  # where a batch fails half-way, nobody finds what it left
+        if shard is None or shard.token != token:
+            shard = shard or Shard(self.shared.base, self.shared.query)
+            shard = shard.follow([bytes(part) for (part,) in self._parts.get()])
+        results = shard.wake(now) if rows is None else shard.take(rows, now)
+        parts, whole = shard.commit()
+        if parts:
+            (self._parts.put if whole else self._parts.appendList)([(part,) for part in parts])
+        before, deadline = timer, shard.deadline
+        if rows is None:
+            timer = 0
+        if deadline is not None and not timer:
+            timer = int(1000 * deadline) + 1
+            self._handle.registerTimer(timer)
+        if shard.token != token or timer != before:
+            self._about.update((shard.token, timer, self.shared.query.settings.shards, None))
+        _shards[self.shared, number] = shard
+        return results
 
-    def _set_timer(self, ledger: Ledger) -> None:
-        """One a key: for its oldest event. It may find that event answered; then it is set again for the next."""
-        timeout = self.shared.settings.timeout_ms
-        if timeout is not None and ledger.pending and not ledger.timer:
-            ledger.timer = next(iter(ledger.pending.values())).asked + timeout
-            self._handle.registerTimer(ledger.timer)
-
-
-class _Taken:
-    """The learner of a key, looked for when it is needed first."""
-
-    def __init__(self, base: Base, key: Any, learned: bytes, name: str) -> None:
-        self._base, self._key, self._learned, self._name = base, key, learned, name
-        self._member: Member | None = None
-
-    def member(self) -> Member:
-        if self._member is None:
-            self._member = members.take(self._base, self._key, self._learned, self._name)
-        return self._member
-
-    def keep(self, learned: bytes, most: int) -> None:
-        if self._member is not None:
-            members.keep(self._base, self._key, learned, self._member, most)
+    def _known(self) -> tuple[bytes, int]:
+        """The token and the timer of the shard."""
+        wanted, about = self.shared.query.settings.shards, self._about.get()
+        # the first batch of a checkpoint has begun all of its shards, also those without a row
+        token, timer, shards, _ = about or (b"", 0, None, None)
+        if shards != wanted:
+            has = "another number of shards" if shards is None else f"another number of shards, {shards},"
+            raise HedgerowError(
+                f"the checkpoint has {has} than Settings(shards={wanted}): keep its number, or begin a new checkpoint "
+                "with states=states_of(spark, checkpoint)"
+            )
+        return bytes(token), int(timer)
 
 
-def given_of(frame: pd.DataFrame, label: type) -> Iterator[Given]:
-    """The rows of a frame."""
-    parts = (frame[name].tolist() for name in ("kind", "id", "order", "x", "label"))
-    for kind, id, order, x, text in zip(*parts, strict=True):
-        row = None if x is None or isinstance(x, float) else np.ascontiguousarray(x, dtype=np.float64)
-        yield Given(int(kind), id if isinstance(id, str) else None, int(order), row, label_of(text, label))
+def now_of(timers: Any) -> float:
+    """The time of a batch in seconds; 0 where Spark's clock does not run."""
+    return float(max(0, timers.getCurrentProcessingTimeInMs()) / 1000)
 
 
-def is_key(key: object) -> bool:
-    """Whether rows have a key at all: a null stands for one that could not be read as the column's type."""
-    return isinstance(key, str | int | np.integer) and not isinstance(key, bool)
+def rows_of(frames: Iterable[pd.DataFrame]) -> Rows:
+    """The columns of frames."""
+    given = Rows([], [], [], [], [], [])
+    for frame in frames:
+        for name, column in zip(Rows._fields, given, strict=True):
+            column.extend(frame[name].tolist())
+    return given
 
 
-# History as a table: every key's rows in their order, each predicted before its label is learned.
-class _Usable(NamedTuple):
-    rows: list[Given]
-    bad: list[Result]
+def frame_of(rows: Sequence[tuple[Any, ...]], names: Sequence[str] = Result._fields) -> pd.DataFrame:
+    """Results as Spark takes them."""
+    import pandas as pd
 
-    @property
-    def X(self) -> Array:
-        return np.stack([row.x for row in self.rows if row.x is not None])
-
-    @property
-    def labels(self) -> list[Any]:
-        return [row.label for row in self.rows]
+    columns = zip(*rows, strict=True) if rows else [()] * len(names)
+    return pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in zip(names, columns, strict=True)})
 
 
-def replay(history: DataFrame, base: Base, columns: Columns | None = None) -> DataFrame:
-    """Predictions as they would have been, with `right` where a label was there, and dead letters.
-
-    history : a table of key, id, features, label and, in `columns.order`, the order; a key's rows must fit in memory.
-    """
-    shared, events, key = _prepared(history, base, columns)
-
-    def of_key(key: Any, frame: pd.DataFrame) -> pd.DataFrame:
-        return frame_of(_plain(key[0]), _replayed(shared, key[0], frame))
-
-    with quiet_about_pandas():
-        return events.groupBy("key").applyInPandas(of_key, schema_of(key, LABELS[shared.label][0]))
-
-
-def learned_states(history: DataFrame, base: Base, columns: Columns | None = None) -> DataFrame:
-    """What every key learns from its history: key, state, seen, mistakes. `learn_stream(states=...)` goes on from it.
-
-    Rows that cannot be used are left out; `replay` names them.
-    """
-    shared, events, key = _prepared(history, base, columns)
-
-    def of_key(key: Any, frame: pd.DataFrame) -> pd.DataFrame:
-        import pandas as pd
-
-        usable = _usable(shared, key[0], frame)
-        found = []
-        if usable.rows:
-            member = base_of(shared.digest, shared.sent).member(name=f"key {key[0]!r}")
-            member.learn(usable.X, usable.labels)
-            found.append((_plain(key[0]), member.to_bytes(), member.seen_, member.mistakes_))
-        return pd.DataFrame(found, columns=["key", "state", "seen", "mistakes"])
-
-    with quiet_about_pandas():
-        return events.groupBy("key").applyInPandas(of_key, f"key {key}, state binary, seen bigint, mistakes bigint")
-
-
-def _prepared(history: DataFrame, base: Base, columns: Columns | None) -> tuple[Shared, DataFrame, str]:
-    columns = columns or Columns()
-    if history.isStreaming:
-        raise InputError("the history is a stream; read it by spark.read, or use learn_stream()")
-    events, names = columns.of_history(history, base), columns.names(history, base)
-    sent = Sent.by(history.sparkSession.sparkContext, base.to_bytes())
-    shared = Shared(base.digest, sent, names, label_type(base), columns.order is not None, Settings())
-    return shared, events, columns.key_type(history, "the history")
-
-
-def _usable(shared: Shared, key: Any, frame: pd.DataFrame) -> _Usable:
-    rows: dict[str, Given] = {}
-    bad = []
-    given = sorted(given_of(frame, shared.label), key=lambda row: (row.order, str(row.id), repr(row.label)))
-    for row in given:
-        reason: str | None = "the key is missing; send the row with its key"
-        if is_key(key):
-            reason = fault_of(row, shared.features, shared.ordered)
-        if reason is None and row.id in rows:
-            reason = f"id {row.id!r} stands there twice; give every instance an id of its own"
-        if reason is None:
-            rows[str(row.id)] = row
-        else:
-            bad.append(dead_letter(row, reason))
-    return _Usable(list(rows.values()), bad)
-
-
-def _replayed(shared: Shared, key: Any, frame: pd.DataFrame) -> list[Result]:
-    usable = _usable(shared, key, frame)
-    if not usable.rows:
-        return usable.bad
-    clf = base_of(shared.digest, shared.sent).start(name=f"key {key!r}")
-    try:
-        found = clf.explain_then_learn(usable.X, usable.labels)
-    except InputError as error:
-        return [*usable.bad, *(dead_letter(row, f"key {key!r}: {error}") for row in usable.rows)]
-    said, shares = found.codes, found.probabilities
-    classes: Callable[[int], Any] = lambda code: plain(clf.classes_[code])  # noqa: E731
-    results = []
-    for row, code, share in zip(usable.rows, said.tolist(), shares, strict=True):
-        right = None if row.label is None else classes(code) == row.label
-        results.append(Result(PREDICTION, row.id, classes(code), float(share[code]), NEW, right))
-    return [*results, *usable.bad]
-
-
-def _plain(key: Any) -> Any:
-    return plain(key) if is_key(key) else None
+RESULTS = (
+    "key string, kind string, id string, label string, probability double, status string, right boolean, "
+    "detail string, row string"
+)
 
 
 def learn_stream(
@@ -252,54 +272,126 @@ def learn_stream(
     columns: Columns | None = None,
     settings: Settings | None = None,
     states: DataFrame | None = None,
-    processor: type[KeyedLearner] = KeyedLearner,
 ) -> DataFrame:
-    """Predictions of one learner a key, what became of every label, and dead letters: `results.Result` has the columns.
+    """Predictions of one model a key, what became of every label, and dead letters: `shard.Result` has the columns.
 
     instances : streaming; key, id and features. labels : streaming; key, id and label, in any order, late or repeated.
-    states : key and state, with which keys begin (of `learned_states`, or `states_of` another query); read once, by the
-    first batch of a new checkpoint.
+    states : key, state and perhaps events, with which keys begin (of `learned_states`, or `states_of` another query);
+    read once, by the first batch of a new checkpoint.
     """
     columns, settings = columns or Columns(), settings or Settings()
-    check_session(instances.sparkSession)
-    _check_streams(instances, labels, columns)
-    key, kind = columns.key_type(instances, "instances"), label_type(base)
-    both = columns.of_instances(instances, base).unionByName(columns.of_labels(labels, base))
-    sent = Sent.by(instances.sparkSession.sparkContext, base.to_bytes())
-    names = columns.names(instances, base)
-    shared = Shared(base.digest, sent, names, kind, columns.order is not None, settings)
-    with quiet_about_pandas():
-        return both.groupBy("key").transformWithStateInPandas(
-            processor(shared),
-            schema_of(key, LABELS[kind][0]),
-            "Append",
-            "ProcessingTime" if settings.timed else "None",
-            initialState=None if states is None else _checked_states(states, key).groupBy("key"),
-        )
-
-
-def states_of(spark: SparkSession, checkpoint: str, batch: int | None = None) -> DataFrame:
-    """The state of every key in a checkpoint: key, state (bytes for `Base.member`), after a batch or the last one."""
-    from pyspark.sql import functions as F
-
-    reader = spark.read.format("statestore").option("stateVarName", STATE)
-    if batch is not None:
-        reader = reader.option("batchId", batch)
-    found = reader.load(checkpoint)
-    return found.select(F.col("key.key").alias("key"), F.col("value.learned").alias("state"))
-
-
-def _check_streams(instances: DataFrame, labels: DataFrame, columns: Columns) -> None:
+    found = instances.sparkSession.conf.get(PROVIDER, "")
+    if found != ROCKSDB:
+        raise InputError(f"{PROVIDER} is {found!r}: states of keys need {ROCKSDB}; hedgerow.spark.session() sets it")
     for what, df in (("instances", instances), ("labels", labels)):
         if not df.isStreaming:
             raise InputError(f"{what}: this is no stream; read it by spark.readStream, or use replay() for a table")
-    found = [columns.key_type(df, what) for what, df in (("instances", instances), ("labels", labels))]
-    if found[0] != found[1]:
-        raise InputError(f"keys of instances are {found[0]}, those of labels {found[1]}; cast one to the other's type")
+    kinds = [columns.key_type(df, what) for what, df in (("instances", instances), ("labels", labels))]
+    if kinds[0] != kinds[1]:
+        raise InputError(f"keys of instances are {kinds[0]}, those of labels {kinds[1]}; cast one to the other's type")
+    rows = columns.of_instances(instances, base)
+    rows = rows.unionByName(columns.of_labels(labels, base, rows.schema["x"].dataType.simpleString()))
+    shared = Shared.of(instances, base, columns, settings, "instances")
+    begun = shared.begun(instances.sparkSession, None if states is None else _checked_states(states, kinds[0]))
+    with quiet_about_pandas():
+        results = (
+            shared.shard_of(rows)
+            .groupBy("shard")
+            .transformWithStateInPandas(
+                Shards(shared),
+                RESULTS,
+                "Append",
+                "ProcessingTime" if settings.timed else "None",
+                initialState=begun.groupBy("shard"),
+            )
+        )
+    return shared.typed(results)
 
 
 def _checked_states(states: DataFrame, key: str) -> DataFrame:
     found = {name: kind for name, kind in states.dtypes if name in ("key", "state")}
     if found != {"key": key, "state": "binary"}:
         raise InputError(f"states: needs the columns key ({key}) and state (binary), has {states.dtypes}")
-    return states.select("key", "state")
+    events = F.col("events") if "events" in states.columns else F.lit(None)
+    empty = F.expr("X''")
+    return states.select(
+        F.col("key").cast("string").alias("key"),
+        F.coalesce("state", empty).alias("state"),
+        F.coalesce(events.cast("binary"), empty).alias("events"),
+    )
+
+
+def states_of(spark: SparkSession, checkpoint: str, batch: int | None = None) -> DataFrame:
+    """Every key in a checkpoint after a batch, or the last one: key, state (bytes for `Base.member`), events.
+
+    `learn_stream(states=...)` goes on from it in a new checkpoint, perhaps with another number of shards.
+    """
+
+    def read(name: str) -> DataFrame:
+        reader = spark.read.format("statestore").option("stateVarName", name).option("flattenCollectionTypes", "false")
+        return (reader if batch is None else reader.option("batchId", batch)).load(checkpoint)
+
+    def of_shards(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        for frame in frames:
+            for parts in frame["parts"]:
+                yield frame_of(list(states_in([bytes(part) for part in parts])), ("key", "state", "events"))
+
+    key = dict(read(ABOUT).select("value.key").dtypes)["key"]
+    with quiet_about_pandas():
+        states = read(PARTS).select(F.col("list_value.part").alias("parts"))
+        states = states.mapInPandas(of_shards, "key string, state binary, events binary")
+    return states.withColumn("key", F.col("key").cast(key))
+
+
+# -- history as a table ------------------------------------------------------------------------------------------------
+
+
+def replay(history: DataFrame, base: Base, columns: Columns | None = None) -> DataFrame:
+    """Predictions as they would have been, with `right` where a label was there, and dead letters.
+
+    history : a table of key, id, features, label and, in `columns.order`, the order; the rows of a shard must fit in
+    memory.
+    """
+
+    shared, results = _by_shard(history, base, columns, lambda shard, rows: frame_of(shard.replay(rows)), RESULTS)
+    return shared.typed(results)
+
+
+def learned_states(history: DataFrame, base: Base, columns: Columns | None = None) -> DataFrame:
+    """What every key learns from its history: key, state, seen, mistakes. `learn_stream(states=...)` goes on from it.
+
+    Rows that cannot be used are left out; `replay` names them.
+    """
+
+    def of_shard(shard: Shard, rows: Rows) -> pd.DataFrame:
+        right: dict[Any, list[bool]] = {}
+        for result in shard.replay(rows):
+            if result.kind == PREDICTION:
+                right.setdefault(result.key, []).extend([] if result.right is None else [result.right])
+        states = shard.states()
+        learned = [(key, states[key], len(own), own.count(False)) for key, own in right.items()]
+        return frame_of(learned, ("key", "state", "seen", "mistakes"))
+
+    schema = "key string, state binary, seen bigint, mistakes bigint"
+    shared, states = _by_shard(history, base, columns, of_shard, schema)
+    return states.withColumn("key", F.col("key").cast(shared.key))
+
+
+def _by_shard(
+    history: DataFrame,
+    base: Base,
+    columns: Columns | None,
+    of_shard: Callable[[Shard, Rows], pd.DataFrame],
+    schema: str,
+) -> tuple[Shared, DataFrame]:
+    columns = columns or Columns()
+    if history.isStreaming:
+        raise InputError("the history is a stream; read it by spark.read, or use learn_stream()")
+    rows = columns.of_instances(history, base, labelled=True)
+    shared = Shared.of(history, base, columns, Settings(), "the history")
+
+    def of_frame(key: Any, frame: pd.DataFrame) -> pd.DataFrame:
+        return of_shard(Shard(shared.base, shared.query), rows_of([frame]))
+
+    with quiet_about_pandas():
+        return shared, shared.shard_of(rows).groupBy("shard").applyInPandas(of_frame, schema)

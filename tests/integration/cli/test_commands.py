@@ -86,10 +86,10 @@ def test_fit_shows_what_has_values_and_says_what_it_measures(
 
 
 def test_columns_in_another_order_are_the_same_columns(files: Path, hedgerow: Run, tmp_path: Path) -> None:
-    from hedgerow.cli.fit_files import matched
+    from hedgerow.core.domains import same_columns
     from hedgerow.data import read
 
-    shop, web = matched([read(files / "shop.csv", label="kind"), read(files / "web.csv", label="kind")], None)[0]
+    shop, web = same_columns([read(files / "shop.csv", label="kind"), read(files / "web.csv", label="kind")])
     assert list(web.feature_names or ()) == list(shop.feature_names or ())
     assert abs(float(np.asarray(web.X)[:, 0].mean()) - 0.5) < 0.3
 
@@ -178,4 +178,4 @@ def test_progress_in_a_pipe_starts_at_nothing_done(monkeypatch, capsys):
     with terminal.progress() as tell:
         tell(0, 10, "runs")
         tell(5, 10, "runs")
-    assert capsys.readouterr().err.splitlines()[0] == "0/10 done"
+    assert capsys.readouterr().err.splitlines()[0] == "0/10 done after 0 s (runs)"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+from datetime import datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.command import Run
 
@@ -45,3 +47,57 @@ def test_a_model_is_not_written_over_a_file_of_a_folder(tmp_path: Path) -> None:
     for input in (tmp_path, tmp_path / "*.csv"):
         with pytest.raises(InputError, match=r"would overwrite .*a.csv, which is to be read"):
             check_output(tmp_path / "a.csv", [input])
+
+
+def _sites(folder: Path) -> None:
+    """Two sites and a stream of the second: one with American dates, one with semicolons and decimal commas."""
+    rng = np.random.default_rng(0)
+    when = [datetime(2013, 1, 1) + timedelta(hours=7 * i) for i in range(120)]
+    rows = [(t, round(float(rng.normal()) + 2 * (t.hour > 11), 3), "busy" if t.hour > 11 else "calm") for t in when]
+    american = "".join(f"{t:%m/%d/%Y %H:%M},{size},{kind}\n" for t, size, kind in rows)
+    european = "".join(f"{t:%d/%m/%Y %H:%M};{str(size).replace('.', ',')};{kind}\n" for t, size, kind in rows)
+    iso = "".join(f"{t:%Y-%m-%d %H:%M},{size},{kind}\n" for t, size, kind in rows)
+    for name, text in {"us": american, "iso": iso}.items():
+        (folder / f"{name}.csv").write_text(f"when,size,kind\n{text}", encoding="utf-8")
+    (folder / "eu.csv").write_text(f"when;size;kind\n{european}", encoding="utf-8")
+
+
+def test_each_file_is_read_as_it_is_written(hedgerow: Run, tmp_path: Path) -> None:
+    _sites(tmp_path)
+    for name, sources in {"mixed": ("us", "eu"), "plain": ("iso", "iso")}.items():
+        given = [word for source in sources for word in ("--source", tmp_path / f"{source}.csv")]
+        done = hedgerow("fit", *given, "--label", "kind", "-o", tmp_path / f"{name}.safetensors")
+        assert done.returncode == 0, done.stderr
+        assert ("eu.csv: fields separated by ';', decimal commas" in done.stderr) == (name == "mixed"), done.stderr
+    mixed, plain = (OnlineTransferClassifier.load(tmp_path / f"{name}.safetensors") for name in ("mixed", "plain"))
+    assert [c.kind for c in mixed.table_.used] == ["date", "number"]
+    assert mixed.table_.used[0].start == plain.table_.used[0].start
+    lines = []
+    for name in ("us", "eu", "iso"):
+        done = hedgerow(
+            "run", "-m", tmp_path / "mixed.safetensors", "-i", tmp_path / f"{name}.csv", "--label", "kind", "-o", "-"
+        )
+        assert done.returncode == 0, done.stderr
+        assert "skipped" not in done.stderr
+        lines.append(done.stdout)
+    assert lines[0] == lines[1] == lines[2]
+
+
+def test_delimiter_and_decimal_as_they_are_told(hedgerow: Run, tmp_path: Path) -> None:
+    body = "".join(f"{i % 7},{i % 3}:{i % 5},5:{'ab'[i % 2]}\n" for i in range(40))
+    (tmp_path / "a.csv").write_text("p:q:y\n" + body, encoding="utf-8")
+    common = ("fit", "--source", tmp_path / "a.csv", "--label", "y", "-o", tmp_path / "m.safetensors")
+    done = hedgerow(*common, "--delimiter", ":", "--decimal", ",")
+    assert done.returncode == 0, done.stderr
+    model = OnlineTransferClassifier.load(tmp_path / "m.safetensors")
+    assert list(model.feature_names_in_) == ["p", "q"]
+    for option, value in (("--delimiter", "::"), ("--decimal", ";")):
+        done = hedgerow(*common, option, value)
+        assert (done.returncode, value in done.stderr) == (2, True)
+
+
+def test_a_date_that_cannot_be_read_is_said_to_be_one(hedgerow: Run, tmp_path: Path) -> None:
+    body = "".join(f"{i % 28 + 1}-Jan-2013 0{i % 7}:{10 + i},{i % 7}.5,{'ab'[i % 2]}\n" for i in range(40))
+    (tmp_path / "a.csv").write_text("when,p,y\n" + body, encoding="utf-8")
+    done = hedgerow("fit", "--source", tmp_path / "a.csv", "--label", "y", "-o", tmp_path / "m.safetensors")
+    assert "left out, looks like a date" in done.stdout, done.stdout

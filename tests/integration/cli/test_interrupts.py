@@ -15,7 +15,7 @@ import pytest
 from support.command import FRESH, environment
 
 from hedgerow import OnlineTransferClassifier
-from hedgerow.run.feeds import SIZE
+from hedgerow.run.sources import SIZE
 
 PIPES = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 

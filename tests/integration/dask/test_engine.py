@@ -60,7 +60,7 @@ def lines(out: Path) -> int:
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("plain")
-    run(units(6), out, jobs=1)
+    run(units(6), Folder(out, jobs=1))
     return out
 
 
@@ -71,10 +71,10 @@ def address(client: Any) -> str:
 @pytest.mark.slow
 def test_the_rows_are_those_of_the_local_engine_and_a_run_goes_on(client: Any, plain: Path, tmp_path: Path) -> None:
     told: list[tuple[int, int, str]] = []
-    assert run(units(3), tmp_path, engine=address(client), jobs=-1, tell=lambda *each: told.append(each)) == 12
+    assert run(units(3), Folder(tmp_path, engine=address(client), jobs=-1, tell=lambda *each: told.append(each))) == 12
     assert told[-1] == (12, 12, "runs on 2 workers")
-    assert run(units(6), tmp_path, engine="local", jobs=1) == 12  # with another engine
-    assert run(units(6), tmp_path, engine=address(client), jobs=-1) == 0
+    assert run(units(6), Folder(tmp_path, engine="local", jobs=1)) == 12  # with another engine
+    assert run(units(6), Folder(tmp_path, engine=address(client), jobs=-1)) == 0
     assert lines(tmp_path) == 24
     assert differing(tmp_path, plain) == {}
 
@@ -96,7 +96,7 @@ def test_workers_killed_in_mid_run_change_nothing(tmp_path: Path, plain: Path) -
         thread = threading.Thread(target=kill)
         thread.start()
         try:
-            run(units(6), tmp_path, engine=address(own), jobs=-1)
+            run(units(6), Folder(tmp_path, engine=address(own), jobs=-1))
         finally:
             over.set()
             thread.join()
@@ -111,8 +111,8 @@ def test_a_comparison_has_the_rows_of_the_local_engine(client: Any, tmp_path: Pa
     task = compared_task([domains["tilted"], domains["faded"]], domains["shifted"], warmup=0.3)
     for name, where, jobs in (("local", "local", 1), ("cluster", address(client), -1)):
         folder = Folder(tmp_path / name, jobs=jobs, engine=where)
-        compared = plan(folder, task, "pa,hedgerow-linear", orders=2, peers=False)
-        assert run(compared, folder.out, engine=where, jobs=jobs) == 8
+        compared = plan(folder, [task], "pa,hedgerow-linear", orders=2, peers="none")
+        assert run(compared, folder) == 8
     assert differing(tmp_path / "local", tmp_path / "cluster") == {}
 
 
@@ -121,7 +121,7 @@ def test_an_error_of_a_unit_is_that_of_the_local_engine(client: Any, tmp_path: P
     messages = []
     for where, jobs in ((address(client), -1), ("local", 1)):
         with pytest.raises(InputError, match=r"pa on digits/nowhere.*unknown") as caught:
-            run(bad, tmp_path, engine=where, jobs=jobs)
+            run(bad, Folder(tmp_path, engine=where, jobs=jobs))
         messages.append(str(caught.value))
     assert messages[0] == messages[1]
 
@@ -142,14 +142,14 @@ def test_an_engine_that_cannot_be_is_refused_before_anything_is_run(
     tmp_path: Path, name: str, jobs: int, words: str
 ) -> None:
     with pytest.raises(InputError, match=words):
-        run(units(1), tmp_path / "out", engine=name, jobs=jobs)
+        run(units(1), Folder(tmp_path / "out", engine=name, jobs=jobs))
     assert not (tmp_path / "out").exists()
 
 
 def test_a_scheduler_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hedgerow.dask.cluster.REACHED", 1.0)
     with pytest.raises(InputError, match=r"no Dask scheduler answers at tcp://127.0.0.1:9; start one with `dask sched"):
-        run(units(1), tmp_path, engine="dask://127.0.0.1:9", jobs=-1)
+        run(units(1), Folder(tmp_path, engine="dask://127.0.0.1:9", jobs=-1))
 
 
 @pytest.mark.slow

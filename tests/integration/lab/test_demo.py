@@ -12,7 +12,7 @@ from hedgerow.core.errors import InputError
 from hedgerow.lab import rows as results
 from hedgerow.lab.compare import measure
 from hedgerow.lab.demo import Demo, demo
-from hedgerow.lab.runner import Unit, run
+from hedgerow.lab.runner import Folder, Unit, run
 from hedgerow.lab.tasks import task_of
 from hedgerow.methods import METHODS
 
@@ -65,7 +65,7 @@ def test_numbers_do_not_depend_on_the_number_of_processes(tmp_path: Path) -> Non
     ]
     told: list[tuple[int, int]] = []
     for name, jobs in (("one", 1), ("two", 2)):
-        assert run(units, tmp_path / name, jobs=jobs, tell=lambda done, total, what: told.append((done, total))) == 21
+        assert run(units, Folder(tmp_path / name, jobs=jobs, tell=lambda *each: told.append(each[:2]))) == 21
     assert len(told) == 2 * (1 + 6)  # each method in a chunk of five orders and one of two
     assert [done for done, _ in told[:7]] == sorted(done for done, _ in told[:7])
     assert told[6] == told[-1] == (21, 21)

@@ -58,7 +58,7 @@ def test_a_run_ends_with_the_path_of_its_report(small: Small) -> None:
     out, done = small
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == str((out / "report.html").resolve())
-    assert re.search(r"\d+/22 done", done.stderr)
+    assert re.search(r"\d+/26 done", done.stderr)
     assert "\x1b" not in done.stdout + done.stderr
 
 
@@ -107,7 +107,9 @@ def test_a_method_of_ones_own_joins_tables_and_figures(small: Small) -> None:
 
 def test_one_process_finds_the_same_numbers(small: Small, data_dir: Path, tmp_path: Path) -> None:
     methods = ["pa", "homotlms", "oddm"]
-    runner.run(paper.units(["table"], ["dslr"], methods, "table", 2, 1), tmp_path, jobs=1, data_dir=str(data_dir))
+    runner.run(
+        paper.units(["table"], ["dslr"], methods, "table", 2, 1), Folder(tmp_path, jobs=1, data_dir=str(data_dir))
+    )
     by_two = [row for row in results.read(small[0])[0] if row["group"] == "table" and row["method"] in methods]
     assert without_times(results.read(tmp_path)[0]) == without_times(by_two)
 
@@ -238,5 +240,5 @@ def test_a_killed_run_loses_at_most_the_rows_it_was_in(start: Start, data_dir: P
     time.sleep(2 * runner.ORPHAN_CHECK)
     assert file.read_bytes() == left  # nobody writes on
     work = paper.units(["table"], ["dslr"], ["pa", "homotl-2"], "table", ORDERS, 1)
-    assert runner.run(work, tmp_path, jobs=1, data_dir=str(data_dir)) == 2 * ORDERS - len(rows)
+    assert runner.run(work, Folder(tmp_path, jobs=1, data_dir=str(data_dir))) == 2 * ORDERS - len(rows)
     assert len(results.read(tmp_path)[0]) == 2 * ORDERS

@@ -11,7 +11,7 @@ import pytest
 
 from hedgerow.lab.paper import PUBLISHED, PUBLISHED_METHODS, PUBLISHED_ORDERS, find_tasks, units
 from hedgerow.lab.rows import Runs
-from hedgerow.lab.runner import run
+from hedgerow.lab.runner import Folder, run
 
 pytestmark = pytest.mark.slow
 
@@ -23,7 +23,9 @@ POINTS = {"pa": 1.5, "oddm": 2.0, "oddm-fixed": 2.0, "paio": 3.0, "homotlms": 3.
 @pytest.fixture(scope="module")
 def runs(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     out = tmp_path_factory.mktemp("office")
-    run(units(["table"], find_tasks(OFFICE), PUBLISHED_METHODS, "table", ORDERS, 1), out, data_dir=str(data_dir))
+    run(
+        units(["table"], find_tasks(OFFICE), PUBLISHED_METHODS, "table", ORDERS, 1), Folder(out, data_dir=str(data_dir))
+    )
     return Runs.read(out)
 
 

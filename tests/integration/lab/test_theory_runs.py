@@ -13,8 +13,8 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    return AlignmentCache(tmp_path_factory.mktemp("alignments"))
+def cache():
+    return AlignmentCache()
 
 
 def test_what_is_proved_holds_in_real_runs(data_dir, cache):

@@ -33,7 +33,7 @@ def test_every_number_is_the_apis(service, stream, open_page):
     window = stats["window"]
     ids = {
         "events": 137, "labels": 130, "mistakes": stats["mistakes"], "rate-so-far": stats["mistakes"] / 130,
-        "pending": 7, "given-up": 0, "bound": stats["bound"],
+        "pending": 7, "expired": 0, "bound": stats["bound"],
         "window-mistakes": window["mistakes"], "window-labels": 130,
     }  # fmt: skip
     assert {name: value(page, f"#{name}") for name in ids} == ids
@@ -108,7 +108,7 @@ def test_charts_move_and_late_labels_are_filled_in(service, stream, open_page):
     given = stream.take(2)
     service.post("late", "predict", {"instances": given["instances"], "ids": ["comes-late", "never-comes"]})
     row = "#latest-rows tr:has(td.id:text-is('comes-late'))"
-    page.wait_for_selector(f"{row} .outcome:text-is('waiting')")
+    page.wait_for_selector(f"{row} .outcome:text-is('pending')")
     assert page.inner_text(f"{row} .label") == NONE
     service.post("late", "predict-then-learn", stream.take(10))
     service.post("late", "label", {"labels": [{"id": "comes-late", "label": given["labels"][0]}]})
@@ -117,7 +117,7 @@ def test_charts_move_and_late_labels_are_filled_in(service, stream, open_page):
     assert page.inner_text(f"{row} .label") == str(given["labels"][0])
     assert page.inner_text(f"{row} .outcome") == ("✓ right" if event["correct"] else "✗ wrong")
     assert page.inner_text(f"{row} .probability") == share(event["probability"])
-    assert page.inner_text("#latest-rows tr:has(td.id:text-is('never-comes')) .outcome") == "waiting"
+    assert page.inner_text("#latest-rows tr:has(td.id:text-is('never-comes')) .outcome") == "pending"
     after = {name: drawn(page, name) for name in charts}
     assert [name for name in charts if after[name] == before[name]] == []
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import resource
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.streams import hedgerow
 
 from hedgerow.core.errors import InputError
 from hedgerow.live import LiveModel, Settings
@@ -153,3 +155,60 @@ def test_older_dead_letters_stay(job, tmp_path):
     go(replace(job, overwrite=True))
     go(replace(job, overwrite=True))
     assert [json.loads(line)["line"] for line in job.dead_letter.read_text().splitlines()] == [5, 5]
+
+
+def test_a_run_that_stops_at_bad_rows_commits_blocks(job, monkeypatch):
+    """Not row by row; and the rows before the bad one are committed, those after it are not."""
+    lines = Path(job.input).read_text().splitlines(keepends=True)
+    Path(job.input).write_text("".join([*lines[:31], "bad" + ",x" * lines[0].count(",") + "\n", *lines[31:]]))
+    commits, together = [], LiveModel.do_together
+    monkeypatch.setattr(LiveModel, "do_together", lambda self, work: commits.append(1) or together(self, work))
+    with pytest.raises(InputError, match="line 32"):
+        go(replace(job, on_error="stop", id=None))
+    assert len(commits) == 2  # the model's mark, and the block
+    assert len(Path(job.output).read_text().splitlines()) == 30
+    go(replace(job, id=None))  # without ids the place in the input alone tells what was taken
+    assert len(Path(job.output).read_text().splitlines()) == 40
+
+
+def test_a_row_that_comes_again_without_a_journal_is_known_by_its_id(job, tmp_path):
+    """The rules of events are those of a journal, where labels may come later."""
+    lines = Path(job.input).read_text().splitlines(keepends=True)
+    names = lines[0].strip().split(",")
+    rows = [dict(zip(names, line.strip().split(","), strict=True)) for line in lines[1:]]
+    stream = tmp_path / "stream.jsonl"
+    again = [*rows[:20], rows[3], {"id": "r3", "y": rows[3]["y"]}, {"id": "r4", "y": "c9"}, *rows[20:]]
+    stream.write_text("".join(json.dumps(row) + "\n" for row in again))
+    said = {}
+    for journal in (job.journal, None):
+        out = str(tmp_path / f"{journal is None}.jsonl")
+        said[journal] = go(replace(job, input=str(stream), journal=journal, output=out, settings={}))
+        assert "1 row that came before" in said[journal]
+        assert len(Path(out).read_text().splitlines()) == 40
+        [bad] = [json.loads(line) for line in Path(f"{out}.bad.jsonl").read_text().splitlines()]
+        assert (bad["line"], "was learned for it before" in bad["reason"]) == (23, True)
+
+
+def test_an_output_that_would_be_read_by_the_next_run_is_refused(job, tmp_path):
+    days = tmp_path / "days"
+    days.mkdir()
+    shutil.copy(job.input, days / "day-1.csv")
+    for input, output in ((days, days / "out.jsonl"), (days / "*.csv", days / "out.csv")):
+        with pytest.raises(InputError, match="would become a part of the input"):
+            go(replace(job, input=str(input), output=str(output)))
+    with pytest.raises(InputError, match="would overwrite the input"):
+        go(replace(job, input=str(days), output=str(days / "day-1.csv")))
+
+
+def test_a_full_disk_without_a_journal_is_one_line(job):
+    with pytest.raises(InputError, match="cannot write to /dev/full: No space left on device"):
+        go(replace(job, journal=None, settings={}, output="/dev/full"))
+
+
+def test_a_full_disk_is_one_line_and_an_exit_code(job, tmp_path):
+    """A limit on the size of files stands for the disk: the system refuses in the middle of the output."""
+    command = ["run", "-m", job.model, "-i", job.input, "-o", tmp_path / "out.jsonl", "--label", "y"]
+    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))  # noqa: E731
+    done = hedgerow(*command, preexec_fn=limit)
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr
+    assert f"cannot write to {tmp_path / 'out.jsonl'}: File too large" in done.stderr

@@ -11,8 +11,10 @@ import pytest
 from support.streams import NAMES, rows, write_csv
 
 from hedgerow import OnlineTransferClassifier
+from hedgerow.cli.fit_files import fit_files
 from hedgerow.core.errors import InputError
 from hedgerow.live import LiveModel
+from hedgerow.live.look import look
 from hedgerow.run.job import Job
 from hedgerow.run.loop import run
 
@@ -189,3 +191,48 @@ def test_choices_that_exclude_each_other_are_refused(job, tmp_path):
     ):
         with pytest.raises(InputError, match=words):
             go(replace(job, **change))
+
+
+TABLE = [
+    {"width": None if i % 7 == 3 else i % 10 + 0.5, "count": i * 7 % 50, "colour": ["red", "green", "00"][i % 3]}
+    | {"y": ["a", "b"][i % 10 > 4], "id": f"t{i}"}
+    for i in range(400)
+]
+FORMATS = ("csv", "jsonl", "parquet")
+
+
+def write_table(path, table):
+    if path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in table))
+    elif path.suffix == ".parquet":
+        pa = pytest.importorskip("pyarrow")
+        pytest.importorskip("pyarrow.parquet").write_table(pa.Table.from_pylist(table), path)
+    else:
+        lines = [",".join("" if cell is None else str(cell) for cell in row.values()) for row in table]
+        path.write_text("\n".join([",".join(table[0]), *lines]) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.parametrize("careful", [False, True])
+def test_rows_of_a_table_are_kept_as_they_came_and_can_be_fitted_on_again(tmp_path, suffix, careful):
+    columns = [name for name in TABLE[0] if name != "id"]
+    source = write_table(tmp_path / "source.csv", [{name: row[name] for name in columns} for row in TABLE[:200]])
+    model, stream = tmp_path / "model.safetensors", TABLE[200:]
+    fit_files([source], "y", None, {"method": "hedgerow-linear"}, "local").clf.save(model)
+    if careful:  # a bad row among them is read with care, and so are its neighbours
+        stream = [*stream[:100], {**stream[0], "width": "wide", "id": "bad"}, *stream[100:]]
+        stream = [{**row, "width": row["width"] if row["width"] is None else str(row["width"])} for row in stream]
+    path = write_table(tmp_path / f"stream.{suffix}", stream)
+    job = Job(model, str(path), str(tmp_path / "out.jsonl"), "y", id="id", journal=tmp_path / "journal")
+    assert go(job)[0] == 0
+    names, wanted = ["width", "count", "colour"], [row for row in stream if row["id"] != "bad"]
+    if suffix == "csv":  # in which all cells are text: numbers where the model's column has numbers
+        wanted = [{**row, "width": None if row["width"] is None else float(row["width"])} for row in wanted]
+    with look(tmp_path / "journal") as journal:
+        kept = {event.id: event.features for event in journal.events()}
+    assert kept == {row["id"]: {name: row[name] for name in names} for row in wanted}
+    again = fit_files([source], "y", None, {"method": "hedgerow-linear"}, "local", tmp_path / "journal").clf
+    assert again.seen_ == len(wanted)
+    go(replace(job, journal=None, output=str(tmp_path / "plain.jsonl")))
+    assert (tmp_path / "plain.jsonl").read_bytes() == (tmp_path / "out.jsonl").read_bytes()

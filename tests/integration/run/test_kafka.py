@@ -10,6 +10,12 @@ import time
 import pytest
 from support.streams import NAMES, hedgerow, rows, start, state
 
+from hedgerow import OnlineTransferClassifier
+from hedgerow.core.errors import HedgerowError, InputError
+from hedgerow.run.interrupts import Interrupts
+from hedgerow.run.job import Job
+from hedgerow.run.kafka import KafkaSource
+
 confluent_kafka = pytest.importorskip("confluent_kafka", reason="no confluent-kafka: pip install 'hedgerow[kafka]'")
 
 
@@ -71,3 +77,51 @@ def test_a_topic_that_cannot_be_is_refused(folder):
     arguments = ["run", "-m", folder / "model.safetensors", "-i", "kafka://127.0.0.1", "-o", folder / "x.jsonl"]
     done = hedgerow(*arguments, "--journal", folder / "kafka-none")
     assert (done.returncode, "kafka://HOST" in done.stderr) == (2, True), done.stderr
+
+
+def source(folder, url, kept=None, said=None):
+    clf = OnlineTransferClassifier.load(folder / "model.safetensors")
+    job = Job(folder / "model.safetensors", url, "-", "y", id="id", journal=folder / "none")
+    return KafkaSource(job, clf, Interrupts(), kept, (said if said is not None else []).append)
+
+
+def test_offsets_that_the_broker_does_not_have_any_more_are_an_error(producer, address, folder):
+    """They would else be passed over without a word."""
+    producer.produce("short", b"{}")
+    producer.flush(10)
+    feed = source(folder, f"kafka://{address}/short", b'{"kafka": {"0": 99999}}')
+    try:
+        with pytest.raises(HedgerowError, match=r"OFFSET_RESET|OFFSET_OUT_OF_RANGE"):
+            next(iter(feed))
+    finally:
+        feed.close()
+
+
+def test_properties_of_the_url_are_those_of_the_client(address, folder):
+    source(folder, f"kafka://{address}/rows?client.id=me&security.protocol=plaintext").close()
+    for query, words in (
+        ("no.such.property=1", "no.such.property"),
+        ("group.id=mine", "group.id is set by the run"),
+        (
+            "security.protocol=SASL_PLAINTEXT&sasl.mechanism=PLAIN&sasl.username=u&sasl.password=s3cret",
+            "no broker answers",
+        ),
+    ):
+        with pytest.raises(InputError, match=words) as caught:
+            source(folder, f"kafka://{address}/rows?{query}")
+        assert "s3cret" not in str(caught.value)
+
+
+def test_errors_that_pass_are_said_and_others_end_the_run(address, folder):
+    said = []
+    feed = source(folder, f"kafka://{address}/rows", said=said)
+    try:
+        for code in (confluent_kafka.KafkaError._ALL_BROKERS_DOWN, confluent_kafka.KafkaError._ALL_BROKERS_DOWN):
+            feed._told(confluent_kafka.KafkaError(code))
+        feed._refuse(feed._problem)
+        assert len(said) == 1
+        feed._told(confluent_kafka.KafkaError(confluent_kafka.KafkaError._AUTHENTICATION))
+        with pytest.raises(HedgerowError, match="_AUTHENTICATION"):
+            next(iter(feed))
+    finally:
+        feed.close()

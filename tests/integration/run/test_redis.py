@@ -111,3 +111,37 @@ def test_a_line_that_was_written_before_the_crash_is_there_once(redis, folder, t
     for _ in range(2):  # the second one writes the newest lines again, and finds them there
         assert hedgerow(*command).returncode == 0
     assert [json.loads(f[b"json"])["id"] for _, f in redis.db.xrange("once")] == [f"r{i}" for i in range(20)]
+
+
+@pytest.mark.parametrize("side", ["-i", "-o"])
+def test_a_key_of_another_type_is_one_line(redis, folder, tmp_path, side):
+    redis.db.set("a text", "x")
+    other = {"-i": ["-o", tmp_path / "out.jsonl"], "-o": ["-i", folder / "stream.csv"]}[side]
+    command = [
+        "run",
+        "-m",
+        folder / "model.safetensors",
+        "--id",
+        "id",
+        "--label",
+        "y",
+        "--journal",
+        tmp_path / "journal",
+    ]
+    done = hedgerow(*command, side, redis.url("a text"), *other)
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr
+    assert "WRONGTYPE" in done.stderr
+
+
+def test_a_password_is_in_no_message(redis, folder, tmp_path):
+    command = ["run", "-m", folder / "model.safetensors", "--id", "id", "-o", tmp_path / "out.jsonl", "-i"]
+    address = redis.url("rows").removeprefix("redis://")
+    for url, journal in (
+        (f"redis://me:s3cret@{address}", []),
+        (f"redis://me:s3cret@{address}", ["--journal", tmp_path / "journal"]),
+        (f"redis://{address}?password=s3cret&nonsense=1", ["--journal", tmp_path / "journal"]),
+        (f"rediss://me:s3cret@{address}?ssl_cert_reqs=none", ["--journal", tmp_path / "journal"]),  # no TLS there
+        ("redis://me:s3cret@127.0.0.1", ["--journal", tmp_path / "journal"]),
+    ):
+        done = hedgerow(*command, url, *journal)
+        assert (done.returncode, "Traceback" in done.stderr, "s3cret" in done.stderr) == (2, False, False), done.stderr

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from hedgerow import OnlineTransferClassifier
+from hedgerow.client import Client
 
 ROW = {"width": 1.0, "height": 2.0, "depth": 3.0}
 
@@ -53,7 +54,7 @@ def test_a_prediction_is_an_event_that_can_be_labelled_once(shared):
         body = {"labels": [{"id": id, "label": label}]}
         [result] = shared.http.post("/v1/models/site/label", json=body).json()["results"]
         statuses.append(result["status"])
-    assert statuses == ["learned", "already", "conflict", "unknown"]
+    assert statuses == ["learned", "duplicate", "conflict", "unknown"]
 
 
 def test_predictions_are_those_of_the_library(shared, clf):
@@ -282,3 +283,16 @@ def test_the_log_has_a_line_a_request_and_no_values(shared):
     text = "".join(shared.lines)
     for private in ("271.828", "secret-id", "n=7", '"up"'):
         assert private not in text
+
+
+def test_events_are_forgotten_by_their_ids(serve, models):
+    service = serve(models).ready()
+    with Client(service.url) as client:
+        model = client.model("site")
+        model.predict([ROW, ROW], ids=["a/1", "b"])
+        model.label("b", "up")
+        assert model.forget(["a/1", "b", "c"]) == ["a/1", "b"]
+        assert [one.status for one in model.label_many([("a/1", "up"), ("b", "up")])] == ["unknown", "unknown"]
+        assert model.stats()["labels"] == 1
+    refused = service.http.post("/v1/models/site/forget", json={"ids": ["\x07"]})
+    assert refused.status_code == 422

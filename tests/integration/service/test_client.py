@@ -86,7 +86,7 @@ def test_the_verbs(client, clf):
     assert one.votes is not None
     assert one.id != two.id
     assert model.label(one.id, np.str_("up")).status == "learned"
-    assert [r.status for r in model.label_many([(one.id, "up"), (two.id, "down")])] == ["already", "learned"]
+    assert [r.status for r in model.label_many([(one.id, "up"), (two.id, "down")])] == ["duplicate", "learned"]
     assert len(model.predict_then_learn([ROW], ["up"])) == 1
     after = model.stats()
     assert (after["events"] - before["events"], after["labels"] - before["labels"]) == (3, 3)
@@ -125,7 +125,7 @@ def test_a_lost_answer_is_asked_for_again_and_counted_once(shared, lose, monkeyp
         [answer] = model.predict([ROW])
         assert answer.repeated
         flaky._left = lose
-        assert model.label(answer.id, "up").status == "already"
+        assert model.label(answer.id, "up").status == "duplicate"
         flaky._left = lose
         model.predict_then_learn([ROW], ["down"])
     flaky.close()

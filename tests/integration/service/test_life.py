@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -33,7 +34,7 @@ def learn(service, n, name="site"):
             "predictions"
         ]
         label = {"labels": [{"id": answer["id"], "label": "up" if i % 2 else "down"}]}
-        assert service.http.post(f"{url}/label", json=label).json()["results"][0]["status"] in ("learned", "already")
+        assert service.http.post(f"{url}/label", json=label).json()["results"][0]["status"] in ("learned", "duplicate")
 
 
 def state(service):
@@ -125,6 +126,10 @@ def test_bad_models_are_listed_with_their_error_and_stop_nobody(serve, models, c
         for name in ("owned", "site"):
             assert str(os.getpid()) in found[name]["error"]
         assert str(models) not in service.http.get("/v1/models").text
+        end = time.monotonic() + 10
+        while not any("model damaged cannot be used: " in line for line in service.lines):  # in the log too
+            assert time.monotonic() < end
+            time.sleep(0.1)
         answer = service.http.post("/v1/models/owned/predict", json={"instances": [ROW]})
         assert (answer.status_code, answer.json()["type"]) == (503, "/problems/unusable")
         assert answer.headers["retry-after"]
@@ -192,3 +197,26 @@ def test_many_idle_connections_leave_room_for_a_request(serve, models):
     assert sum(map(len, service.lines)) - written < 50_000
     for each in idle:
         each.close()
+
+
+def test_a_model_file_that_has_changed_is_not_silently_ignored(serve, models):
+    file = models / "new.safetensors"
+    fitted().save(file)
+    service = serve(models, fresh=True).ready()
+    assert "notice" not in service.http.get("/v1/models/new").json()
+    assert service.stop() == 0
+    other = fitted()
+    other.learn_one([1.0, 2.0, 3.0], "up")
+    other.save(file)
+    service = serve(models, fresh=True).ready()
+    notice = service.http.get("/v1/models/new").json()["notice"]
+    assert "new.safetensors is not the model that runs" in notice
+    assert "hedgerow replace new new.safetensors" in notice
+    assert any("new.safetensors is not the model" in line for line in map(json.dumps, service.log()))
+    replaced = service.http.put("/v1/models/new", content=file.read_bytes(), headers={"If-Match": "*"})
+    assert replaced.status_code == 200
+    assert "notice" not in replaced.json()
+    assert service.stop() == 0
+    file.write_bytes(b"no model at all")
+    service = serve(models, fresh=True).ready()
+    assert "is no model" in service.http.get("/v1/models/new").json()["notice"]

@@ -97,7 +97,7 @@ def test_a_slow_caller_holds_up_nobody(tight):
 @pytest.fixture
 def held(models):
     """An application whose model does nothing while the lock is held."""
-    settings = ServiceSettings(waiting=3, request_seconds=0.5, body_seconds=0.3)
+    settings = ServiceSettings(max_waiting=3, request_timeout=0.5, body_timeout=0.3)
     return create_app(models, settings)
 
 
@@ -228,12 +228,12 @@ def test_waiting_requests_are_worked_on_together_and_each_has_its_own_answer(hel
     assert [a.json()["predictions"][0]["id"] for a in predictions[:8]] == [f"id-{i}" for i in range(8)]
     assert len({a.json()["predictions"][0]["id"] for a in predictions}) == 16
     assert kind(wrong) == (422, "invalid")
-    assert sorted(a.json()["results"][0]["status"] for a in answers[17:]) == ["already", "already", "learned"]
+    assert sorted(a.json()["results"][0]["status"] for a in answers[17:]) == ["duplicate", "duplicate", "learned"]
     assert (stats["events"], stats["labels"]) == (17, 1)
 
 
 def test_an_answer_that_would_be_too_large_is_refused_before_any_work(models):
-    app = create_app(models, ServiceSettings(answer_bytes=5000))
+    app = create_app(models, ServiceSettings(max_answer=5000))
 
     async def work(http, entry):
         calls = [
@@ -249,7 +249,7 @@ def test_an_answer_that_would_be_too_large_is_refused_before_any_work(models):
 
 
 def test_curves_are_thinned_to_what_an_answer_may_have(models):
-    app = create_app(models, ServiceSettings(answer_bytes=8_000))
+    app = create_app(models, ServiceSettings(max_answer=8_000))
 
     async def work(http, entry):
         rows = np.random.default_rng(0).normal(size=(3000, 3))
@@ -265,7 +265,7 @@ def test_curves_are_thinned_to_what_an_answer_may_have(models):
 
 
 def test_one_more_export_than_allowed_waits_for_its_turn(models):
-    app = create_app(models, ServiceSettings(exports=1))
+    app = create_app(models, ServiceSettings(max_exports=1))
 
     async def work(http, entry):
         app.state.downloads.active = 1
@@ -279,7 +279,7 @@ def test_one_more_export_than_allowed_waits_for_its_turn(models):
 
 
 def test_a_caller_who_does_not_read_an_export_is_left(models):
-    app = create_app(models, ServiceSettings(write_seconds=0.2))
+    app = create_app(models, ServiceSettings(write_timeout=0.2))
     sent = []
 
     async def send(message):

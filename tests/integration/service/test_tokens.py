@@ -9,7 +9,7 @@ import httpx
 import pytest
 from support.serving import Service
 
-from hedgerow.cli.app import serve
+from hedgerow.cli.serving import serve
 from hedgerow.core.errors import InputError
 from hedgerow.live import LiveModel
 from hedgerow.service import ServiceSettings
@@ -162,7 +162,7 @@ def test_what_a_browser_asks_for_another_site_is_refused(shared, site):
 def test_other_machines_need_tokens(tmp_path):
     for host in ("0.0.0.0", "::", "10.0.0.1", "example.org"):
         with pytest.raises(InputError, match="--token-file"):
-            serve(tmp_path, host)
+            serve(tmp_path, host=host)
         with pytest.raises(InputError, match="token file"):
             ServiceSettings(host=host)
 
@@ -180,7 +180,7 @@ def written(tmp_path, text, mode=0o600):
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o660])
 def test_a_file_that_others_can_read_is_refused(tmp_path, mode):
     with pytest.raises(InputError, match=f"mode {mode:04o}.*chmod 600"):
-        Tokens.read(written(tmp_path, LINES, mode))
+        Tokens(written(tmp_path, LINES, mode))
 
 
 @pytest.mark.parametrize(
@@ -195,18 +195,18 @@ def test_a_file_that_others_can_read_is_refused(tmp_path, mode):
 )
 def test_lines_that_cannot_be_used(tmp_path, text, told):
     with pytest.raises(InputError, match=told):
-        Tokens.read(written(tmp_path, text))
+        Tokens(written(tmp_path, text))
 
 
 def test_a_missing_file(tmp_path):
     with pytest.raises(InputError, match="cannot read the token file"):
-        Tokens.read(tmp_path / "none")
+        Tokens(tmp_path / "none")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
 def test_lines_of_one_token_add_up(tmp_path):
     token = "x" * 20
-    tokens = Tokens.read(written(tmp_path, f"{token} read a\n{token} predict b,c\n"))
+    tokens = Tokens(written(tmp_path, f"{token} read a\n{token} predict b,c\n"))
     caller = tokens.caller(f"Bearer {token}")
     assert caller is not None
     assert [caller.may("read", "a"), caller.may("read", "b"), caller.may("predict", "c")] == [True, False, True]

@@ -34,7 +34,7 @@ def test_history_is_replayed_as_a_plain_loop_does(spark, base):
     assert set(states) == {"a", "b"}
     for key in ("a", "b"):
         X, y = data[key]
-        clf = base.start()
+        clf = base.member().clf
         told = clf.explain_then_learn(X, y)
         for i in range(12):
             row = found[f"{key}-{i}"]
@@ -44,7 +44,7 @@ def test_history_is_replayed_as_a_plain_loop_does(spark, base):
         assert bytes(states[key].state) == base.member().learn(X, y).to_bytes()
         assert (states[key].seen, states[key].mistakes) == (clf.seen_, clf.mistakes_)
     assert predictions(results).count() == 24
-    reasons = {row.id: row.text for row in dead_letters(results).collect()}
+    reasons = {row.id: row.detail for row in dead_letters(results).collect()}
     assert "stands there twice" in reasons.pop("a-2")
     assert "missing or not finite: x0" in reasons.pop("hole")
     assert all("the key is missing" in text for text in reasons.values())

@@ -73,9 +73,9 @@ def test_labels_late_early_repeated_and_wrong(spark, base, tmp_path):
     got = sorted((row.id, row.status) for row in of(found, "label"))
     assert got == sorted(
         [
-            *(("e0", status) for status in ("unknown", "learned", "already", "conflict")),
+            *(("e0", status) for status in ("unknown", "learned", "duplicate", "conflict")),
             *(("e1", status) for status in ("refused", "learned")),
-            *(("e2", status) for status in ("learned", "already", "unknown")),  # it was kept, then forgotten
+            *(("e2", status) for status in ("learned", "duplicate", "unknown")),  # it was kept, then forgotten
             *(("e3", status) for status in ("learned",)),
             *(("e9", status) for status in ("unknown",)),
         ]
@@ -85,7 +85,7 @@ def test_labels_late_early_repeated_and_wrong(spark, base, tmp_path):
     assert [(row.id, row.label, row.probability) for row in repeated] == [("e0", first.label, first.probability)]
     dead = of(found, "dead letter")
     assert [row.id for row in dead] == ["e1"]
-    assert "was used for another instance" in dead[0].text
+    assert "was used for another instance" in dead[0].detail
 
 
 @pytest.mark.slow
@@ -107,7 +107,7 @@ def test_bad_rows_are_dead_letters_and_the_others_go_on(spark, base, tmp_path):
     found = folder.run(spark, base, wide, LABELS.replace("key string", "key bigint"), columns=Columns(features="v"))
     assert sorted(row.id for row in of(found, "prediction")) == ["g0", "g1", "g2"]
     assert statuses(found) == {(7, "g0"): "learned"}
-    dead = {row.id: (row.key, row.text) for row in of(found, "dead letter")}
+    dead = {row.id: (row.key, row.detail) for row in of(found, "dead letter")}
     words = {
         "narrow": "2 features, the base has 4",
         "hole": r"v[1]",
@@ -141,7 +141,7 @@ def test_a_state_of_other_sources_stops_its_key_only(spark, base, tmp_path):
     assert sorted(row.key for row in of(found, "prediction")) == ["mine", "new"]
     dead = of(found, "dead letter")
     assert [row.key for row in dead] == ["theirs"]
-    assert "key 'theirs': its state belongs to other sources" in dead[0].text
+    assert "key 'theirs': its state belongs to other sources" in dead[0].detail
     at_end = {row.key: bytes(row.state) for row in states_of(spark, folder.checkpoint).collect()}
     plain = base.member().learn(X[:3], y[:3]).learn(X[4:5], y[4:5])
     assert at_end["mine"] == plain.to_bytes()
@@ -159,17 +159,17 @@ def told(*wanted):
 
 
 @pytest.mark.slow
-def test_events_without_a_label_are_given_up(spark, base, tmp_path):
+def test_events_without_a_label_expire(spark, base, tmp_path):
     from hedgerow.spark import Columns, Settings, states_of
 
     folder, (X, _) = Folder(tmp_path), rows(0, 3)
     options = {"columns": Columns(features=tuple(FEATURES)), "settings": Settings(label_timeout=0.5)}
     folder.add([instance("k", "a", X[0])], [])
-    folder.run(spark, base, until=told("given up"), **options)  # by the timer: no row came
+    folder.run(spark, base, until=told("expired"), **options)  # by the timer: no row came
     state = {row.key: bytes(row.state) for row in states_of(spark, folder.checkpoint).collect()}
     assert state["k"] == base.member().learn(X[:1], [None]).to_bytes()
     folder.add([], [label("k", "a", "up")])
-    folder.run(spark, base, until=told("given up", "given up"), **options)
+    folder.run(spark, base, until=told("expired", "expired"), **options)
 
 
 @pytest.mark.slow
@@ -208,3 +208,49 @@ def test_what_cannot_work_is_refused_before_it_starts(spark, base, tmp_path):
     refused("the order 'key' is string; give a timestamp", c=Columns(features=tuple(FEATURES), order="key"))
     with pytest.raises(InputError, match="the history is a stream"):
         replay(instances, base)
+
+
+@pytest.mark.slow
+def test_tables_as_they_are_and_a_new_checkpoint_with_other_shards(spark, tmp_path):
+    import pandas as pd
+
+    from hedgerow.spark import Columns, Settings, states_of
+
+    table = pd.DataFrame({"city": ["Oslo", "Rome"] * 20, "age": [20.5, 31.0, None, 47.5] * 10})
+    base = Base.fit([Domain("a", table, ["up", "down", "down", "up"] * 10)], "hedgerow-linear")
+    cells = [{"city": "Rome", "age": 33.0}, {"age": 20.5}, {"city": "Lima"}, {"city": "Oslo", "age": 1.0}]
+    given = [{"key": "k", "id": f"e{i}", "t": 2 * i, **row} for i, row in enumerate(cells)]
+    names, columns = "key string, id string, t bigint, city string, age double", Columns(order="t")
+    first = Folder(tmp_path / "first")
+    first.add(given[:3], [label("k", f"e{i}", "up", 2 * i + 1) for i in range(2)])
+    found = first.run(spark, base, names, columns=columns, settings=Settings(shards=2))
+    member, said = base.member(), {row.id: row.probability for row in of(found, "prediction")}
+    for i in range(3):
+        row = pd.DataFrame([{"city": None, "age": None} | cells[i]])
+        assert said[f"e{i}"] == pytest.approx(member.predict_proba(row).max(), abs=1e-9)
+        if i < 2:
+            member.learn(row, ["up"])
+    states = states_of(spark, first.checkpoint).cache()
+    assert [bytes(row.state) for row in states.collect()] == [member.to_bytes()]
+    second = Folder(tmp_path / "second")  # the event that waits goes along
+    second.add(given[3:], [label("k", "e2", "down", 9), label("k", "e0", "up", 10)])
+    again = second.run(spark, base, names, columns=columns, settings=Settings(shards=3), states=states)
+    assert statuses(again) == {("k", "e2"): "learned", ("k", "e0"): "duplicate"}
+
+
+def test_another_number_of_shards_is_refused_also_for_keys_whose_shard_had_no_rows(spark, base, tmp_path):
+    from pyspark.errors import StreamingQueryException
+
+    from hedgerow.spark import Columns, Settings
+
+    moved = "pmod(xxhash64(key), 2) <> pmod(xxhash64(key), 5)"
+    key = spark.range(50).selectExpr("concat('k', id) as key").where(moved).first().key
+    X, y = rows(1, 2)
+    folder, columns = Folder(tmp_path), Columns(order="t", features=tuple(FEATURES))
+    folder.add([instance(key, "a", X[0], 0)], [label(key, "a", y[0], 1)])
+    folder.run(spark, base, columns=columns, settings=Settings(shards=2))
+    folder.add([instance(key, "b", X[1], 2)], [label(key, "a", y[0], 3)])
+    with pytest.raises(StreamingQueryException, match=r"another number of shards.*states_of"):
+        folder.run(spark, base, columns=columns, settings=Settings(shards=5))
+    found = folder.run(spark, base, columns=columns, settings=Settings(shards=2))  # as before, nothing is lost
+    assert [row.status for row in of(found, "label")] == ["learned", "duplicate"]

@@ -11,7 +11,7 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 from support.laws import assert_same_state, make_task, state_of
 
-from hedgerow import Domain, InputError, OnlineTransferClassifier
+from hedgerow import Domain, InputError, OnlineTransferClassifier, OnlineTransferRegressor
 from hedgerow.pipeline import make_online_pipeline
 
 NO_PICKLE = (pickle.UnpicklingError, ValueError, EOFError, KeyError, IndexError, TypeError, AttributeError)
@@ -206,3 +206,21 @@ def test_disabled_it_logs_nothing():
     clf, X, y = fitted(named=False)
     clf.predict_then_learn(X, y)
     assert mlflow.search_runs(output_format="list") == []
+
+
+def test_a_regressor_is_logged_loaded_and_served_and_logs_its_error():
+    task = make_task(0)
+    y = task.X @ np.arange(task.X.shape[1])
+    flavour.autolog()
+    with mlflow.start_run() as run:
+        reg = OnlineTransferRegressor().fit_domains([Domain(d.name, d.X, d.X.sum(axis=1)) for d in task.sources])
+        reg.predict_then_learn(task.X[:30], y[:30])
+        info = flavour.log_model(reg, "m")
+    logged = mlflow.get_run(run.info.run_id).data
+    assert logged.metrics["rmse"] == pytest.approx(reg.rmse_)
+    assert logged.metrics["coverage"] == pytest.approx(reg.coverage_[0.9])
+    assert logged.params["coverage"] == "0.9"
+    again = flavour.load_model(info.model_uri)
+    np.testing.assert_array_equal(again.predict(task.X), reg.predict(task.X))
+    served = mlflow.pyfunc.load_model(info.model_uri)
+    np.testing.assert_allclose(served.predict(task.X), reg.predict(task.X))

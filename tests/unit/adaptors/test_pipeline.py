@@ -29,7 +29,7 @@ from sklearn.preprocessing import (
 )
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from hedgerow import InputError, OnlineTransferClassifier
+from hedgerow import InputError, OnlineTransferClassifier, OnlineTransferRegressor
 from hedgerow.pipeline import OnlinePipeline, make_online_pipeline
 
 pytest.importorskip("skops", reason="pip install 'hedgerow[pipeline]'")
@@ -261,3 +261,18 @@ def test_what_cannot_be_a_pipeline():
     twin = clone(unfitted.set_params(onlinetransferclassifier__method="oddm"))
     assert isinstance(twin, OnlinePipeline)
     assert twin[-1].method == "oddm"
+
+
+def test_a_regressor_is_the_last_step(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(160, 2))
+    y = X[:, 0] * X[:, 1]
+    model = make_online_pipeline(PolynomialFeatures(), OnlineTransferRegressor()).fit(X[:80], y[:80])
+    predictions = model.predict_then_learn(X[80:], y[80:])
+    assert np.mean((predictions - y[80:]) ** 2) < 0.1 * y.var()
+    model.learn_one(X[0], y[0]).save(tmp_path / "m")
+    again = OnlinePipeline.load(tmp_path / "m")
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    np.testing.assert_array_equal(again.predict_interval(X).mean(axis=1), model.predict_interval(X).mean(axis=1))
+    assert again.explain_one(X[0]).prediction == pytest.approx(model.predict_one(X[0]))
+    assert clone(again)[-1].coverage == 0.9

@@ -11,13 +11,13 @@ import pandas as pd
 import pytest
 from support.laws import make_task
 
-from hedgerow import Domain, InputError, OnlineTransferClassifier
+from hedgerow import Domain, InputError, OnlineTransferClassifier, OnlineTransferRegressor
 
 pytest.importorskip("river", reason="pip install 'hedgerow[river]'")
 
 from river import base, checks, compose, datasets, drift, ensemble, evaluate, metrics, preprocessing
 
-from hedgerow.river import TransferClassifier
+from hedgerow.river import TransferClassifier, TransferRegressor
 
 NAMES = [f"f{i}" for i in range(6)]
 
@@ -358,3 +358,44 @@ def test_a_deep_copy_is_independent():
     twin = copy.deepcopy(model)
     walked(model, itertools.islice(rows, 20))
     assert (model.classifier.seen_, twin.classifier.seen_) == (20, 0)
+
+
+# -- numbers ------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def regressor_of(name):
+    rows = list(datasets.TrumpApproval().take(100))
+    return TransferRegressor([phishing(rows)] if name == "from a source" else (), missing="mean")
+
+
+@pytest.mark.parametrize("name", ["from nothing", "from a source"])
+def test_rivers_checks_of_a_regressor(name):
+    model = regressor_of(name)
+    found = list(checks.yield_checks(model))
+    assert len(found) > 20
+    assert not model._unit_test_skips()
+    assert isinstance(model, base.MiniBatchRegressor)
+    for check in found:
+        check(model.clone())
+
+
+def test_it_is_the_regressor():
+    rows = list(datasets.TrumpApproval().take(300))
+    source = phishing(rows[:150])
+    frame, y = pd.DataFrame([x for x, _ in rows[150:]]), pd.Series([y for _, y in rows[150:]])
+    reg = OnlineTransferRegressor(coverage=(0.9, 0.5)).fit_domains([source])
+    model, block = (TransferRegressor([source], coverage=(0.9, 0.5)) for _ in range(2))
+    predictions = []
+    for x, value in rows[150:]:
+        predictions.append(model.predict_one(x))
+        model.learn_one(x, value)
+    np.testing.assert_allclose(predictions, reg.predict_then_learn(frame, y))
+    block.learn_many(frame, y)
+    np.testing.assert_allclose(block.predict_many(frame), reg.predict(frame))
+    np.testing.assert_allclose(model.predict_interval_one(rows[0][0], 0.5), reg.predict_interval_one(rows[0][0], 0.5))
+    assert model.regressor.weights_.keys() == reg.weights_.keys()
+    assert model.clone().regressor.seen_ == 0
+    assert TransferRegressor(reg).predict_one(rows[0][0]) == pytest.approx(reg.predict_one(rows[0][0]))
+    with pytest.raises(InputError, match="OnlineTransferRegressor"):
+        TransferClassifier(reg)

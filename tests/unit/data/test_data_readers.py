@@ -56,7 +56,6 @@ BAD_TEXT = {
     "blank": ("\n\n", r"no header"),
     "header only": ("a,b\n", r"no rows"),
     "twice": ("a,a\n1,2\n", r"'a' stands in the header twice"),
-    "semicolons": ("a;b\n1;2\n", r"separated by ';'"),
     "open quote": ('a,b\n1,"2\n3,4\n', r"line 2: a quote is opened and not closed"),
 }
 

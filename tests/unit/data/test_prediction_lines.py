@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hedgerow.rows.json_lines import prediction_lines
+from hedgerow.run.predictions import prediction_lines
 
 CLASSES = st.sampled_from(
     [
@@ -48,9 +48,9 @@ def test_blocks_of_lines_are_those_of_json(block):
         p = dict(zip(classes, P[i].tolist(), strict=True))
         record = {} if ids is None else {"id": ids[i]}
         record |= {"row": int(rows[i]), "line": int(lines[i]), "prediction": classes[code]}
-        record["probability"] = round(P[i].tolist()[code], 6)
+        record["probability"] = float(np.round(P[i][code], 6))
         if proba:
-            record["probabilities"] = {str(label): round(value, 6) for label, value in p.items()}
+            record["probabilities"] = {str(label): float(np.round(value, 6)) for label, value in p.items()}
         if labels is not None and labels[i] is not None:
             record |= {"label": labels[i], "correct": bool(classes[code] == labels[i])}
         expected.append(json.dumps(record, ensure_ascii=False, default=str) + "\n")

@@ -56,7 +56,7 @@ def test_bad_rows_of_a_typed_table_are_named_as_those_of_text(tmp_path, suffix):
         (2, "column 'a': missing value"),
         (3, "column 'b': nan is not a finite number"),
         (4, "column 'b': inf is not a finite number"),
-        (5, "label 'seven' is not a number, as the model's classes are"),
+        (5, "label 'seven' is not a number, as the model's labels are"),
     ]
     assert json.loads(block.bad[3].text) == {"a": 5, "b": 5.0, "y": "seven", "id": "y"}
 

@@ -13,7 +13,7 @@ from support.row_inputs import Slowly, blocks, line_by_line
 from hedgerow.core.errors import InputError
 from hedgerow.core.frame import Frame
 from hedgerow.data import read
-from hedgerow.rows import csv_rows, records
+from hedgerow.rows import readers
 
 NUMBERS = [
     *("1", "-2.5", " 3 ", "1e3", "+4", "0", "-0", "-0.0", "1_000", "nan", "inf", "", "x", "1e999", "+-1", ".5", "5."),
@@ -61,8 +61,8 @@ def test_blocks_of_csv_are_read_as_line_by_line(tmp_path_factory, text, size, ma
     whole = as_bytes(mark + "a,b,y,id,note\n" + text)
     path.write_bytes(whole if closed else whole.rstrip(b"\r\n"))
     with (
-        mock.patch.object(csv_rows, "SOME", 1),
-        mock.patch.object(records, "FEW", 2),
+        mock.patch.object(readers, "SOME", 1),
+        mock.patch.object(readers, "FEW", 2),
     ):  # so that parts are small enough to be plain
         fast = blocks(path, size=size)
     with line_by_line():
@@ -144,7 +144,7 @@ def test_plain_text_is_read_the_fast_way(tmp_path):
     rows = [json.dumps({"a": i, "b": i / 7, "y": i % 3, "id": f"r{i}"}) for i in range(1000)]
     (tmp_path / "t.jsonl").write_text("\n".join(rows) + "\n")
     refuse = AssertionError("read with care")
-    with mock.patch.object(csv_rows.CsvRows, "_careful", side_effect=refuse):
+    with mock.patch.object(readers.CsvReader, "_careful", side_effect=refuse):
         a, b, c = (blocks(tmp_path / name) for name in ("t.csv", "t.jsonl", "quoted.csv"))
     assert [block[2:5] for block in a] == [block[2:5] for block in b] == [block[2:5] for block in c]
 
@@ -153,16 +153,16 @@ def test_one_bad_row_does_not_make_the_others_slow(tmp_path):
     rows = [f"{i},{i / 7},{i % 3},r{i}\n" for i in range(5000)]
     rows[3210] = "1,x,0,r\n"
     (tmp_path / "t.csv").write_text("a,b,y,id\n" + "".join(rows))
-    read, careful = csv_rows.CsvRows._careful, []
+    read, careful = readers.CsvReader._careful, []
 
     def counted(self, first, last):
         careful.append(last - first)
         return read(self, first, last)
 
-    with mock.patch.object(csv_rows.CsvRows, "_careful", counted):
+    with mock.patch.object(readers.CsvReader, "_careful", counted):
         found = blocks(tmp_path / "t.csv", size=5000)
     assert [bad.line for block in found for bad in block[5]] == [3212]
-    assert sum(careful) <= 2 * records.FEW
+    assert sum(careful) <= 2 * readers.FEW
 
 
 def as_read(path, label):
@@ -181,7 +181,7 @@ def as_read(path, label):
 def test_a_source_is_read_in_blocks_as_line_by_line(tmp_path_factory, text, label):
     path = tmp_path_factory.getbasetemp() / "source.csv"
     path.write_bytes(as_bytes("a,b,y,id,note\n" + text))
-    with mock.patch.object(csv_rows, "SOME", 1), mock.patch.object(records, "FEW", 2):
+    with mock.patch.object(readers, "SOME", 1), mock.patch.object(readers, "FEW", 2):
         fast = as_read(path, label)
     with line_by_line():
         assert as_read(path, label) == fast

@@ -11,7 +11,7 @@ import pytest
 
 from hedgerow.core.errors import InputError
 from hedgerow.rows import Wanted, open_rows
-from hedgerow.rows.csv_rows import MOST_LINES
+from hedgerow.rows.readers import MOST_LINES
 from hedgerow.rows.wanted import label_reader
 
 NAMED = Wanted(2, ["a", "b"], "y", np.array([0, 1]))

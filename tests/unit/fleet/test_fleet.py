@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
@@ -309,7 +310,7 @@ def test_a_long_journal_is_written_to_states(monkeypatch, tmp_path):
 def test_a_batch_that_evicts_keys_with_classes_of_their_own():
     task = make_task(5, warmup=0, m=6, stream=600)
     with Fleet(task.sources, "hedgerow-linear", memory=SMALL) as fleet:
-        fleet._work.threads = 1  # keys may leave after every 256 rows
+        fleet._holder.threads = 1  # keys may leave after every 256 rows
         keys = [f"key {i // 3}" for i in range(600)]
         fleet.learn(keys, task.X, [f"own {i // 30}" for i in range(600)])
         evicted = fleet.stats()["evicted"]
@@ -329,3 +330,20 @@ def test_a_key_that_cannot_be_written_is_a_dead_letter():
         assert sorted(fleet.keys()) == ["a", "ø"]
         with pytest.raises(InputError, match=r"row 1: key .*UTF-8"):
             fleet.predict(["a", "\udfff", "ø"], task.X)
+
+
+def test_no_lock_is_held_when_probabilities_were_returned():
+    task = make_task(7, warmup=0, m=6, stream=40)
+    with Fleet(task.sources, "hedgerow-linear") as fleet, ThreadPoolExecutor(1) as other:
+        parts = iter(fleet.probabilities([f"key {i}" for i in range(40)], task.X))
+        next(parts)
+        other.submit(fleet.learn, ["key 0"], task.X[:1], task.y[:1]).result(timeout=30)
+
+
+def test_stats_and_classes_do_not_wait_for_a_batch_that_is_learned():
+    task = make_task(7, warmup=0, m=6, stream=40)
+    with Fleet(task.sources, "hedgerow-linear") as fleet, ThreadPoolExecutor(1) as other:
+        fleet.learn(["a"] * 40, task.X, task.y)
+        with fleet._lock:  # as a batch holds it while it is learned
+            assert other.submit(fleet.stats).result(timeout=5)["held"] == 1
+            assert len(other.submit(lambda: fleet.classes_).result(timeout=5)) >= 2

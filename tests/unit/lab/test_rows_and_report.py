@@ -21,7 +21,7 @@ from hedgerow.lab.compare import measure
 from hedgerow.lab.figures import Line, Panel, draw, expert_weights, spread
 from hedgerow.lab.report import THEMES, Beside, Figure, Missing, Report, Section, Table, Value
 from hedgerow.lab.rows import Row, Runs
-from hedgerow.lab.runner import Unit, run
+from hedgerow.lab.runner import Folder, Unit, run
 from hedgerow.lab.tasks import task_of
 
 METHODS = ("pa", "oddm-fixed", "oddm")
@@ -91,7 +91,7 @@ def test_a_row_after_one_that_was_cut_off_stands_on_its_own_line(tmp_path: Path)
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("runs")
     told: list[tuple[int, int]] = []
-    assert run(units(2, *METHODS), out, jobs=1, tell=lambda done, total, what: told.append((done, total))) == 6
+    assert run(units(2, *METHODS), Folder(out, jobs=1, tell=lambda *each: told.append(each[:2]))) == 6
     assert told == [(0, 6), (2, 6), (4, 6), (6, 6)]
     return out
 
@@ -119,14 +119,14 @@ def test_checkpoints_and_block_agree(runs: Runs) -> None:
 def test_only_what_is_missing_is_run(folder: Path, tmp_path: Path) -> None:
     lines = (folder / results.FILE).read_text(encoding="utf-8").splitlines(keepends=True)
     (tmp_path / results.FILE).write_text("".join(lines[:4] + lines[5:]), encoding="utf-8")
-    assert run(units(2, *METHODS), tmp_path, jobs=1) == 1
+    assert run(units(2, *METHODS), Folder(tmp_path, jobs=1)) == 1
     again = (tmp_path / results.FILE).read_text(encoding="utf-8").splitlines(keepends=True)
     assert again[:5] == lines[:4] + lines[5:]
     before, after = (
         {name: value for name, value in json.loads(line).items() if name not in TIMES} for line in (lines[4], again[5])
     )
     assert before == after
-    assert run(units(2, *METHODS), tmp_path, jobs=1) == 0
+    assert run(units(2, *METHODS), Folder(tmp_path, jobs=1)) == 0
 
 
 def test_an_unknown_target_and_a_unit_that_fails_are_named(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_an_unknown_target_and_a_unit_that_fails_are_named(tmp_path: Path) -> No
         task_of("digits", "thim")
     bad = Unit("table", "thim", "pa", lambda _: task_of("digits", "thim"), measure, "late")
     with pytest.raises(InputError, match=r"pa on thim \(table, late\): unknown domain of digits 'thim'"):
-        run([bad], tmp_path, jobs=1)
+        run([bad], Folder(tmp_path, jobs=1))
     assert results.read(tmp_path) == ([], [])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,32 +14,19 @@ from support.laws import law
 
 from hedgerow import OnlineTransferClassifier
 from hedgerow.core.errors import InputError
-from hedgerow.lab.stream import (
-    Arrival,
-    Block,
-    Event,
-    Label,
-    batches,
-    cut,
-    evenly,
-    events,
-    late,
-    missing,
-    play,
-    run,
-)
+from hedgerow.lab.stream import Labels, at_once, batches, evenly, late, missing, play
 from hedgerow.lab.tasks import fit, task_of
 
-Adaptor = Callable[[Iterable[Event]], Iterator[Event]]
+Adaptor = Callable[[Labels], Labels]
 METHODS = ("pa", "oddm", "hedgerow", "hedgerow-linear")
 
 
-def pairs(n: int) -> Iterator[tuple[np.ndarray, int]]:
-    return ((np.array([float(i)]), i % 3) for i in range(n))
+def plain(n: int) -> Labels:
+    return at_once([i % 3 for i in range(n)])
 
 
-def places(stream: Iterable[Event]) -> list[tuple[str, int]]:
-    return [(type(event).__name__, event.i) for event in stream]
+def same(a: Labels, b: Labels) -> bool:
+    return a.at.tolist() == b.at.tolist() and a.y.tolist() == b.y.tolist()
 
 
 adaptors = st.lists(
@@ -53,69 +40,59 @@ adaptors = st.lists(
 n_rows = st.integers(0, 30)
 
 
-def composed(chain: list[Adaptor], n: int) -> list[Event]:
-    stream: Iterator[Event] = events(pairs(n))
+def composed(chain: list[Adaptor], n: int) -> Labels:
+    labels = plain(n)
     for adaptor in chain:
-        stream = adaptor(stream)
-    return list(stream)
+        labels = adaptor(labels)
+    return labels
 
 
 @given(adaptors, n_rows)
-def test_whatever_is_composed_instances_stay_in_order_and_no_label_comes_early_or_twice(chain, n):
-    stream = composed(chain, n)
-    assert [e.i for e in stream if isinstance(e, Arrival)] == list(range(n))
-    arrived: set[int] = set()
-    labelled: set[int] = set()
-    for event in stream:
-        if isinstance(event, Arrival):
-            arrived.add(event.i)
-        else:
-            assert event.i in arrived
-            assert event.i not in labelled
-            assert event.y in (event.i % 3, None)
-            labelled.add(event.i)
-
-
-@given(st.integers(0, 40), st.integers(1, 9), n_rows)
-def test_late_and_batched_labels_all_arrive(rounds, size, n):
-    stream = list(batches(late(events(pairs(n)), rounds), size))
-    assert sorted(e.i for e in stream if isinstance(e, Label)) == list(range(n))
+def test_whatever_is_composed_no_label_comes_early_or_after_the_stream(chain, n):
+    at, y = composed(chain, n)
+    assert (at >= np.arange(n)).all()
+    assert (at < n).all()
+    assert (np.diff(at) >= 0).all()
+    assert all(label in (i % 3, None) for i, label in enumerate(y))
 
 
 @given(st.integers(0, 12), n_rows)
 def test_a_late_label_comes_right_after_the_arrival_it_waited_for(rounds, n):
-    stream = list(late(events(pairs(n)), rounds))
-    for place, event in enumerate(stream):
-        if isinstance(event, Label) and event.i + rounds < n:
-            assert stream[place - 1].i == event.i + rounds
-            assert isinstance(stream[place - 1], Arrival)
+    assert late(plain(n), rounds).at.tolist() == [min(i + rounds, n - 1) for i in range(n)]
+
+
+@given(st.integers(0, 12), st.integers(1, 9), n_rows)
+def test_a_batch_comes_when_its_last_label_does(rounds, size, n):
+    before, after = late(plain(n), rounds).at, batches(late(plain(n), rounds), size).at
+    for start in range(0, n, size):
+        whole = start + size <= n
+        assert set(after[start : start + size].tolist()) == {int(before[start + size - 1]) if whole else n - 1}
 
 
 @given(st.integers(0, 9), st.integers(0, 9), n_rows)
 def test_delays_add_up(a, b, n):
-    assert places(late(late(events(pairs(n)), a), b)) == places(late(events(pairs(n)), a + b))
+    assert same(late(late(plain(n), a), b), late(plain(n), a + b))
 
 
 @given(n_rows)
 def test_nothing_late_nothing_missing_and_batches_of_one_change_nothing(n):
-    plain = places(events(pairs(n)))
-    assert places(late(events(pairs(n)), 0)) == plain
-    assert places(missing(events(pairs(n)), 0.0)) == plain
-    assert places(batches(events(pairs(n)), 1)) == plain
-    assert places(missing(events(pairs(n)), 1.0)) == plain
-    assert not any(isinstance(e, Label) and e.y is not None for e in missing(events(pairs(n)), 1.0))
+    assert same(late(plain(n), 0), plain(n))
+    assert same(missing(plain(n), 0.0), plain(n))
+    assert same(batches(plain(n), 1), plain(n))
+    assert missing(plain(n), 1.0).at.tolist() == list(range(n))
+    assert missing(plain(n), 1.0).y.tolist() == [None] * n
 
 
 @given(st.floats(0, 1), st.floats(0, 1), n_rows)
 def test_what_is_lost_at_a_low_rate_is_lost_at_a_higher_one_and_late_or_not_does_not_matter(p, q, n):
     low, high = min(p, q), max(p, q)
-    kept = [given_of(missing(events(pairs(n)), rate)) for rate in (low, high)]
+    kept = [given_of(missing(plain(n), rate)) for rate in (low, high)]
     assert kept[1] <= kept[0]
-    assert given_of(missing(late(events(pairs(n)), 5), low)) == kept[0]
+    assert given_of(missing(late(plain(n), 5), low)) == kept[0]
 
 
-def given_of(stream) -> set[int]:
-    return {e.i for e in stream if isinstance(e, Label) and e.y is not None}
+def given_of(labels: Labels) -> set[int]:
+    return {i for i, y in enumerate(labels.y) if y is not None}
 
 
 class Spy:
@@ -141,16 +118,11 @@ class Spy:
 @law(200)
 @given(adaptors, n_rows, st.integers(1, 7))
 def test_a_prediction_uses_exactly_the_labels_that_arrived_before_its_instance(chain, n, block):
-    stream = composed(chain, n)
-    before, count = {}, 0
-    for event in stream:
-        if isinstance(event, Arrival):
-            before[event.i] = count
-        else:
-            count += 1
+    labels = composed(chain, n)
     spy = Spy()
-    assert dict(play(spy, stream, block)) == before
-    assert spy.learned == [(float(e.i), e.y) for e in stream if isinstance(e, Label)]
+    X = np.arange(n, dtype=float)[:, None]
+    assert play(spy, X, labels, block).tolist() == [int((labels.at < i).sum()) for i in range(n)]
+    assert spy.learned == [(float(i), y) for i, y in enumerate(labels.y)]
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +140,7 @@ def test_without_trouble_play_is_predict_then_learn_exactly(digits, fitted, adap
     X, y = digits.stream.X, np.asarray(digits.stream.y)
     one, two = copy.deepcopy(fitted), copy.deepcopy(fitted)
     expected = one.predict_then_learn(X, y)
-    played = [prediction for _, prediction in play(two, adaptor(events(zip(X, y, strict=True))))]
+    played = play(two, X, adaptor(at_once(y)))
     np.testing.assert_array_equal(played, expected)
     arrays = two.learner_.arrays()
     for name, array in one.learner_.arrays().items():
@@ -183,7 +155,7 @@ def test_late_labels_by_hand_and_by_adaptor_are_the_same(digits, fitted):
         expected.append(by_hand.predict_one(X[i]))
         if i >= 7:
             by_hand.learn_one(X[i - 7], y[i - 7])
-    assert [p for _, p in play(by_adaptor, late(events(zip(X, y, strict=True)), 7))] == expected
+    assert play(by_adaptor, X, late(at_once(y), 7)).tolist() == expected
 
 
 def test_sparse_rows_play_too():
@@ -191,8 +163,7 @@ def test_sparse_rows_play_too():
 
     X, y = sp.csr_matrix(np.eye(6)), np.array([0, 1, 0, 1, 0, 1])
     clf = OnlineTransferClassifier("pa", preprocess="unit").fit(X, y)
-    rows = [X[i] for i in range(6)]
-    assert len(list(play(clf, late(events(zip(rows, y, strict=True)), 2)))) == 6
+    assert None not in play(clf, X, late(at_once(y), 2)).tolist()
 
 
 @pytest.mark.parametrize(
@@ -205,31 +176,7 @@ def test_sparse_rows_play_too():
 )
 def test_impossible_strengths_are_refused(adaptor, message):
     with pytest.raises(InputError, match=message):
-        list(adaptor(events(pairs(3))))
-
-
-# -- labels at once, and checkpoints ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("step", [1, 7, 60])
-def test_checkpoints_change_nothing(digits, fitted, step):
-    X, y = digits.stream.X[:60], np.asarray(digits.stream.y)[:60]
-    expected = copy.deepcopy(fitted).predict_then_learn(X, y)
-    clf, ends, mistakes = copy.deepcopy(fitted), [*range(step, 60, step), 60], []
-    played = []
-    for block, predictions, _ in run(clf, cut(X, y, ends)):
-        played += predictions.tolist()
-        mistakes.append((block.numbers[-1] + 1, clf.mistakes_))
-    assert played == expected.tolist()
-    assert mistakes == [(end, int((expected != y)[:end].sum())) for end in ends]
-
-
-def test_missing_labels_are_predicted_and_not_learned(digits, fitted):
-    clf, y = copy.deepcopy(fitted), np.asarray(digits.stream.y)[:40].astype(object)
-    y[::2] = None
-    [(_, predictions, _)] = run(clf, cut(digits.stream.X[:40], y, [40]))
-    assert (len(predictions), clf.seen_) == (40, 20)
-    assert clf.mistakes_ == (predictions != y)[1::2].sum()
+        adaptor(plain(3))
 
 
 @given(st.integers(0, 500), st.integers(1, 60))
@@ -239,14 +186,3 @@ def test_checkpoints_are_spread_evenly_up_to_the_end(n, count):
     assert places[-1:] == ([n] if n else [])
     steps = np.diff([0, *places])
     assert not len(steps) or steps.max() - steps.min() <= 1
-    assert list(run(Spy(), cut(np.zeros((0, 1)), [], evenly(0)))) == []
-
-
-def test_a_block_without_labels_is_predicted_and_a_late_one_is_only_learned(digits, fitted):
-    X, y = digits.stream.X[:20], np.asarray(digits.stream.y)[:20]
-    clf, late_ = copy.deepcopy(fitted), copy.deepcopy(fitted)
-    (_, first, before), (_, second, after) = run(late_, [Block(range(20), X), Block(range(20), X, y, arriving=False)])
-    assert first.tolist() == clf.predict(X).tolist()
-    assert second is None
-    assert 0 < before < after
-    assert late_.predict(X).tolist() == clf.partial_fit(X, y).predict(X).tolist()

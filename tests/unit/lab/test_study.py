@@ -17,20 +17,20 @@ import pytest
 from hedgerow.core.errors import InputError
 from hedgerow.lab import STUDIES as TITLES
 from hedgerow.lab.rows import FILE, NEEDED, Row, Runs
+from hedgerow.lab.stream import at_once
 from hedgerow.lab.study import (
     STUDIES,
     Lead,
-    Majority,
     StudyRuns,
     along,
     find_studies,
+    majority,
     mistakes,
     report,
     sentences,
     strengths,
     studies_in,
     verdict,
-    wrong,
 )
 from hedgerow.lab.tasks import (
     DRIFTS,
@@ -146,7 +146,7 @@ def test_bad_sources_keep_their_rows_and_the_stream_is_the_same(digits):
 
 
 def test_the_majority_rule_errs_on_all_but_the_most_frequent(digits):
-    assert 0.8 < wrong(Majority(), digits, 0).mean() < 1
+    assert 0.8 < (majority(at_once(digits.arrived(0).y)) != digits.arrived(0).y).mean() < 1
 
 
 def test_the_command_line_knows_every_study_without_importing_one():

@@ -12,11 +12,9 @@ from support.drifting import fitted
 from hedgerow import OnlineTransferClassifier
 from hedgerow.drift import LONGEST, THRESHOLD
 from hedgerow.live import LiveModel, Settings
-from hedgerow.live.tallies import Tallies
 
 CHANGE, LENGTH = 240, 1000
 METHODS = ["oddm", "hedgerow-linear"]
-to_json = Tallies.to_json
 
 
 def drift_of(live):
@@ -151,19 +149,6 @@ def test_it_is_the_same_when_its_event_is_no_longer_kept(tmp_path):
             live.snapshot()
         assert live.stats()["journal"]["first"] > number
         assert drift_of(live) == alarm
-
-
-def test_in_a_journal_that_did_not_note_its_event_it_is_since_the_point_before(tmp_path, monkeypatch):
-    """One of 0.1.0, whose model had no `drift_`: recovery may find a change in the steps that it takes again."""
-    live, X, y = live_model(tmp_path / "live")
-    monkeypatch.setattr(Tallies, "to_json", lambda self: {k: v for k, v in to_json(self).items() if k != "change"})
-    live.predict_then_learn(X[:CHANGE], y[:CHANGE])
-    alarm, _, _ = until_raised(live, X, y)
-    live.close()
-    monkeypatch.undo()
-    with LiveModel.open(tmp_path / "live") as again:
-        before = [point for point in again.history() if point["seen"] <= again.clf.drift_.last][-1]
-        assert drift_of(again) == alarm | {"since": before["number"]}
 
 
 def test_an_alarm_of_before_the_journal_is_since_its_beginning(tmp_path):

@@ -34,7 +34,7 @@ def test_ids_of_numpy_are_text_like_any_other(live, tmp_path):
     live.predict_many(X[1:3], ids=np.array(["b", "c"]))
     assert live.label(np.str_("b"), 1).status == "learned"
     with recovered(live, tmp_path / "again") as again:
-        assert [again.label(id, 1).status for id in "abc"] == ["learned", "already", "learned"]
+        assert [again.label(id, 1).status for id in "abc"] == ["learned", "duplicate", "learned"]
 
 
 @pytest.mark.parametrize("method", ["pa", "oddm", "hedgerow-linear"])

@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 from support.live_models import make_model, make_rows
 
-from hedgerow.cli.journals import what_if
+from hedgerow.cli.journals import inspected, what_if
 from hedgerow.core.errors import InputError
 from hedgerow.live import JournalError, LiveModel, Settings
-from hedgerow.live.export import export
-from hedgerow.live.look import look
+from hedgerow.live.look import export, look
 
 X, Y = make_rows(7, 200, shift=1.0)
 
@@ -38,11 +37,11 @@ def test_a_journal_is_looked_at_while_it_is_in_use(live, tmp_path):
         live.predict(X[90], id="new")  # the look is of one moment
         assert len(list(journal.events())) == len(events) == 90
         summary, stats = journal.summary(), live.stats()
-        for name in ("labels", "mistakes", "window", "given_up"):
+        for name in ("labels", "mistakes", "window", "expired"):
             assert summary[name] == stats[name]
         assert summary["pending"] == 5
         np.testing.assert_array_equal(np.stack([event.x for event in events]), X[:90])
-        assert {event.status for event in events} == {"learned", "waiting", "given up"}
+        assert {event.status for event in events} == {"learned", "pending", "expired"}
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
@@ -118,6 +117,16 @@ def test_a_flipped_bit_is_neither_exported_nor_replayed(live, tmp_path, oddm, ta
     assert not (tmp_path / "events.jsonl").exists()
     with look(tmp_path / "live") as journal, pytest.raises(JournalError, match=f"damaged: {table}"):
         what_if(journal, copy.deepcopy(oddm))
+
+
+@pytest.mark.parametrize(
+    ("table", "column"), [("features", "x"), ("event", "votes"), ("answer", "label"), ("history", "point")]
+)
+def test_inspect_says_that_a_journal_is_damaged(live, tmp_path, table, column):
+    assert dict(inspected(tmp_path / "live"))["events"].startswith("90,")
+    flipped(tmp_path / "live", table, column, live)
+    with pytest.raises(JournalError, match=f"damaged: {table}.*restore the folder"):
+        inspected(tmp_path / "live")
 
 
 def test_a_row_that_is_missing_is_missed(live, tmp_path):

@@ -60,7 +60,7 @@ def test_a_crash_anywhere_is_as_if_there_was_none(method, tmp_path):
             shaken, folder = again, tmp_path / f"cut{step}"
     assert_same_model(steady.clf, shaken.clf)
     first, second = steady.stats(), shaken.stats()
-    for name in ("events", "labels", "mistakes", "given_up", "pending", "window", "calibration", "labelled"):
+    for name in ("events", "labels", "mistakes", "expired", "pending", "window", "calibration", "labelled"):
         assert first[name] == second[name], name
     assert [p["weights"] for p in steady.history()] == [p["weights"] for p in shaken.history()]
     assert first["labels"] > 100
@@ -98,7 +98,7 @@ def test_what_was_not_needed_any_more_has_gone(tmp_path, oddm):
         kept = live.stats()["journal"]
         assert 30 <= kept["events_kept"] <= 90
         assert live.label("r0", int(y[0])).status == "unknown"
-        assert live.label("r299", int(y[299])).status == "already"
+        assert live.label("r299", int(y[299])).status == "duplicate"
         assert len(list((tmp_path / "a" / "snapshots").iterdir())) == 2
     with LiveModel.open(tmp_path / "a") as again:
         assert_same_model(again.clf, live.clf)

@@ -11,8 +11,8 @@ from support.laws import law
 from support.messy import messy
 
 from hedgerow import Domain, OnlineTransferClassifier
-from hedgerow.rows import Wanted, csv_rows, open_rows
-from hedgerow.tables.columns import BadCell, Boolean, Category, Date, Hashed, Late, Number, Text
+from hedgerow.rows import Wanted, open_rows, readers
+from hedgerow.tables import BadCell, Boolean, Category, Date, Hashed, Late, Number, Text
 
 COLUMNS = [
     Number("n"), Number("n", gaps=True), Boolean("b", gaps=True), Category("c", ("Oslo", "3", "true"), gaps=True),
@@ -76,7 +76,7 @@ def test_a_csv_is_read_in_blocks_as_it_is_line_by_line(tmp_path, monkeypatch, cl
     table.loc[600, "city"] = "Tromsø"
     table.to_csv(tmp_path / "s.csv", index=False)
     fast = rows_of(tmp_path / "s.csv", clf)
-    monkeypatch.setattr(csv_rows, "_plain_parser", lambda *_: None)
+    monkeypatch.setattr(readers.CsvReader, "_parser", lambda _: None)
     careful = rows_of(tmp_path / "s.csv", clf)
     np.testing.assert_array_equal(fast[0], careful[0])
     assert fast[1:] == careful[1:]
@@ -86,14 +86,14 @@ def test_a_csv_is_read_in_blocks_as_it_is_line_by_line(tmp_path, monkeypatch, cl
 def test_good_blocks_are_not_read_line_by_line(tmp_path, monkeypatch, clf):
     pytest.importorskip("pyarrow")
     messy(900, 2, 6.0).to_csv(tmp_path / "s.csv", index=False)
-    monkeypatch.setattr(csv_rows.CsvRows, "_careful", None)
+    monkeypatch.setattr(readers.CsvReader, "_careful", None)
     assert len(rows_of(tmp_path / "s.csv", clf)[0]) == 900
 
 
 def both_ways(path, clf, monkeypatch, label=None, id=None):
     """The rows read in blocks, and line by line: what makes them the same."""
     fast = rows_of(path, clf, label, id)
-    monkeypatch.setattr(csv_rows, "_plain_parser", lambda *_: None)
+    monkeypatch.setattr(readers.CsvReader, "_parser", lambda _: None)
     careful = rows_of(path, clf, label, id)
     return (fast[0].tolist(), *fast[1:]), (careful[0].tolist(), *careful[1:])
 

@@ -9,8 +9,7 @@ import pytest
 
 from hedgerow import InputError, OnlineTransferClassifier
 from hedgerow.core.frame import Frame
-from hedgerow.tables import TableEncoder, TableOptions, learn
-from hedgerow.tables.learning import Named
+from hedgerow.tables import Named, TableEncoder, TableOptions, learn
 
 
 def encoder_of(columns, target=None, **options):
@@ -28,7 +27,7 @@ KINDS = {
     "numbers as text": ([f" {i}.5" for i in TWENTY], "number"),
     "gaps": ([None, "", "NA", "nan", *(i * i for i in range(16))], "number, with gaps"),
     "boolean": (["yes", "No"] * 10, "boolean"),
-    "true": ([True, False] * 10, "number"),
+    "true": ([True, False] * 10, "boolean"),
     "category": (["a", "b", "c", "d"] * 5, "category of 4"),
     "many": ([f"v{i % 40}" for i in range(200)], "category, hashed to 32 places"),
     "date": ([f"2024-01-{i + 1:02d}" for i in TWENTY], "date: days since the start, weekday"),
@@ -71,14 +70,16 @@ def test_cells_become_these_numbers():
     found = encoder_of(
         {"city": ["a", "b"] * 10, "n": [*(i * i for i in range(19)), None], "d": dates, "v": ["yes", "no"] * 10}
     )
+    NEW = [f"city#{i}" for i in range(4)]  # for values to come
     assert found.feature_names == [
-        "city=a", "city=b", "n", "n is missing", "d in days", "d weekday sin", "d weekday cos", "v",
+        "city=a", "city=b", *NEW, "n", "n is missing", "d in days", "d weekday sin", "d weekday cos", "v",
     ]  # fmt: skip
     row = found.of_mapping({"city": "b", "n": "3", "d": "2024-01-08", "v": "YES"})
     angle = 2 * math.pi * 4 / 7  # a Monday, counted from the Thursday of 1 January 1970
-    assert row == pytest.approx([0, 1, 3, 0, 7, math.sin(angle), math.cos(angle), 1])
+    assert row == pytest.approx([0, 1, 0, 0, 0, 0, 3, 0, 7, math.sin(angle), math.cos(angle), 1])
     unknown = found.of_mapping({"city": "c", "n": None, "v": "no"})
-    np.testing.assert_array_equal(unknown, [0, 0, np.nan, 1, np.nan, np.nan, np.nan, 0])
+    np.testing.assert_array_equal(unknown[:2] + unknown[6:], [0, 0, np.nan, 1, np.nan, np.nan, np.nan, 0])
+    assert np.abs(unknown[2:6]).sum() == 1
 
 
 def test_an_encoder_goes_to_json_and_back():

@@ -93,7 +93,12 @@ def test_a_column_may_be_missing_in_the_stream_and_others_may_be_there():
     clf = fitted()
     less = X.drop(columns=["age", "note"])
     gaps = X.assign(age=np.nan, more=1)
-    np.testing.assert_array_equal(clf.predict_proba(less), clf.predict_proba(gaps))
+    with pytest.warns(UserWarning, match="no column 'age', a gap in every row$"):
+        predictions = clf.predict_proba(less)
+    np.testing.assert_array_equal(predictions, clf.predict_proba(gaps))
+    with pytest.warns(UserWarning, match="no column 'age', .* the model does not know 'Age': was a column renamed"):
+        clf.predict(X.rename(columns={"age": "Age"}))
+    np.testing.assert_array_equal(clf.predict_proba(X[X.columns[::-1]]), clf.predict_proba(X))
     with pytest.raises(InputError, match="none of the model's columns is there"):
         clf.predict(pd.DataFrame({"q": [1]}))
     with pytest.raises(InputError, match="X, row 1: none of the model's columns is there"):
@@ -157,5 +162,39 @@ def test_a_gap_among_the_categories_of_an_arrow_table_is_a_gap():
     """A dictionary of Arrow has a code for every row; that of a null must not be taken for a value."""
     column = pa.array(["red", "blue", None, "red"] * 5).dictionary_encode()
     clf = OnlineTransferClassifier("pa").fit(pa.table({"colour": column}), [0, 1, 1, 0] * 5)
-    assert clf.table_.feature_names == ["colour=blue", "colour=red", "colour is missing"]
-    np.testing.assert_array_equal(clf.as_row({"colour": None}), [np.nan, np.nan, 1])
+    assert clf.table_.feature_names == [
+        "colour=blue",
+        "colour=red",
+        *(f"colour#{i}" for i in range(4)),
+        "colour is missing",
+    ]
+    np.testing.assert_array_equal(clf.as_row({"colour": None}), [*[np.nan] * 6, 1])
+
+
+@pytest.mark.parametrize("method", ["hedgerow", "hedgerow-linear", "pa"])
+def test_a_category_that_only_the_stream_has_is_learned(method):
+    """Each of two new values has a label of its own; without places of their own half of them would be mistaken."""
+    rng = np.random.default_rng(0)
+
+    def rows(n, values):
+        table = pd.DataFrame({"kind": rng.choice(values, n), "size": rng.normal(size=n)})
+        labels = table.kind.map({"a": "x", "b": "y", "new": "x", "other": "y"})
+        return table, labels.where(labels.notna(), np.where(table["size"] > 0, "x", "y")).to_numpy(str)
+
+    clf = OnlineTransferClassifier(method).fit(*rows(300, ["a", "b", "c"]))
+    stream, y = rows(400, ["a", "b", "c", "new", "other"])
+    mistakes = clf.predict_then_learn(stream, y) != y
+    assert mistakes[stream.kind.isin(["new", "other"])].mean() < 0.05
+
+
+def test_booleans_of_a_frame_are_yes_and_no():
+    rng = np.random.default_rng(0)
+    flag = rng.random(40) < 0.5
+    table = pd.DataFrame({"flag": flag, "size": rng.normal(size=40), "city": ["Oslo", "Rome"] * 20})
+    table["maybe"] = pd.array([True, None, False, True] * 10, dtype="boolean")
+    for form in FORMS.values():
+        clf = OnlineTransferClassifier("pa").fit(form(table), flag)
+        kinds = {column.name: column.kind for column in clf.table_.used}
+        assert kinds == {"flag": "boolean", "size": "number", "city": "category", "maybe": "boolean"}
+        words = table.assign(flag=np.where(flag, "yes", "no"), maybe=[None if m is pd.NA else m for m in table.maybe])
+        np.testing.assert_array_equal(clf.predict_proba(words), clf.predict_proba(form(table)))

@@ -37,7 +37,9 @@ export async function get(path) {
   return (await checked(response)).json();
 }
 
-export const modelPath = (name) => `/v1/models/${encodeURIComponent(name)}`;
+/** The path under which the service is reached, without a slash at its end: a proxy may add one. */
+export const root = new URL("..", import.meta.url).pathname.replace(/\/$/, "");
+export const modelPath = (name) => `${root}/v1/models/${encodeURIComponent(name)}`;
 
 /** Splits a stream of text into server-sent events; gives {event, data} for each that has data. */
 export async function* messages(body, alive) {

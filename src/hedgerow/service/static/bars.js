@@ -1,6 +1,6 @@
 // Tables whose numbers have bars beside them: who is trusted now, class balance, calibration, latency.
 import { datum, element, setDatum, setText } from "./dom.js";
-import { count, milliseconds, ratio, share } from "./format.js";
+import { count, milliseconds, number, ratio, share } from "./format.js";
 import { bar, fillRows, setBar } from "./tables.js";
 
 /** A row of a heading and cells that hold a number, some with a bar. */
@@ -24,6 +24,10 @@ export function showTrust(body, stats, all) {
   const order = Object.entries(stats.weights).sort((a, b) => b[1] - a[1]);
   const shown = all ? order : order.slice(0, 8);
   fillRows(body, shown, () => row(["weight", null, null]), (tr, [name, weight]) => {
+    if (stats.expert_rmse) {
+      write(tr, name, [[weight, share(weight), weight], [stats.expert_rmse[name], number(stats.expert_rmse[name])]]);
+      return;
+    }
     const mistakes = stats.expert_mistakes[name];
     const rate = ratio(mistakes, stats.seen);
     write(tr, name, [[weight, share(weight), weight], [mistakes, count(mistakes)], [rate, share(rate)]]);

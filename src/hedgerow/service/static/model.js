@@ -1,10 +1,11 @@
 // The page of one model: reads the history once, then follows the service's events.
-import { follow, get, modelPath } from "./api.js";
+import { follow, get, modelPath, root } from "./api.js";
 import { showBalance, showCalibration, showLatency, showTrust } from "./bars.js";
 import { setDatum, setText } from "./dom.js";
 import { NONE, count, number, plural, ratio, share } from "./format.js";
 import { showAlarms } from "./alarms.js";
 import { Summary, connection } from "./status.js";
+import { NumberPanels, numberFacts } from "./numbers.js";
 import { Calibration, HistoryPanels, SpeedPanels } from "./panels.js";
 import { History, Watched } from "./series.js";
 import { showExample } from "./example.js";
@@ -12,15 +13,15 @@ import { Latest } from "./tables.js";
 import { askForToken } from "./token.js";
 
 const find = (id) => document.getElementById(id);
-const name = decodeURIComponent(location.pathname.replace(/^\/models\//, "").replace(/\/$/, ""));
+const name = decodeURIComponent(location.pathname.slice(`${root}/models/`.length).replace(/\/$/, ""));
 const path = modelPath(name);
 const history = new History();
 const watched = new Watched();
 const latest = new Latest(find("latest-rows"));
 const summary = new Summary(find("summary"), name);
 const speed = new SpeedPanels(find);
-const calibration = new Calibration(find("calibration"));
 let panels = null;
+let calibration = null;
 let shown = null; // what the last event said
 let drawing = false;
 
@@ -29,7 +30,12 @@ setText(find("name"), name);
 setText(find("crumb"), name);
 showExample(find("example"), name, null);
 
-function facts({ method, reading, features, classes, sources, experts }) {
+function facts(stats) {
+  if (stats.task === "numbers") return setText(find("facts"), numberFacts(stats));
+  return classFacts(stats);
+}
+
+function classFacts({ method, reading, features, classes, sources, experts }) {
   setText(find("facts"), [
     `method ${method}`, `reading ${reading}`, plural(features, "feature"), plural(classes.length, "class", "classes"),
     plural(sources.length, "source"), plural(experts.length, "expert"),
@@ -42,14 +48,15 @@ function tiles(stats) {
   put("events", stats.events, count(stats.events));
   put("labels", labels, count(labels));
   put("pending", stats.pending, count(stats.pending));
-  put("given-up", stats.given_up, count(stats.given_up));
+  put("expired", stats.expired, count(stats.expired));
+  put("bound", bound, number(bound));
+  setText(find("guarantee"), stats.guarantee);
+  if (stats.task === "numbers") return;
   put("mistakes", mistakes, count(mistakes));
   put("rate-so-far", ratio(mistakes, labels), share(ratio(mistakes, labels)));
   put("window-labels", recent.labels, count(recent.labels));
   put("window-mistakes", recent.mistakes, count(recent.mistakes));
   put("rate-window", ratio(recent.mistakes, recent.labels), share(ratio(recent.mistakes, recent.labels)));
-  put("bound", bound, number(bound));
-  setText(find("guarantee"), stats.guarantee);
   const experts = Object.entries(stats.expert_mistakes);
   const [best, least] = labels ? experts.reduce((a, b) => (b[1] < a[1] ? b : a)) : [NONE, null];
   setText(find("best"), best);
@@ -66,18 +73,25 @@ function render() {
   tiles(stats);
   showAlarms(find("alarms"), alarms);
   if (waiting) showExample(find("example"), name, stats);
-  panels ??= new HistoryPanels(find, stats);
+  const isNumbers = stats.task === "numbers";
+  document.body.classList.toggle("numbers", isNumbers);
+  panels ??= isNumbers ? new NumberPanels(find, stats) : new HistoryPanels(find, stats);
   panels.show(history.until(stats), stats);
   speed.show(watched);
-  calibration.show(stats.calibration);
+  if (!isNumbers) ofClasses(stats);
   const experts = showTrust(find("trust-rows"), stats, find("all-experts").checked);
   setText(find("all-experts-text"), `Show all ${count(experts)} experts`);
-  const classes = showBalance(find("balance-rows"), stats, find("all-classes").checked);
-  find("all-classes").parentElement.hidden = classes <= 12;
-  showCalibration(find("calibration-rows"), stats.calibration);
   showLatency(find("latency-rows"), stats.latency);
   latest.show(rows);
   summary.tell(stats, alarms);
+}
+
+function ofClasses(stats) {
+  calibration ??= new Calibration(find("calibration"));
+  calibration.show(stats.calibration);
+  const classes = showBalance(find("balance-rows"), stats, find("all-classes").checked);
+  find("all-classes").parentElement.hidden = classes <= 12;
+  showCalibration(find("calibration-rows"), stats.calibration);
 }
 
 function draw() {

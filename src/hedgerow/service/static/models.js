@@ -1,7 +1,7 @@
 // The list of models. Asked for every few seconds; the numbers of a model are read again when it has moved.
-import { get, modelPath } from "./api.js";
+import { get, modelPath, root } from "./api.js";
 import { datum, element, setDatum, setText } from "./dom.js";
-import { NONE, count, ratio, share } from "./format.js";
+import { NONE, count, number, ratio, share } from "./format.js";
 import { connection } from "./status.js";
 import { fillRows } from "./tables.js";
 import { askForToken } from "./token.js";
@@ -38,18 +38,22 @@ function mistakes(node, wrong, of) {
 function fill(tr, model) {
   const link = tr.cells[0].firstChild;
   setText(link, model.name);
-  link.href = `/models/${encodeURIComponent(model.name)}`;
+  link.href = `${root}/models/${encodeURIComponent(model.name)}`;
   tr.dataset.name = model.name;
   const [, state, method, events, labels, wrong, recent, alarms] = tr.cells;
-  setText(state, model.ready ? "ready" : `not ready: ${model.error}`);
+  setText(state, model.ready ? ["ready", model.notice].filter(Boolean).join(": ") : `not ready: ${model.error}`);
   state.dataset.state = model.ready ? "ready" : "waiting";
   setText(method, model.method ?? NONE);
   setDatum(events.firstChild, model.events, count(model.events));
   setDatum(labels.firstChild, model.labels, count(model.labels));
-  mistakes(wrong.firstChild, model.mistakes, model.labels);
+  const isNumbers = model.task === "numbers";
+  const error = (rmse) => (rmse === null || rmse === undefined ? NONE : `RMSE ${number(rmse)}`);
+  if (isNumbers) setDatum(wrong.firstChild, model.rmse, error(model.rmse));
+  else mistakes(wrong.firstChild, model.mistakes, model.labels);
   const more = details.get(model.name);
   const window = more?.stats.window;
-  if (window) mistakes(recent.firstChild, window.mistakes, window.labels);
+  if (window && isNumbers) setDatum(recent.firstChild, more.stats.recent_rmse, error(more.stats.recent_rmse));
+  else if (window) mistakes(recent.firstChild, window.mistakes, window.labels);
   else setDatum(recent.firstChild, null, NONE);
   setDatum(alarms.firstChild, more?.alarms.length, more ? count(more.alarms.length) : NONE);
   alarms.dataset.any = Boolean(more?.alarms.length);
@@ -57,7 +61,7 @@ function fill(tr, model) {
 }
 
 async function refresh() {
-  const { models } = await get("/v1/models");
+  const { models } = await get(`${root}/v1/models`);
   await Promise.allSettled(models.map(detail));
   find("first").hidden = models.length > 0;
   find("models").hidden = models.length === 0;
@@ -83,5 +87,5 @@ async function run() {
   }
 }
 
-setText(find("origin"), location.origin);
+setText(find("origin"), location.origin + root);
 run();

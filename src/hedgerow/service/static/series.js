@@ -1,5 +1,6 @@
 // The history of a model as columns for the charts. A point is what the API gives; nothing is interpolated.
 import { ratio } from "./format.js";
+import { presentNumbers } from "./numbers.js";
 
 const MOST = 2000; // as many as the service keeps
 export const WINDOW = 200; // labels in the service's window
@@ -30,6 +31,7 @@ export class History {
 
 /** The stats as a point of the history. */
 function present(stats) {
+  if (stats.task === "numbers") return presentNumbers(stats);
   const { labels, mistakes, bound, seen, window } = stats;
   return {
     labels,

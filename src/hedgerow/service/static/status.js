@@ -1,7 +1,7 @@
 // What is said about the connection, and the summary for screen readers.
 import { ApiError } from "./api.js";
 import { setText } from "./dom.js";
-import { count, plural, ratio, share } from "./format.js";
+import { count, number, plural, ratio, share } from "./format.js";
 
 const WORDS = {
   connecting: "connecting",
@@ -31,10 +31,13 @@ export class Summary {
     if (now - this.said < EVERY && alarms.length === this.alarms) return;
     Object.assign(this, { said: now, alarms: alarms.length });
     const recent = stats.window;
+    const errors = stats.task === "numbers"
+      ? [`error so far ${number(stats.rmse)}`, `${share(stats.inside)} of the labels inside their interval`]
+      : [`mistakes so far ${share(ratio(stats.mistakes, stats.labels))}`,
+        `${share(ratio(recent.mistakes, recent.labels))} of the newest ${count(recent.labels)}`];
     setText(this.node, [
       `${this.name}: ${plural(stats.events, "event")}, ${plural(stats.labels, "label")}`,
-      `mistakes so far ${share(ratio(stats.mistakes, stats.labels))}`,
-      `${share(ratio(recent.mistakes, recent.labels))} of the newest ${count(recent.labels)}`,
+      ...errors,
       alarms.length ? `${plural(alarms.length, "alarm")}: ${alarms.map((alarm) => alarm.title).join(", ")}` : "no alarm",
     ].join("; ") + ".");
   }

@@ -1,6 +1,6 @@
 // Tables: the one behind every chart, the latest predictions, bars in cells.
 import { element, setText } from "./dom.js";
-import { NONE, count, iso, moment, share } from "./format.js";
+import { NONE, count, iso, moment, number, share } from "./format.js";
 
 const MOST = 60; // rows of a table behind a chart: more is for the API
 
@@ -52,12 +52,15 @@ export function fillRows(body, items, make, fill) {
 const OUTCOMES = {
   right: "✓ right",
   wrong: "✗ wrong",
-  waiting: "waiting",
-  "given up": "given up",
+  inside: "✓ inside",
+  outside: "✗ outside",
+  pending: "pending",
+  expired: "expired",
 };
 
 export function outcome(row) {
   if (row.status !== "learned") return row.status;
+  if (row.interval) return row.correct ? "inside" : "outside";
   return row.correct ? "right" : "wrong";
 }
 
@@ -85,13 +88,13 @@ export class Latest {
     id.title = row.id;
     setText(time, moment(row.time));
     time.title = iso(row.time);
-    setText(prediction, String(row.prediction));
-    setText(probability, share(row.probability));
+    setText(prediction, row.interval ? number(row.prediction) : String(row.prediction));
+    setText(probability, row.interval ? row.interval.map(number).join(" to ") : share(row.probability));
     setText(label, row.label === null ? NONE : String(row.label));
     setText(end, OUTCOMES[is] ?? is);
     tr.dataset.number = row.number;
     tr.dataset.outcome = is;
     const was = this.before.get(row.number);
-    tr.classList.toggle("late", was === "waiting" && row.status === "learned");
+    tr.classList.toggle("late", was === "pending" && row.status === "learned");
   }
 }

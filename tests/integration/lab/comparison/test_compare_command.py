@@ -20,7 +20,18 @@ from support.command import COMMAND, environment
 from hedgerow.lab.compare import compare
 from hedgerow.lab.rows import FILE, KEY, read
 
-SMALL = ("--label", "digit", "--warmup", ".3", "--methods", "pa,homotlms,hedgerow-linear", "--jobs", "1")
+SMALL = (
+    "--label",
+    "digit",
+    "--warmup",
+    ".3",
+    "--methods",
+    "pa,homotlms,hedgerow-linear",
+    "--jobs",
+    "1",
+    "--peers",
+    "none",
+)
 MISSING = [
     *([] if shutil.which("chromium") else ["Chromium (apt-get install chromium)"]),
     *([] if importlib.util.find_spec("playwright") else ["Playwright (pip install playwright)"]),
@@ -85,7 +96,7 @@ def test_several_processes_give_the_rows_of_one():
     """The task travels to its workers as it is: categories, gaps, dates, labels of text, some of them missing."""
     stream = messy(90, 3)
     stream.loc[::9, "kind"] = None
-    given = {"label": "kind", "warmup": 0.2, "methods": "pa,homotlms", "orders": 2}
+    given = {"label": "kind", "warmup": 0.2, "methods": "pa,homotlms", "orders": 2, "peers": "none"}
     one, two = (compare({"a": messy(80, 1), "b": messy(50, 2)}, stream, jobs=jobs, **given) for jobs in (1, 2))
 
     def rows(comparison):
@@ -151,7 +162,21 @@ def test_a_mistype_is_one_line(files, tmp_path):
 def test_the_command_says_which_columns_were_left_out(tmp_path):
     messy(80, 1).assign(id=[f"r{i}" for i in range(80)]).to_csv(tmp_path / "a.csv", index=False)
     messy(120, 3).assign(id=[f"s{i}" for i in range(120)]).to_csv(tmp_path / "new.csv", index=False)
-    own = ["compare", "--source", "a.csv", "--stream", "new.csv", "--label", "kind", "--methods", "pa", "--jobs", "1"]
+    own = [
+        "compare",
+        "--source",
+        "a.csv",
+        "--stream",
+        "new.csv",
+        "--label",
+        "kind",
+        "--methods",
+        "pa",
+        "--jobs",
+        "1",
+        "--peers",
+        "none",
+    ]
     ran = subprocess.run(
         [*COMMAND, *own], cwd=tmp_path, capture_output=True, text=True, env=environment(), timeout=120, check=False
     )

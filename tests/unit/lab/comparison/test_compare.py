@@ -69,7 +69,9 @@ def test_a_file_of_unlabelled_rows_need_not_have_the_label_column(tmp_path):
     frame(t=range(30)).drop(columns="y").to_csv(tmp_path / "u.csv", index=False)
     frame(t=range(30)).to_csv(tmp_path / "s.csv", index=False)
     for time in (None, "t"):
-        task = task_of([tmp_path / "s.csv"], tmp_path / "s.csv", label="y", unlabelled=tmp_path / "u.csv", time=time)
+        task = task_of(
+            [tmp_path / "s.csv"], tmp_path / "s.csv", label="y", unlabelled=tmp_path / "u.csv", order_by=time
+        )
         assert task.warmup.X.shape == (30, 3 if time else 4)
         assert (task.warmup.y, task.warmup.name) == (None, "u")
 
@@ -91,14 +93,14 @@ def test_a_time_column_sorts_the_stream_and_is_no_feature(tmp_path, kind):
         stream = tmp_path / "stream.csv"
         table.to_csv(stream, index=False)
         table.to_csv(tmp_path / "u.csv", index=False)
-    task = task_of([frame()], stream, label="y", time="t", warmup=0.2)
+    task = task_of([frame()], stream, label="y", order_by="t", warmup=0.2)
     sorted_rows = X[np.argsort(order)]
     assert np.allclose(task.warmup.X, sorted_rows[:6])
     assert np.allclose(task.stream.X, sorted_rows[6:])
     assert task.stream.y.tolist() == Y[np.argsort(order)][6:].tolist()
     assert tuple(task.stream.feature_names) == ("a", "b", "c")
     if kind != "datetime64":
-        task = task_of([stream], stream, label="y", time="t", unlabelled=tmp_path / "u.csv")
+        task = task_of([stream], stream, label="y", order_by="t", unlabelled=tmp_path / "u.csv")
         assert task.warmup.X.shape == (30, 3)
 
 
@@ -113,7 +115,7 @@ def test_a_time_column_sorts_the_stream_and_is_no_feature(tmp_path, kind):
         ({"stream": Domain("s", X, [None] * 30)}, "every label is missing"),
         ({"warmup": 0.3, "unlabelled": SOURCE}, "give one of them"),
         ({"warmup": 1.5}, r"warmup=1.5: .* must be in \[0, 1\)"),
-        ({"time": "t"}, "unknown time column of the stream 't'"),
+        ({"order_by": "t"}, "unknown time column of the stream 't'"),
         ({"stream": (X, Y, Y)}, "a tuple of 3"),
         ({"stream": Domain("t", X[:, :2], Y)}, "domains of different width"),
         ({"stream": "nowhere.csv"}, "nowhere.csv"),
@@ -128,7 +130,7 @@ def test_a_time_that_is_none_is_named_with_its_row(tmp_path):
     path = tmp_path / "s.csv"
     frame(t=["2024-01-01"] * 29 + ["soon"]).to_csv(path, index=False)
     with pytest.raises(InputError, match=r"column 't': 'soon' in row 30 is no time; write numbers, or dates"):
-        task_of([SOURCE], path, label="y", time="t")
+        task_of([SOURCE], path, label="y", order_by="t")
 
 
 def test_the_checksum_is_that_of_names_rows_and_labels():
@@ -202,7 +204,7 @@ def test_a_method_that_uses_no_source_is_not_run_without_one(comparison):
 
 
 def test_orders_are_shuffled_and_it_is_said(domains):
-    several = compare([domains["tilted"]], domains["shifted"], warmup=0.3, methods="homotlms", orders=2)
+    several = compare([domains["tilted"]], domains["shifted"], warmup=0.3, methods="homotlms", peers="none", orders=2)
     assert any("2 orders: the stream is shuffled" in note for note in several.notes)
     assert "shuffled, 2 times" in several.verdict
     clf, stream = fitted(domains, "homotlms", "tilted")
@@ -214,7 +216,7 @@ def test_orders_are_shuffled_and_it_is_said(domains):
 
 def test_without_any_source_the_classes_of_all_are_known():
     source, stream = Domain("s", X, Y), Domain("t", X[:20], np.array(list("uv") * 10))
-    comparison = compare([source], stream, warmup=0.3, methods="homotlms")
+    comparison = compare([source], stream, warmup=0.3, methods="homotlms", peers="none")
     for row in comparison.records:
         assert row["classes"] == ["u", "v", "w"]
     alone = OnlineTransferClassifier("homotlms", random_state=0, classes=["u", "v", "w"]).fit_domains(
@@ -230,7 +232,7 @@ def test_rows_without_a_label_are_neither_learned_nor_counted(domains):
     y = stream.y.astype(object)
     y[::3] = None
     gaps = Domain("gaps", stream.X, y)
-    comparison = compare([(np.asarray(source.X), source.y)], gaps, methods="homotlms", peers=True)
+    comparison = compare([(np.asarray(source.X), source.y)], gaps, methods="homotlms", peers="all")
     clf = OnlineTransferClassifier("homotlms", random_state=0).fit_domains([Domain("source 1", source.X, source.y)])
     wrong = (clf.predict_then_learn(stream.X, y) != stream.y)[y != None]  # noqa: E711 (elementwise)
     row = row_of(comparison, "homotlms")
@@ -243,9 +245,9 @@ def test_rows_without_a_label_are_neither_learned_nor_counted(domains):
 
 def test_peers_are_told_in_the_rows(domains):
     pytest.importorskip("river", reason="pip install river")
-    comparison = compare([domains["tilted"]], domains["shifted"], warmup=0.3, methods="pa", peers=True)
+    comparison = compare([domains["tilted"]], domains["shifted"], warmup=0.3, methods="pa", peers="all")
     assert set(comparison.table["method"]) == {
-        "pa", "sklearn-sgd", "sklearn-logistic", "river-softmax", "river-hat", "river-arf"
+        "pa", "sklearn-boosting", "sklearn-sgd", "sklearn-logistic", "river-softmax", "river-hat", "river-arf"
     }  # fmt: skip
     for row in comparison.records:
         assert 0 < row["mistakes"] < row["n"]
@@ -258,14 +260,14 @@ def test_a_peer_predicts_before_it_learns():
     rng = np.random.default_rng(0)
     source = (rng.normal(size=(60, 3)), rng.integers(0, 2, 60))
     stream = Domain("noise", rng.normal(size=(400, 3)), rng.integers(0, 2, 400))
-    comparison = compare([source], stream, methods="pa", peers=True)
+    comparison = compare([source], stream, methods="pa", peers="all")
     for row in comparison.records:
         assert 0.4 < row["mistakes"] / row["n"] < 0.6, row["method"]
 
 
 def test_missing_peers_are_named_with_the_remedy(monkeypatch, domains):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "river" else True)
-    comparison = compare([domains["tilted"]], domains["shifted"], methods="pa", peers=True)
+    comparison = compare([domains["tilted"]], domains["shifted"], methods="pa", peers="all")
     assert any("river softmax" in note and "pip install river" in note for note in comparison.notes)
     assert "river-arf" not in comparison.table["method"].tolist()
 
@@ -290,7 +292,7 @@ def frames():
 @pytest.mark.parametrize("method", ["homotlms", "hedgerow-linear"])
 def test_rows_of_tables_are_those_of_the_estimator(frames, method):
     sources = {"a": frames["a"], "b": frames["b"]}
-    comparison = compare(sources, frames["stream"], label="kind", warmup=0.25, methods=method)
+    comparison = compare(sources, frames["stream"], label="kind", warmup=0.25, methods=method, peers="none")
     domains = [Domain(name, frames[name].drop(columns="kind"), frames[name]["kind"]) for name in ("a", "b")]
     X, y = frames["stream"].drop(columns="kind"), frames["stream"]["kind"].to_numpy()
     for given, without in ((domains, ""), (domains[1:], "a")):
@@ -304,10 +306,10 @@ def test_files_of_every_kind_and_peers(frames, tmp_path):
     frames["a"].to_csv(tmp_path / "a.csv", index=False)
     frames["stream"].to_parquet(tmp_path / "stream.parquet")
     given = ([tmp_path / "a.csv"], tmp_path / "stream.parquet")
-    comparison = compare(*given, label="kind", time="sold", methods="pa", peers=True)
+    comparison = compare(*given, label="kind", order_by="sold", methods="pa", peers="all")
     assert set(comparison.table["method"]) >= {"pa", "sklearn-sgd", "sklearn-logistic"}
     assert (comparison.table["mistakes"] < 45).all()
-    task = task_of(*given, label="kind", time="sold")
+    task = task_of(*given, label="kind", order_by="sold")
     assert "sold" not in task.stream.feature_names
     assert task.stream.y.tolist() == frames["stream"].sort_values("sold")["kind"].tolist()
 
@@ -315,7 +317,7 @@ def test_files_of_every_kind_and_peers(frames, tmp_path):
 def test_a_stream_that_alone_has_gaps(frames):
     source = frames["a"][["size", "kind"]]
     stream = frames["stream"][["size", "price", "kind"]]
-    comparison = compare([source], stream, label="kind", methods="hedgerow-linear", warmup=0.2)
+    comparison = compare([source], stream, label="kind", methods="hedgerow-linear", peers="none", warmup=0.2)
     assert 0 < comparison.records[0]["mistakes"] < 60
 
 
@@ -433,7 +435,7 @@ def test_a_stream_with_too_few_labels_for_windows_has_a_report_without_them(tmp_
     """Thirty instances, the first without its label: there is a checkpoint before which nothing could be wrong."""
     y = Y.astype(object)
     y[0] = None
-    comparison = compare([(X, Y)], (X, y), methods="pa,homotlms")
+    comparison = compare([(X, Y)], (X, y), methods="pa,homotlms", peers="none")
     assert comparison.table["last_tenth"].isna().all()
     assert "windowed-mistakes" not in comparison.plots
     text = comparison.save(tmp_path / "out").read_text(encoding="utf-8")
@@ -455,12 +457,12 @@ def rows_in(folder: Path) -> list[dict[str, Any]]:
 
 def test_a_run_that_was_resumed_is_the_whole_run(comparison, domains, tmp_path):
     given = ([domains["tilted"], domains["faded"]], domains["shifted"])
-    units = plan(Folder(tmp_path, jobs=1), task_of(*given, warmup=0.3), "pa,homotlms,hedgerow-linear", 1, False)
-    runner.run(units[:3], tmp_path, jobs=1)
+    units = plan(Folder(tmp_path, jobs=1), [task_of(*given, warmup=0.3)], "pa,homotlms,hedgerow-linear", 1, "none")
+    runner.run(units[:3], Folder(tmp_path, jobs=1))
     assert len(rows_in(tmp_path)) == 3
     messages: list[str] = []
     folder = Folder(tmp_path, resume=True, jobs=1, say=messages.append)
-    page = run(folder, *given, None, warmup=0.3, methods="pa,homotlms,hedgerow-linear")
+    page = run(folder, [task_of(*given, warmup=0.3)], methods="pa,homotlms,hedgerow-linear", peers="none")
     assert "4 runs done, 3 were there already; writing the report" in messages
     assert alike(rows_in(tmp_path), without_times(comparison.records))
     assert escape(comparison.verdict) in page.read_text(encoding="utf-8")
@@ -473,14 +475,14 @@ def test_results_of_other_data_are_not_mixed(comparison, domains, tmp_path):
     other = task_of([domains["faded"]], domains["shifted"], warmup=0.3)
     same = task_of([domains["tilted"], domains["faded"]], domains["shifted"], warmup=0.3)
     again = Folder(tmp_path, resume=True, jobs=1)
-    with pytest.raises(InputError, match=r"results of data \w+, not \w+: they would be mixed"):
-        plan(again, other, "pa", 1, False)
+    with pytest.raises(InputError, match=r"results of comparison \w+, not \w+: they would be mixed"):
+        plan(again, [other], "pa", 1, "none")
     with pytest.raises(InputError, match="results of shuffled False, not True: they would be mixed"):
-        plan(again, same, "pa", 2, False)
+        plan(again, [same], "pa", 2, "none")
     with pytest.raises(InputError, match="--resume"):
-        plan(Folder(tmp_path, jobs=1), same, "pa", 1, False)
+        plan(Folder(tmp_path, jobs=1), [same], "pa", 1, "none")
     assert (tmp_path / FILE).read_bytes() == before
-    assert plan(again, same, "pa", 1, False)
+    assert plan(again, [same], "pa", 1, "none")
 
 
 def test_a_saved_comparison_is_a_folder_of_the_command(comparison, domains, tmp_path):
@@ -498,7 +500,7 @@ def test_a_saved_comparison_is_a_folder_of_the_command(comparison, domains, tmp_
     assert re.search(r"<p[^>]*>(.*?)</p>", again, flags=re.S)[1] == escape(comparison.verdict)
     verdict, tables, _ = shown(saved.parent)
     assert verdict == comparison.verdict
-    assert [table.name for table in tables] == ["methods", "sources"]
+    assert [table.name for table in tables] == ["methods", "classes", "sources"]
     with pytest.raises(InputError, match="holds results already"):
         comparison.save(saved.parent)
 
@@ -511,7 +513,7 @@ def test_a_saved_comparison_is_a_folder_of_the_command(comparison, domains, tmp_
         ({"label": "digits"}, r"did you mean 'digit'\?"),
         ({"warmup": 1.5}, "warmup=1.5"),
         ({"unlabelled": Path("tilted.csv")}, "give one of them"),
-        ({"time": "when"}, "unknown time column of the stream 'when'"),
+        ({"order_by": "when"}, "unknown time column of the stream 'when'"),
         ({"stream": Path("nowhere.csv")}, "nowhere.csv"),
         ({"engine": "dusk"}, "--engine 'dusk'"),
         ({"orders": 0}, "orders=0"),
@@ -523,7 +525,8 @@ def test_what_cannot_be_done_is_said_before_anything_is_written(files, tmp_path,
     place = {name: value for name, value in change.items() if name in ("engine", "plugins")}
     folder = Folder(tmp_path / "out", jobs=1, say=pytest.fail, **place)
     given = {"sources": [Path("tilted.csv")], "stream": Path("shifted.csv"), "label": "digit", "warmup": 0.3}
-    given |= {"methods": "pa", **{name: value for name, value in change.items() if name not in place}}
+    given |= {name: value for name, value in change.items() if name not in (*place, "methods", "orders")}
+    options = {"methods": "pa", **{name: value for name, value in change.items() if name in ("methods", "orders")}}
     with pytest.raises(HedgerowError, match=words):
-        run(folder, **given)
+        run(folder, [task_of(**given)], peers="none", **options)
     assert not (tmp_path / "out").exists()

@@ -1,0 +1,236 @@
+"""Eight real tables, each a transfer task, for our learner with and without trees and for what people use instead."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from bench.measure import DATA
+from bench.nine import EARLY, calibration_error
+from bench.pages import Line, means
+from bench.record import Row
+from hedgerow import Domain, OnlineTransferClassifier
+
+TASKS = {  # sources, target
+    "bikeshare": (("1", "2", "4"), "3"),
+    "diamonds": (("D", "E", "G"), "J"),
+    "flights": (("EWR", "JFK"), "LGA"),
+    "hotel": (("Q1", "Q2", "Q4"), "Q3"),
+    "loans": (("MORTGAGE", "RENT"), "OWN"),
+    "mpls": (("2", "3", "4", "5"), "1"),
+    "rats": (("Control", "Short-term Krat Exclosure", "Spectab exclosure"), "Rodent Exclosure"),
+    "tv16": (("California", "Texas", "Florida"), "Ohio"),
+}
+SOURCE_ROWS, TARGET_ROWS, WARMUP, REFIT = 1500, 1430, 0.3, 50
+
+
+class Source(NamedTuple):
+    """A labelled table."""
+
+    name: str
+    X: pd.DataFrame
+    y: np.ndarray
+
+
+class Task(NamedTuple):
+    """Labelled sources, unlabelled rows of the target, the stream and its labels."""
+
+    sources: list[Source]
+    warmup: pd.DataFrame
+    stream: pd.DataFrame
+    labels: np.ndarray
+
+
+def task_of(name: str, seed: int) -> Task:
+    """Rows drawn by the seed; 30 % of the target's are unlabelled, the rest streams."""
+    data = pd.read_csv(Path(DATA or "") / "tables" / f"{name}.csv.gz", dtype={"domain": str, "label": str})
+    for column in data.columns.difference(["domain", "label"]):
+        if not pd.api.types.is_numeric_dtype(data[column]):
+            data[column] = data[column].astype(object).where(data[column].notna(), None)
+    rng, (names, target) = np.random.default_rng(1000 + seed), TASKS[name]
+
+    def drawn(domain: str, most: int) -> tuple[pd.DataFrame, np.ndarray]:
+        rows = data[data.domain == domain]
+        rows = rows.iloc[rng.permutation(len(rows))[:most]].reset_index(drop=True)
+        return rows.drop(columns=["domain", "label"]), rows.label.to_numpy(object)
+
+    sources = [Source(each, *drawn(each, SOURCE_ROWS)) for each in names]
+    X, y = drawn(target, TARGET_ROWS)
+    n = round(WARMUP * len(X))
+    return Task(sources, X[:n].reset_index(drop=True), X[n:].reset_index(drop=True), y[n:])
+
+
+# -- who predicts: probabilities of each row before its label, and the classes ---------------------------------------
+
+Run = Callable[[Task], tuple[np.ndarray, np.ndarray]]
+
+
+def own(method: str = "hedgerow", **options: Any) -> Run:
+    """Ours, in one call."""
+
+    def run(task: Task) -> tuple[np.ndarray, np.ndarray]:
+        sources = [Domain(*source) for source in task.sources]
+        clf = OnlineTransferClassifier(method, **options).fit_domains(sources, Domain("target", task.warmup))
+        explained = clf.explain_then_learn(task.stream, task.labels)
+        return explained.probabilities, explained.classes
+
+    return run
+
+
+def columns(task: Task, one_hot: bool) -> tuple[list[np.ndarray], np.ndarray]:
+    """Sources and stream as numbers: categories as codes by frequency, or one-hot, standardised and without gaps."""
+    frames = [*(source.X for source in task.sources), task.stream]
+    known = pd.concat([*frames[:-1], task.warmup], ignore_index=True)
+    out: list[list[np.ndarray]] = [[] for _ in frames]
+    for name in known:
+        values = known[name]
+        if pd.api.types.is_numeric_dtype(values):
+            fill, centre, sd = values.median(), values.mean(), values.std() or 1.0
+            for parts, frame in zip(out, frames, strict=True):
+                cells = frame[name].to_numpy(float, na_value=np.nan)
+                parts.append(((np.where(np.isnan(cells), fill, cells) - centre) / sd if one_hot else cells)[:, None])
+            continue
+        ranks = {value: i for i, value in enumerate(values.value_counts().index)}
+        for parts, frame in zip(out, frames, strict=True):
+            codes = frame[name].map(ranks).to_numpy(float, na_value=np.nan)
+            hot = codes[:, None] == np.arange(min(len(ranks), 100))
+            parts.append(hot.astype(float) if one_hot else codes[:, None])
+    rows = [np.nan_to_num(np.hstack(parts)) if one_hot else np.hstack(parts) for parts in out]
+    return rows[:-1], rows[-1]
+
+
+def refitted(make: Callable[[], Any], weight: float = 1.0, every: int = REFIT, one_hot: bool = False) -> Run:
+    """A batch learner, fitted on the sources and, every so many labels, on the labels of the target too."""
+
+    def run(task: Task) -> tuple[np.ndarray, np.ndarray]:
+        X, rows = columns(task, one_hot)
+        classes, y = np.unique(
+            np.concatenate([*(source.y for source in task.sources), task.labels]), return_inverse=True
+        )
+        known, codes = len(y) - len(task.labels), y[-len(task.labels) :]
+        p = np.zeros((len(rows), len(classes)))
+        for begin in range(0, len(rows), every or len(rows)):
+            part = slice(begin, begin + (every or len(rows)))
+            weights = np.concatenate([np.ones(known), np.full(begin, weight)])
+            present, own = np.unique(y[: known + begin], return_inverse=True)
+            model = make().fit(np.vstack([*X, rows[:begin]]), own, sample_weight=weights)
+            p[part, present] = model.predict_proba(rows[part])
+        assert len(codes) == len(p)
+        return p, classes
+
+    return run
+
+
+def arf(task: Task) -> tuple[np.ndarray, np.ndarray]:
+    """river's adaptive random forest, one pass over the sources, then the stream."""
+    from river.forest import ARFClassifier
+
+    frames = [source.X for source in task.sources]
+    rows = [dict(row) for frame in [*frames, task.stream] for row in frame.to_dict("records")]
+    y = np.concatenate([*(source.y for source in task.sources), task.labels])
+    classes, model, known = np.unique(y), ARFClassifier(seed=1), sum(map(len, frames))
+    order = [*np.random.default_rng(0).permutation(known).tolist(), *range(known, len(rows))]
+    p = np.zeros((len(task.labels), len(classes)))
+    for t in order:
+        row = {name: value for name, value in rows[t].items() if value is not None and value == value}
+        if t >= known:
+            shares = model.predict_proba_one(row)
+            p[t - known] = [shares.get(each, 0.0) for each in classes]
+        model.learn_one(row, y[t])
+    return p, classes
+
+
+def made(path: str, **options: Any) -> Callable[[], Any]:
+    """A model of another package, whose class is imported when it is used."""
+    module, _, name = path.rpartition(".")
+    return lambda: getattr(import_module(module), name)(**options)
+
+
+HGB = made("sklearn.ensemble.HistGradientBoostingClassifier", random_state=0)
+LOGISTIC = made("sklearn.linear_model.LogisticRegression", max_iter=300)
+FOREST = made("sklearn.ensemble.ExtraTreesClassifier", n_estimators=200, min_samples_leaf=2, random_state=0)
+LIGHTGBM = made("lightgbm.LGBMClassifier", n_jobs=1, verbose=-1, random_state=0)
+XGBOOST = made("xgboost.XGBClassifier", n_jobs=1, random_state=0)
+CATBOOST = made("catboost.CatBoostClassifier", iterations=200, thread_count=1, verbose=False, random_state=0)
+RUNS: dict[str, tuple[str, Run]] = {  # name: the package that it needs, and how it runs
+    "hedgerow": ("hedgerow", own()),
+    "hedgerow, no trees": ("hedgerow", own(trees=False)),
+    "hedgerow-linear": ("hedgerow", own("hedgerow-linear")),
+    "HGB, sources only": ("sklearn", refitted(HGB, every=0)),
+    "HGB": ("sklearn", refitted(HGB)),
+    "HGB x 5": ("sklearn", refitted(HGB, 5.0)),
+    "logistic x 5": ("sklearn", refitted(LOGISTIC, 5.0, one_hot=True)),
+    "ExtraTrees x 5": ("sklearn", refitted(FOREST, 5.0)),
+    "LightGBM": ("lightgbm", refitted(LIGHTGBM)),
+    "LightGBM x 5": ("lightgbm", refitted(LIGHTGBM, 5.0)),
+    "XGBoost": ("xgboost", refitted(XGBOOST)),
+    "XGBoost x 5": ("xgboost", refitted(XGBOOST, 5.0)),
+    "CatBoost": ("catboost", refitted(CATBOOST)),
+    "CatBoost x 5": ("catboost", refitted(CATBOOST, 5.0)),
+    "river ARF": ("river", arf),
+}
+OURS = ("hedgerow", "hedgerow, no trees", "hedgerow-linear")
+
+
+def tables(quick: bool, tasks: str = ",".join(TASKS), seeds: int = 5, peers: str = ";".join(RUNS)) -> Iterator[Row]:
+    """At most 1,500 rows of each source and 1,430 of the target, drawn by the seed; 30 % of the target's are unlabelled
+    in advance. Boosting, forests and logistic regression are fitted again every 50 labels on sources and target rows
+    ("x 5": of which these count five times). Time is that of the whole run, fits included; memory is what the process
+    has had at most. Packages that are not installed are left out. The trees were chosen on seeds 0 and 1."""
+    if quick:
+        tasks, seeds, peers = "bikeshare", 1, "hedgerow-linear;HGB, sources only"
+    pairs = ((name, seed) for seed in range(seeds) for name in tasks.split(","))
+    streams = (({"task": name, "who": "", "seed": seed}, task_of(name, seed)) for name, seed in pairs)
+    yield from measured(streams, RUNS, peers, _figures)
+
+
+def measured(
+    streams: Iterable[tuple[dict[str, Any], Any]], runs: Mapping[str, tuple[str, Any]], peers: str,
+    figures: Callable[[Any, Any], dict[str, float]],
+) -> Iterator[Row]:  # fmt: skip
+    """Each of these peers, if its package is installed, on each task with its setting."""
+    for setting, task in streams:
+        for peer in peers.split(";"):
+            package, run = runs[peer]
+            if find_spec(package) is not None:
+                yield Row({**setting, "who": peer}, figures(run, task))
+
+
+def _figures(run: Run, task: Task) -> dict[str, float]:
+    began = time.perf_counter()
+    p, classes = run(task)
+    seconds = time.perf_counter() - began
+    right = classes[p.argmax(axis=1)] == task.labels
+    return {
+        "mistakes %": 100 * (1 - right.mean()),
+        "first 50, %": 100 * (1 - right[:EARLY].mean()),
+        "calibration": calibration_error(p, right),
+        "ms a row": 1e3 * seconds / len(right),
+        "MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+def tables_page(lines: list[Line]) -> Iterator[str]:
+    """Means and deviations over the seeds, a table a figure; then who is how far below us on which table."""
+    for figure, digits in (("mistakes %", 2), ("first 50, %", 1), ("calibration", 3), ("ms a row", 2)):
+        yield from ["", f"### {figure}", ""]
+        yield from means(lines, "who", "task", figure, digits, {}, {"mean": list(TASKS)})
+    cells: dict[str, dict[str, list[float]]] = {}
+    for line in lines:
+        by = cells.setdefault(line["setting"]["task"], {})
+        by.setdefault(line["setting"]["who"], []).append(line["figures"]["mistakes %"])
+    lost = []
+    for task, by in cells.items():
+        mean = {who: float(np.mean(values)) for who, values in by.items()}
+        best = min((who for who in mean if who not in OURS), key=mean.__getitem__, default="")
+        if best and "hedgerow" in mean and mean[best] < mean["hedgerow"]:
+            lost.append(f"{task}: by {mean['hedgerow'] - mean[best]:.1f} points to {best}")
+    yield from ["", f"Where we lose: {'; '.join(lost) or 'nowhere'}."]

@@ -1,0 +1,512 @@
+"""OnlineTransferEstimator: what a classifier and a regressor share.
+
+Domains, inputs, the lock, what a model says of itself, files. Predicting and learning depend on the kind of target.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
+
+import numpy as np
+from sklearn.exceptions import NotFittedError
+
+from hedgerow.align import Info
+from hedgerow.contributions import Contributions, of_row
+from hedgerow.core.arrays import Array, Matrix, dense
+from hedgerow.core.constants import Constants
+from hedgerow.core.domains import Domain
+from hedgerow.core.errors import InputError
+from hedgerow.core.labels import Codes
+from hedgerow.core.source_rows import LabelledSource
+from hedgerow.drift import Drift
+from hedgerow.files import WRONG, StoredModel, read_model, unreadable, write_whole
+from hedgerow.inputs import (
+    Inputs,
+    Labelled,
+    checked_dtype,
+    checked_labels,
+    checked_weights,
+    pooled_order,
+    sample_domains,
+    source_rows,
+    table_of,
+)
+from hedgerow.learner import OnlineLearner
+from hedgerow.methods import AlignFit, fit_aligner
+from hedgerow.tables import Named, TableEncoder
+
+if TYPE_CHECKING:
+    from hedgerow.show import Shown
+
+    class BaseEstimator:
+        """scikit-learn's, which has no types of its own."""
+
+        get_params: Callable[..., dict[str, Any]]
+        set_params: Callable[..., Self]
+        get_metadata_routing: Callable[[], Any]
+        set_fit_request: Callable[..., Self]
+        set_partial_fit_request: Callable[..., Self]
+        set_predict_request: Callable[..., Self]
+        set_predict_proba_request: Callable[..., Self]
+        set_decision_function_request: Callable[..., Self]
+        set_score_request: Callable[..., Self]
+
+        def __sklearn_tags__(self) -> Any: ...
+        def __getstate__(self) -> dict[str, Any]: ...
+        def __setstate__(self, state: dict[str, Any]) -> None: ...
+        def _html_repr(self) -> str: ...
+else:
+    from sklearn.base import BaseEstimator
+
+__all__ = ["NamedValues", "OnlineTransferEstimator"]
+
+CHANGEABLE = ("classes", "max_classes")  # parameters that matter after a fit: limits of later labels
+ASKING = ("fit", "partial_fit", "predict", "predict_proba", "decision_function", "score")  # that metadata are routed to
+
+
+class NamedValues(dict[str, float]):
+    """Numbers by name, in a fixed order. NumPy reads it as an array, and `array` is one.
+
+    Examples
+    --------
+    >>> weights = NamedValues(["source a", "target"], np.array([0.25, 0.75]))
+    >>> weights["target"], max(weights, key=weights.get), np.asarray(weights).tolist()
+    (0.75, 'target', [0.25, 0.75])
+    """
+
+    def __init__(self, names: Sequence[str], array: Array) -> None:
+        super().__init__(zip(names, array.tolist(), strict=True))
+        self.array = array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.array(self.array, dtype=dtype, copy=copy)
+
+
+class OnlineTransferEstimator(BaseEstimator):
+    """What does not depend on the kind of target: domains, inputs, the lock, what a model says of itself, files.
+
+    A fitted model is a learner, a table of codes, and how rows are read. Every public call that touches them holds one
+    lock; after an error in a form of `fit`, every attribute is what it was.
+    """
+
+    dtype: str | None
+    coverage: float | Sequence[float] | None
+    learner_: OnlineLearner
+    info_: list[Info]
+    source_names_: list[str]
+    partitions_: Any  # what `hedgerow.dask.fit` has read
+    _codes: Codes
+    _inputs: Inputs
+    _params: dict[str, Any]  # those that it was fitted with
+    _lock: threading.RLock
+    _is_regressor = False
+    _takes_gaps = False  # whether rows of numbers may have gaps (NaN) from the start
+
+    # what a pipeline hands over unasked where metadata are routed: skada's pipelines work without set_fit_request
+    __metadata_request__fit = MappingProxyType({"sample_domain": True})
+    __metadata_request__predict = MappingProxyType({"sample_domain": True, "allow_source": True})
+    __metadata_request__score = __metadata_request__predict
+
+    # -- the lock -----------------------------------------------------------------------------------------------------
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_lock" in self.__dict__
+
+    @property
+    def _fitted(self) -> threading.RLock:
+        """The lock of a fitted model."""
+        lock: threading.RLock | None = self.__dict__.get("_lock")
+        if lock is None:
+            raise NotFittedError(
+                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments before "
+                "using this estimator."
+            )
+        return lock
+
+    @property
+    def _learner(self) -> OnlineLearner:
+        """The learner, to be used inside the lock; refused if an error cut a step of it in two."""
+        learner = self.learner_
+        if learner.damaged:
+            raise InputError(
+                f"an error cut a step of learning in two ({learner.damaged}); load the model as it was saved last"
+            )
+        return learner
+
+    @contextmanager
+    def _restored_on_error(self) -> Iterator[None]:
+        """If anything inside fails, every attribute is again what it was."""
+        with self.__dict__.get("_lock") or nullcontext():
+            before = dict(vars(self))
+            try:
+                yield
+            except BaseException:
+                self.__dict__.clear()
+                self.__dict__.update(before)
+                raise
+
+    def _install(
+        self, learner: OnlineLearner, codes: Codes, inputs: Inputs, sources: list[str], infos: list[Info]
+    ) -> None:
+        with self.__dict__.setdefault("_lock", threading.RLock()):
+            self.learner_, self._codes, self.source_names_, self.info_ = learner, codes, sources, infos
+            self._inputs = replace(inputs, dtype=learner.dtype, gaps=learner.gaps, owner=type(self).__name__)
+            self._params = self.get_params(deep=False)
+
+    # -- the offline stage --------------------------------------------------------------------------------------------
+
+    def fit(self, X: Matrix, y: Any, sample_domain: Any = None, sample_weight: Any = None) -> Self:
+        """Start from labelled sources and unlabelled target rows.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or table of shape (rows, features)
+            The rows of all sources, and those of the target that are known in advance.
+        y : array of shape (rows,)
+            A label for every source row. Those of target rows are never looked at.
+        sample_domain : array of whole numbers, or None
+            >= 0: the number of the source that a row is of; < 0: the target. None: all rows are one source. Rows are
+            presented to a classifier of their source, and to a pooled one, in the order given.
+        sample_weight : array or None
+            How much each source row counts for the classifiers and the means of its source (not for the scaling and
+            the alignment, which have no labels); a row of weight 0 is left out.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError
+            For rows, labels or options that cannot be used; the model is then what it was before.
+        """
+        if y is None:
+            raise InputError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None; "
+                "give a label for every source row"
+            )
+        with self._restored_on_error():
+            inputs, X = self._first_rows(X)
+            labels = checked_labels(y, X.shape[0])
+            domain = sample_domains(sample_domain, X.shape[0])
+            weight = checked_weights(sample_weight, X.shape[0], domain >= 0)
+            places = source_rows(domain, weight)
+            sources = [
+                Labelled(name, X[at], labels[at], None if weight is None else weight[at]) for name, at in places.items()
+            ]
+            warmup = X[domain < 0]
+            if inputs is None:
+                target = Named("the target", warmup)
+                inputs, sources, warmup = Inputs.of_tables(self._reading_params, sources, target, "source ")
+            self._start(inputs, sources, warmup, list(places.values()))
+        return self
+
+    @property
+    def _reading_params(self) -> Mapping[str, Any]:
+        """The parameters that say how rows and tables are read."""
+        return self.get_params(deep=False)
+
+    def _first_rows(self, X: Any) -> tuple[Inputs | None, Any]:
+        """Rows before any other: a matrix and how it is read, or a table that still needs an encoder."""
+        frame = table_of(self._reading_params, X)
+        if frame is not None:
+            return None, frame
+        return Inputs.of_rows(X, checked_dtype(self.dtype), type(self).__name__, self._takes_gaps)
+
+    def _first_target_rows(self, X: Any) -> tuple[Inputs, Matrix]:
+        """Rows of the target that start a learner without sources, as numbers, and how they are read."""
+        inputs, X = self._first_rows(X)
+        if inputs is None:
+            inputs, _, X = Inputs.of_tables(self._reading_params, [], Named("the target", X))
+        return inputs, X
+
+    def fit_domains(
+        self,
+        sources: Sequence[Domain],
+        warmup: Domain | None = None,
+        *,
+        together: Array | None = None,
+        align: AlignFit = fit_aligner,
+    ) -> Self:
+        """Start from named domains, as `fit` does from rows.
+
+        Parameters
+        ----------
+        sources : sequence of Domain
+            Each with labels and a name of its own.
+        warmup : Domain or None
+            Unlabelled rows of the target.
+        together : array or None
+            The order in which a pooled classifier sees the rows of all sources: a permutation of them. None: source
+            after source.
+        align : callable
+            `align(aligner, source, codes, warmup)` may return a remembered alignment.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError
+            For domains or options that cannot be used; the model is then what it was before.
+
+        Examples
+        --------
+        >>> from hedgerow import OnlineTransferClassifier, load
+        >>> digits = load("digits")
+        >>> clf = OnlineTransferClassifier("homotlms").fit_domains([digits["thin"], digits["tilted"]])
+        >>> list(clf.weights_)
+        ['source thin', 'source tilted', 'target']
+        """
+        if not sources and warmup is None:
+            raise InputError("no domain given; fit_domains needs at least one source or some warm-up rows")
+        for d in sources:
+            if d.y is None:
+                raise InputError(f"source {d.name!r} has no labels; pass it as warm-up, or give its labels")
+        positions = pooled_order(together, [len(d) for d in sources])
+        parts = Inputs.of_domains(self._reading_params, sources, warmup)
+        with self._restored_on_error():
+            self._start(*parts, positions, align)
+        return self
+
+    def _start(
+        self,
+        inputs: Inputs,
+        sources: Sequence[Labelled] | Sequence[LabelledSource],
+        warmup: Matrix,
+        positions: Sequence[Array] = (),
+        align: AlignFit = fit_aligner,
+    ) -> None:
+        """Every form of `fit`: build the learner and install it."""
+        raise NotImplementedError
+
+    # -- checking rows ------------------------------------------------------------------------------------------------
+
+    @property
+    def n_features_in_(self) -> int:
+        """The width of a row; of a model of tables, of its numbers."""
+        with self._fitted:
+            return self._inputs.width
+
+    def _contributions(
+        self, x: Any, value: Callable[[Array], Array], reference: Any, usual: Array | None, what: str
+    ) -> Contributions:
+        """What each column of x adds to the value, against a reference: a row, or `usual` if that is None."""
+        inputs = self._inputs
+        if reference is not None:
+            usual = dense(np.atleast_2d(inputs.row(reference)))[0]
+        if usual is None:
+            raise InputError("the mean row of the sources is not known: give reference=, a row to compare with")
+        row = dense(np.atleast_2d(inputs.row(x)))[0]
+        names, spans, cells = inputs.columns(x)
+        return of_row(value, row, usual, names, spans, cells, what)
+
+    @property
+    def feature_names_in_(self) -> Array:
+        """The names of the features, if it was fitted with names."""
+        with self._fitted:
+            names = self._inputs.names
+        if names is None:
+            raise AttributeError("the model was fitted without feature names")
+        return names
+
+    @property
+    def table_(self) -> TableEncoder | None:
+        """The encoder of a model of tables; None for rows of numbers."""
+        with self._fitted:
+            return self._inputs.encoder
+
+    def name_features(self, names: Sequence[str]) -> None:
+        """Name the features of a model that was fitted on bare rows; rows without names are still taken."""
+        with self._fitted:
+            self._inputs = replace(self._inputs, names=np.array(names, dtype=object), bare=True)
+
+    def as_row(self, x: Any) -> Matrix:
+        """One instance as the model reads it: a 1-d array, or a sparse 1 x m matrix; refused if it cannot be used."""
+        with self._fitted:
+            return self._inputs.row(x)
+
+    def as_matrix(self, X: Matrix) -> Matrix:
+        """Rows as the model reads them; refused if they cannot be used."""
+        with self._fitted:
+            return self._inputs.matrix(X)
+
+    # -- what a fitted model says of itself ---------------------------------------------------------------------------
+
+    @property
+    def expert_names_(self) -> list[str]:
+        """Expert names, in the order of `weights_`."""
+        with self._fitted:
+            return self.learner_.expert_names
+
+    @property
+    def dim_(self) -> int:
+        """The largest dimension of a space."""
+        with self._fitted:
+            return self.learner_.dim
+
+    @property
+    def weights_(self) -> NamedValues:
+        r"""How much each expert is trusted now: shares of one by name, :math:`p_i \propto w_i`."""
+        with self._fitted:
+            return NamedValues(self._learner.expert_names, self.learner_.weights)
+
+    @property
+    def seen_(self) -> int:
+        """Labels learned so far."""
+        with self._fitted:
+            return self._learner.seen
+
+    @property
+    def bound_(self) -> float:
+        """The guarantee for what was observed so far; `guarantee_` says in words what it bounds."""
+        with self._fitted:
+            return self._learner.bound
+
+    @property
+    def guarantee_(self) -> str:
+        """What `bound_` bounds."""
+        with self._fitted:
+            return self._learner.guarantee
+
+    @property
+    def drift_(self) -> Drift:
+        """Whether the target seems to have changed: alarms so far, and how near the next one is."""
+        with self._fitted:
+            return self._learner.drift
+
+    @property
+    def constants_(self) -> Constants:
+        """What never changes after `fit`; models of one fit share it (`save(constants=False)`)."""
+        with self._fitted:
+            return self.learner_.constants
+
+    def plot(self) -> Any:
+        """Weights of the experts and, of a classifier, discrepancies of the sources: the axes of matplotlib."""
+        from hedgerow.show import plot
+
+        with self._fitted:
+            return plot(self)
+
+    def diagram(self) -> Shown:
+        """scikit-learn's own diagram: the parameters."""
+        from hedgerow.show import Shown
+
+        return Shown(str(super()._html_repr()))
+
+    def _html_repr(self) -> str:
+        """What a notebook shows (scikit-learn asks for it by this name): a fitted model itself, else its parameters."""
+        if not self.__sklearn_is_fitted__() or self.learner_.damaged:
+            return str(super()._html_repr())
+        from hedgerow.show import html
+
+        with self._fitted:
+            return html(self)
+
+    # -- files and copies ---------------------------------------------------------------------------------------------
+
+    def to_bytes(self, *, constants: bool = True) -> bytes:
+        """The model and its place in the stream as the content of a file (safetensors; no pickle).
+
+        Parameters
+        ----------
+        constants : bool
+            False keeps only what the labels changed; `from_bytes(.., constants=clf.constants_)` reads that.
+
+        Returns
+        -------
+        bytes
+        """
+        with self._fitted:
+            asked = None
+            if "_metadata_request" in vars(self):
+                routing = self.get_metadata_routing()
+                asked = {method: dict(getattr(routing, method).requests) for method in ASKING if hasattr(self, method)}
+            # what it was fitted with; only the limits of later labels can be changed afterwards
+            now = self.get_params(deep=False)
+            params = {**self._params, **{name: now[name] for name in CHANGEABLE if name in now}}
+            parts = (self._learner, self._codes.classes, params, asked, self.source_names_, self._inputs)
+            return StoredModel(*parts).to_bytes(constants)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, constants: Constants | None = None, name: str = "the model") -> Self:
+        """The inverse of `to_bytes`.
+
+        Parameters
+        ----------
+        data : bytes
+            What `to_bytes` made; it is checked before anything is made of it.
+        constants : Constants or None
+            Those of a model of the same fit, to be shared, or because the file has none.
+        name : str
+            Stands for the data in errors.
+
+        Returns
+        -------
+        OnlineTransferClassifier
+        """
+        return cls._of_stored(StoredModel.from_bytes(data, name, constants), name)
+
+    @classmethod
+    def _of_stored(cls, stored: StoredModel, name: str) -> Self:
+        import sklearn
+
+        if stored.is_regressor != cls._is_regressor:
+            other = "Regressor" if stored.is_regressor else "Classifier"
+            raise InputError(f"{name} is a model of OnlineTransfer{other}; load it with that class, or load_model")
+        try:
+            model = cls(**stored.params)
+            with sklearn.config_context(enable_metadata_routing=True):
+                for method, asked in (stored.requests or {}).items():
+                    if asked:
+                        getattr(model, f"set_{method}_request")(**asked)
+            model._install(stored.learner, Codes(stored.classes), stored.inputs, stored.sources, [])
+        except WRONG as error:
+            raise unreadable(name, stored.version, error) from error
+        return model
+
+    def save(self, file: str | os.PathLike[str] | BinaryIO, *, constants: bool = True) -> None:
+        """Write the model to a path, where it appears whole or not at all, or to a file opened for bytes."""
+        data = self.to_bytes(constants=constants)
+        if isinstance(file, str | os.PathLike):
+            write_whole(file, data)
+        else:
+            file.write(data)
+
+    @classmethod
+    def load(cls, file: str | os.PathLike[str] | BinaryIO, *, constants: Constants | None = None) -> Self:
+        """Read a model; it resumes the stream exactly where it was saved (`info_` is not kept).
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from hedgerow import OnlineTransferClassifier
+        >>> clf = OnlineTransferClassifier("pa").partial_fit([[0.0, 1.0], [1.0, 0.0]], ["a", "b"])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     clf.save(f"{folder}/model.safetensors")
+        ...     again = OnlineTransferClassifier.load(f"{folder}/model.safetensors")
+        >>> again.method, again.seen_, again.predict_one([0.0, 2.0])
+        ('pa', 2, 'a')
+        """
+        data, name = read_model(file)
+        return cls.from_bytes(data, constants=constants, name=name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies: a lock of their own, and the learner as it is between two steps."""
+        with self.__dict__.get("_lock") or nullcontext():
+            state = dict(super().__getstate__())
+            if state.pop("_lock", None) is not None:
+                state["learner_"] = self.learner_.copy()
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "learner_" in state:
+            self._lock = threading.RLock()

@@ -1,1 +1,0 @@
-"""The commands: options and what is printed. What a command does is in the module it imports when it is called."""

@@ -1,0 +1,445 @@
+"""Events: a prediction is asked for under an id, and its label comes later, once, twice, in another order, or never.
+
+The rules are here, with no input or output, for everything that runs: live models, `hedgerow run`, Spark.
+
+| rule       | what it says                                                                                        |
+|------------|-----------------------------------------------------------------------------------------------------|
+| prediction | an id is predicted once; the same id with the same row gets the same answer, with another an error  |
+| label      | the first label of an event is learned; `LabelResult` says what became of every other               |
+| expiry     | an event expires after `label_timeout`, or when more than `max_pending` wait; the oldest go first   |
+| retention  | of the events that were labelled or expired `keep_events` are remembered, so that retries are known |
+
+A `Ledger` applies them to events wherever they are kept: `MemoryLedger` has them in memory and as bytes, the journal of
+a live model (`hedgerow.live`) in SQLite.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from scipy import sparse
+
+from hedgerow.core.arrays import Array, Matrix, is_sparse
+from hedgerow.core.errors import InputError
+from hedgerow.core.labels import is_missing, plain
+from hedgerow.core.limits import Limits as Limits
+
+LEARNED, DUPLICATE, CONFLICT, EXPIRED, UNKNOWN, REFUSED = (
+    "learned", "duplicate", "conflict", "expired", "unknown", "refused",
+)  # fmt: skip
+PENDING = "pending"  # of an event whose label has not come
+LONGEST_ID = 200  # characters
+OWN = "#"  # begins the ids that a journal makes for events without one
+NO_LABEL = "null"  # the label of an expired event, as text
+
+
+@dataclass(frozen=True, slots=True)
+class LabelResult:
+    """What became of a label. `correct`: whether it was predicted, where it was learned.
+
+    | status      | what it means                                                                 |
+    |-------------|-------------------------------------------------------------------------------|
+    | `learned`   | it was learned now                                                            |
+    | `duplicate` | the same label of this id was learned before; nothing was done                |
+    | `conflict`  | another label of this id was learned before; nothing was done                 |
+    | `expired`   | it came too late: the event has expired, and its features are gone            |
+    | `unknown`   | no such id is known: it was never predicted, or is older than what is kept    |
+    | `refused`   | the label cannot be used; `detail` says why                                   |
+    """
+
+    id: str
+    status: str
+    label: Any
+    detail: str = ""
+    correct: bool | None = None
+
+
+class Event(NamedTuple):
+    """A prediction: when it was made, which class (`code`) with what probability, of which row.
+
+    `row` is there until the event is labelled or expires. `label` is None while it is pending, then JSON text
+    (`NO_LABEL`: expired). `probabilities` are those of all classes, `votes` the class that each expert named,
+    where they are kept.
+    """
+
+    number: int
+    id: str | None
+    time: float
+    code: int
+    probability: float
+    digest: bytes
+    row: Any = None
+    label: str | None = None
+    probabilities: Array | None = None
+    votes: Array | None = None
+
+    @property
+    def status(self) -> str:
+        """pending, learned or expired."""
+        return PENDING if self.label is None else EXPIRED if self.label == NO_LABEL else LEARNED
+
+
+Learn = Callable[[list[Event], list[Any]], Sequence[bool]]
+
+
+class Ledger:
+    """The rules, over events that a subclass keeps: it has `find`, and `pending`."""
+
+    limits: Limits
+    pending: Mapping[Any, Any]  # oldest first
+
+    def find(self, id: str) -> Event | None:
+        """The event of an id."""
+        raise NotImplementedError
+
+    def predicted(self, id: str, digest: bytes) -> Event | None:
+        """The event of an id that was predicted before; an error if that was another row."""
+        event = self.find(id)
+        if event is not None and event.digest != digest:
+            raise InputError(f"id {id!r} was used for another instance; give every instance an id of its own")
+        return event
+
+    def judge(self, id: str, label: Any) -> Event | LabelResult:
+        """The event that a label can be learned for, or why it is not learned."""
+        event = self.find(id)
+        if event is None:
+            detail = f"no event {id!r} is known: it was never predicted, or is older than what is kept"
+            return LabelResult(id, UNKNOWN, label, detail)
+        try:
+            text = label_to_json(label)
+            if text == NO_LABEL:
+                raise InputError("the label is missing; give one, or none at all")
+        except InputError as error:
+            return LabelResult(id, REFUSED, label, str(error))
+        if event.label is None:
+            return event
+        if event.label == NO_LABEL:
+            return LabelResult(id, EXPIRED, label, "it came too late: the event has expired, and its features are gone")
+        if event.label == text:
+            return LabelResult(id, DUPLICATE, label)
+        before = label_of_json(event.label)
+        return LabelResult(id, CONFLICT, label, f"{before!r} was learned for it before; nothing was changed")
+
+    def label_many(
+        self, labels: Sequence[tuple[str, Any]], learn: Learn, *, block: int = 1, by_event: bool = False
+    ) -> list[LabelResult]:
+        """Labels in order: what can be learned goes to `learn` together, or one by one if one of them is refused.
+
+        `learn` takes events and labels, keeps both, and says which were predicted; it raises InputError, having done
+        nothing, for a label that cannot be learned. Fewer than `block` labels are learned one by one; `by_event`: in
+        the order of their events.
+        """
+        results: list[LabelResult | None] = [None] * len(labels)
+        group: dict[int, tuple[int, Event]] = {}  # by number: place, event
+
+        def learn_group() -> None:
+            taken = [group[number] for number in (sorted(group) if by_event else group)]
+            group.clear()
+            todo = [taken] if len(taken) >= block else [[one] for one in taken]
+            while todo:
+                some = todo.pop(0)
+                values = [label_of_json(label_to_json(labels[place][1])) for place, _ in some]
+                try:
+                    right = learn([event for _, event in some], values)
+                except InputError as error:
+                    if len(some) > 1:
+                        todo = [[one] for one in some] + todo
+                    else:
+                        id, label = labels[some[0][0]]
+                        results[some[0][0]] = LabelResult(id, REFUSED, label, str(error))
+                    continue
+                for (place, _), value, correct in zip(some, values, right, strict=True):
+                    results[place] = LabelResult(labels[place][0], LEARNED, value, correct=bool(correct))
+
+        for place, (id, label) in enumerate(labels):
+            found = self.judge(id, label)
+            if isinstance(found, Event) and found.number in group:  # twice in one call: the first counts
+                learn_group()
+                found = self.judge(id, label)
+            if isinstance(found, Event):
+                group[found.number] = place, found
+            else:
+                results[place] = found
+        if group:
+            learn_group()
+        return [result for result in results if result is not None]
+
+    def overdue(self, now: float) -> list[Any]:
+        """The keys of `pending` that expire now, oldest first: too many, or for too long."""
+        excess, timeout = len(self.pending) - self.limits.max_pending, self.limits.label_timeout
+        due: list[Any] = []
+        for key in self.pending:
+            late = timeout is not None and now - self.asked(key) >= timeout
+            if not late and len(due) >= excess:
+                break
+            due.append(key)
+        return due
+
+    def asked(self, key: Any) -> float:
+        """When a pending event was predicted."""
+        raise NotImplementedError
+
+
+MAGIC = b"hre1"
+HEAD = struct.Struct("<4s16sIIIQQ")  # magic, owner, pending, resolved, bytes of the JSON, next number, latest time
+FIXED = np.dtype([("time", "<f8"), ("code", "<i4"), ("probability", "<f8"), ("digest", "V8"), ("label", "<i4")])
+
+
+class MemoryLedger(Ledger):
+    """Events in memory, and as bytes.
+
+    >>> ledger = MemoryLedger(Limits(max_pending=10))
+    >>> event = ledger.add("a", 5.0, 1, 0.75, b"row")
+    >>> again = MemoryLedger.from_bytes(ledger.to_bytes(), Limits())
+    >>> again.pending["a"] == event, again.judge("b", "mug").status
+    (True, 'unknown')
+    >>> def learn(events, labels):
+    ...     return [again.resolve(event, label).code == label for event, label in zip(events, labels)]
+    >>> [result.status for result in again.label_many([("a", 1), ("a", 1), ("a", 2)], learn)]
+    ['learned', 'duplicate', 'conflict']
+    """
+
+    __slots__ = ("_latest", "_next", "limits", "pending", "resolved")
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.pending: dict[str, Event] = {}
+        self.resolved: dict[str, Event] = {}  # labelled or expired, without their rows
+        self._next, self._latest = 1, 0.0
+
+    def find(self, id: str) -> Event | None:
+        """The event of an id."""
+        return self.pending.get(id) or self.resolved.get(id)
+
+    def asked(self, key: str) -> float:
+        """When a pending event was predicted."""
+        return self.pending[key].time
+
+    def add(
+        self, id: str, now: float, code: int, probability: float, row: Any, digest: bytes | None = None,
+        probabilities: Array | None = None,
+    ) -> Event:  # fmt: skip
+        """A prediction that waits for its label. `row`: bytes, or an array."""
+        digest = digest or digest_of(bytes(row))
+        event = Event(self._next, id, now, code, probability, digest, row, probabilities=probabilities)
+        self.pending[id] = event
+        self._next += 1
+        return event
+
+    def resolve(self, event: Event, label: Any) -> Event:
+        """A pending event was labelled, or has expired (None)."""
+        assert event.id is not None
+        done = event._replace(row=None, label=label_to_json(label))
+        del self.pending[event.id]
+        self.resolved[event.id] = done
+        return done
+
+    def overdue(self, now: float) -> list[str]:
+        """As of every ledger; after a clock was set back, events of a time that has not come age from now on."""
+        if now < self._latest:
+            self.pending = {id: event._replace(time=min(event.time, now)) for id, event in self.pending.items()}
+        self._latest = now
+        return super().overdue(now)
+
+    def forget(self) -> None:
+        """All events that are neither pending nor among the last ones that are kept."""
+        for id in list(self.resolved)[: max(0, len(self.resolved) - self.limits.keep_events)]:
+            del self.resolved[id]
+
+    def to_bytes(self, owner: bytes = bytes(16)) -> bytes:
+        """The ledger; `owner` is a digest of what its events belong to."""
+        events = [*self.pending.values(), *self.resolved.values()]
+        labels = {
+            text: i for i, text in enumerate(dict.fromkeys(e.label for e in events if e.label not in (None, NO_LABEL)))
+        }
+        rows = [bytes(event.row) for event in self.pending.values()]
+        about = json.dumps([[e.id for e in events], [e.number for e in events], list(labels), list(map(len, rows))])
+        table = np.array(
+            [(e.time, e.code, e.probability, e.digest, labels.get(e.label or NO_LABEL, -1)) for e in events], FIXED
+        )
+        sizes = len(self.pending), len(self.resolved), len(about.encode())
+        head = HEAD.pack(MAGIC, owner, *sizes, self._next, int(1000 * self._latest))
+        data = b"".join([head, about.encode(), table.tobytes(), *rows])
+        return data + struct.pack("<I", zlib.crc32(data))
+
+    @classmethod
+    def from_bytes(cls, data: bytes, limits: Limits, owner: bytes = bytes(16), name: str = "the ledger") -> Self:
+        """The inverse; an error names `name` and what is wrong with its bytes."""
+        if len(data) < HEAD.size + 4 or data[:3] != MAGIC[:3]:
+            raise InputError(f"{name}: its events are not a ledger ({len(data)} bytes); use another copy")
+        if data[:4] != MAGIC:
+            raise InputError(f"{name}: its events have format {data[3:4]!r}, this version reads {MAGIC[3:]!r}; upgrade")
+        if zlib.crc32(data[:-4]) != struct.unpack("<I", data[-4:])[0]:
+            raise InputError(f"{name}: its events are damaged; use another copy")
+        _, of, n, m, size, following, latest = HEAD.unpack_from(data)
+        if of != owner:
+            raise InputError(
+                f"{name}: its events belong to other sources (digest {of.hex()[:12]}, these have {owner.hex()[:12]}); "
+                "use the model that they were predicted with"
+            )
+        ids, numbers, labels, lengths = json.loads(data[HEAD.size : HEAD.size + size])
+        start = HEAD.size + size
+        table = np.frombuffer(data, FIXED, n + m, start).tolist()
+        edges = list(accumulate(lengths, initial=start + (n + m) * FIXED.itemsize))
+        rows: list[bytes | None] = [data[a:b] for a, b in pairwise(edges)] + [None] * m
+        ledger = cls(limits)
+        for i, (id, number, values, row) in enumerate(zip(ids, numbers, table, rows, strict=True)):
+            time, code, probability, digest, label = values
+            text = None if i < n else NO_LABEL if label < 0 else labels[label]
+            (ledger.pending if i < n else ledger.resolved)[id] = Event(
+                number, id, time, code, probability, digest, row, text
+            )
+        ledger._next, ledger._latest = following, latest / 1000
+        return ledger
+
+
+# -- ids ---------------------------------------------------------------------------------------------------------------
+
+
+def check_id(id: object, own: bool = False) -> str:
+    """An id as Python's own text; an error if it is none. `own`: ids that a journal makes are taken too."""
+    if not isinstance(id, str) or not 0 < len(id) <= LONGEST_ID:
+        raise InputError(f"id {str(id)[:40]!r}: an id is text of 1 to {LONGEST_ID} characters")
+    if id.startswith(OWN) and not own:
+        raise InputError(f"id {id!r}: ids that begin with {OWN!r} are made by the journal; choose another")
+    if not id.isprintable():
+        raise InputError(f"id {id!r}: an id has printable characters only")
+    return str.__str__(id)
+
+
+def check_ids(ids: Sequence[str] | None, n: int) -> list[str | None]:
+    """Ids of n instances, each another; without any all are None."""
+    if ids is None:
+        return [None] * n
+    if len(ids) != n:
+        raise InputError(f"{len(ids)} ids for {n} instances; give as many")
+    names = [check_id(id) for id in ids]
+    if len(set(names)) != n:
+        twice = next(id for i, id in enumerate(names) if id in names[:i])
+        raise InputError(f"id {twice!r} stands there twice; give every instance an id of its own")
+    return list(names)
+
+
+# -- rows and labels as bytes and text ---------------------------------------------------------------------------------
+DENSE, SPARSE = b"d", b"s"
+
+
+def row_to_bytes(row: Matrix) -> bytes:
+    """One row: a 1-d array, or a sparse 1 x m matrix.
+
+    >>> row_of_bytes(row_to_bytes(np.array([1.0, 2.0])), 2, np.dtype("float64"))
+    array([1., 2.])
+    """
+    if is_sparse(row):
+        row = sparse.csr_matrix(row)
+        return bytes(SPARSE + np.int64(row.nnz).tobytes() + row.indices.astype(np.int64).tobytes() + row.data.tobytes())
+    return DENSE + np.ascontiguousarray(row).tobytes()
+
+
+def row_of_bytes(data: bytes, width: int, dtype: np.dtype[Any]) -> Matrix:
+    """The inverse, for a model of this width and type."""
+    if data[:1] == DENSE:
+        return np.frombuffer(data, dtype=dtype, offset=1).copy()  # aligned, as compiled loops expect it
+    count = int(np.frombuffer(data, dtype=np.int64, offset=1, count=1)[0])
+    indices = np.frombuffer(data, dtype=np.int64, offset=9, count=count)
+    values = np.frombuffer(data, dtype=dtype, offset=9 + 8 * count).copy()
+    return sparse.csr_matrix((values, indices, [0, count]), shape=(1, width))
+
+
+def rows_together(rows: list[Matrix]) -> Matrix:
+    """Rows as one matrix."""
+    return sparse.csr_matrix(sparse.vstack(rows)) if is_sparse(rows[0]) else np.stack(rows)
+
+
+def rows_apart(X: Matrix) -> list[Matrix]:
+    """The rows of a matrix, as `row_to_bytes` takes them."""
+    return [X[i] for i in range(X.shape[0])]
+
+
+def digest_of(data: bytes) -> bytes:
+    """A short digest of a row: the same id may be asked again for the same row only."""
+    return hashlib.blake2b(data, digest_size=8).digest()
+
+
+def label_to_json(label: Any) -> str:
+    """A label as text; None and NaN are null.
+
+    >>> label_to_json(np.int64(3)), label_to_json(("a", 1)), label_to_json(None)
+    ('3', '["a", 1]', 'null')
+    """
+    label = plain(label)
+    if isinstance(label, str) or type(label) is int:
+        return _text_of(label)
+    if label is None or bool(is_missing(_one(label))[0]):
+        return "null"
+    try:
+        return json.dumps(label, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        raise InputError(
+            f"label {_shown(label)} of type {type(label).__name__} cannot be kept; use text, a number, or a tuple of "
+            "these"
+        ) from None
+
+
+@lru_cache(maxsize=10_000, typed=True)
+def _text_of(label: str | int) -> str:
+    try:
+        if isinstance(label, str) and "\0" in label:
+            raise InputError(f"label {label!r} has a NUL character, which is lost in an array of text; leave it out")
+        text = json.dumps(label)
+        str(label).encode()  # half of a surrogate pair cannot be written to any file
+    except UnicodeEncodeError:
+        raise InputError(f"label {label!r} is no text that UTF-8 can write; give it in another form") from None
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError("a label is a number of more digits than Python writes; make it text") from None
+    return text
+
+
+def _shown(label: Any) -> str:
+    try:
+        return repr(label)[:200]
+    except (ValueError, RecursionError):
+        return "(too large to be shown)"
+
+
+def _one(label: Any) -> Array:
+    array = np.empty(1, dtype=object)
+    array[0] = label
+    return array
+
+
+@lru_cache(maxsize=10_000)
+def label_of_json(text: str) -> Any:
+    """The inverse."""
+    return _hashable(json.loads(text))
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(_hashable(item) for item in value) if isinstance(value, list) else value
+
+
+def labels_together(labels: list[Any]) -> Array:
+    """Labels as the array that a block is learned with: of whole numbers or of text where all are, else of objects.
+
+    >>> labels_together([1, 2]), labels_together([1, None])
+    (array([1, 2]), array([1, None], dtype=object))
+    """
+    kinds = set(map(type, labels))
+    if (kinds == {str} and "\0" not in "".join(labels)) or (
+        kinds == {int} and all(-(2**63) <= edge < 2**63 for edge in (min(labels), max(labels)))
+    ):
+        return np.array(labels)
+    array = np.empty(len(labels), dtype=object)
+    array[:] = labels
+    return array

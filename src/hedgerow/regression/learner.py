@@ -1,0 +1,228 @@
+"""The regressor's learner: a plan, constants of the sources, and what the labels of a target have taught."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from hedgerow import drift as evidence
+from hedgerow.core.arrays import Array, Matrix, blocks, dense
+from hedgerow.core.constants import Constants
+from hedgerow.core.errors import HedgerowError
+from hedgerow.core.linalg import one_blas_thread
+from hedgerow.learner import BLOCK, Learner, State, register_learner, under
+from hedgerow.regression.plan import REGRESSIONS, RegressionPlan
+from hedgerow.ridge.trees import scaled, trees_of
+
+if TYPE_CHECKING:
+    from hedgerow.kernels.regression import Memory, Rows
+
+LARGEST_Z = 8.0  # scaled columns are clipped there
+FARTHEST_Z = 50.0  # and there for the linear regression, which extrapolates
+SOURCE_VOTE = 0.1  # of a source's row nearby, against one of the target
+
+
+class NumberTrace(NamedTuple):
+    """What was predicted for each row of a block, in the units of y.
+
+    predictions (B), half (B x levels): half the width of each interval, experts (B x N): what each head predicts.
+    """
+
+    predictions: Array
+    half: Array
+    experts: Array
+
+
+def squared_distances(A: Array, B: Array) -> Array:
+    """Between all rows of A and all rows of B."""
+    return np.asarray(np.maximum((A**2).sum(axis=1)[:, None] + (B**2).sum(axis=1) - 2 * A @ B.T, 0))
+
+
+def kernel_map(Z: Array, landmarks: Array, width: float, A: Array) -> Array:
+    """[1, z, k(z, landmarks) A] with the Gaussian kernel."""
+    return np.hstack([np.ones((len(Z), 1)), Z, np.exp(-squared_distances(Z, landmarks) / width) @ A])
+
+
+class NumberLearner(Learner):
+    """A learner of numbers: a plan, constants, a state. Labels are numbers in the units of y, NaN where there is none.
+
+    A subclass says what is in its plan and its arrays, and how a block is predicted and learned (`_block`).
+    """
+
+    gaps = True
+    dtype = np.dtype(np.float64)
+
+    def __init__(self, plan: Any, constants: Constants, state: State) -> None:
+        super().__init__(plan, constants, {name: _writable(array) for name, array in state.items()})
+        self._coverage = np.array(plan.coverage)
+
+    @abstractmethod
+    def _block(self, X: Matrix, y: Array, weight: Array | None) -> tuple[NumberTrace, Array]:
+        """Predict rows in order and learn those with a label; and what is a usual miss before each."""
+
+    @property
+    def mixture_loss(self) -> float:
+        """The sum of squared errors so far."""
+        return float(self._sd**2 * self.state["loss"][0])
+
+    @property
+    def n_sources(self) -> int:
+        """How many sources it was fitted on."""
+        return len(self.plan.sources)
+
+    @property
+    def seen(self) -> int:
+        """How many labels were learned so far."""
+        return int(self.state["counts"][0])
+
+    @property
+    def covered(self) -> Array:
+        """The share of labels that were inside the interval of each coverage."""
+        return np.asarray(self.state["covered"] / max(self.seen, 1))
+
+    @property
+    def _sd(self) -> float:
+        return float(self.constants["y.sd"][0])
+
+    def predict(self, X: Matrix) -> NumberTrace:
+        """Rows by what was learned so far; nothing is learned."""
+        with one_blas_thread:
+            return self._joined(
+                [self._block(rows, np.full(rows.shape[0], np.nan), None)[0] for rows in blocks(X, BLOCK)]
+            )
+
+    def run(self, X: Matrix, y: Array, weight: Array | None = None) -> NumberTrace:
+        """Rows in order, in blocks: each is predicted before its label (NaN: none), which is then learned."""
+        return self._joined(self._in_blocks(self._learn, X, y, weight))
+
+    def _joined(self, parts: list[NumberTrace]) -> NumberTrace:
+        if len(parts) == 1:
+            return parts[0]
+        empty = NumberTrace(np.empty(0), np.empty((0, len(self.plan.coverage))), np.empty((0, len(self.expert_names))))
+        return NumberTrace(*(np.concatenate(each) for each in zip(*(parts or [empty]), strict=True)))
+
+    def _learn(self, X: Matrix, y: Array, weight: Array | None) -> NumberTrace:
+        state = self.state
+        try:
+            trace, usual = self._block(X, y, weight)
+        except BaseException as error:
+            self.damaged = f"{type(error).__name__}: {error}"
+            raise
+        labelled = ~np.isnan(y)
+        misses = np.abs(np.column_stack([trace.predictions, trace.experts]) - y[:, None])[labelled]
+        if not np.isfinite(misses).all():
+            self.damaged = "its numbers have left the range of numbers"
+            raise HedgerowError("the model's numbers allow no further step; load the model as it was saved last")
+        wrong = misses > usual[labelled, None]
+        evidence.learned(state, state["counts"], wrong)
+        state["counts"][0] += len(wrong)
+        state["counts"][1:] += wrong.sum(axis=0)
+        state["covered"] += (misses[:, :1] <= trace.half[labelled]).sum(axis=0)
+        return trace
+
+
+@register_learner
+class RegressionLearner(NumberLearner):
+    """Heads of the sources and the target under a mixture of squared losses; see `hedgerow.kernels.regression`."""
+
+    kind = "regression"
+    plan_type = RegressionPlan
+    plan: RegressionPlan
+    guarantee = "the sum of squared errors of the prediction"
+
+    def __init__(self, plan: RegressionPlan, constants: Constants, state: State) -> None:
+        super().__init__(plan, constants, state)
+        self._names = plan.heads
+        self._settings = _writable(constants.for_kernels("settings"))
+        self._trees = trees_of(under("trees.", constants, lambda name: _writable(constants.for_kernels(name))))
+
+    @property
+    def expert_names(self) -> list[str]:
+        """The heads."""
+        return self._names
+
+    @property
+    def weights(self) -> Array:
+        """The share of each head in the prediction; a stack may make some negative, the sum is one."""
+        memory, length = self._memory, self._length
+        poly, last = _polynomial(memory.R, memory.S, length), _polynomial(memory.last_R, memory.last_S, length)
+        exponential = np.exp(-(memory.L - memory.L.min()) / (2 * length**2))
+        shares = last[0] * poly + last[1] * exponential / exponential.sum()
+        for share, a in zip(last[2:], memory.stack_a, strict=True):
+            shares = shares + share * ((1 - a.sum()) * poly + a)
+        return np.asarray(shares)
+
+    @property
+    def bound(self) -> float:
+        r"""What :math:`\sum_t (\hat y_t - y_t)^2` cannot exceed after these labels, in squared units of y.
+
+        The theorem and its proof are in docs/theory.md.
+        """
+        if not self.seen:
+            return 0.0
+        loss, W, T, H = self.state["loss"], self._length, self.seen, len(self._names)
+        A = 4 * np.log2(1 + T * (W / loss[1]) ** 4)
+        return float(self._sd**2 * (loss[2:].min() + W**2 * (2 * np.log(H) + A + 4 / 3)))
+
+    @property
+    def dim(self) -> int:
+        """Of the kernel regression."""
+        return len(self.constants["source"])
+
+    @property
+    def _length(self) -> float:
+        """Of the range that heads are clipped to."""
+        from hedgerow.kernels.regression import MARGIN
+
+        low, high = self.state["range"]
+        return float((1 + 2 * MARGIN) * (high - low))
+
+    # -- rows ---------------------------------------------------------------------------------------------------------
+
+    def _rows(self, X: Matrix) -> Rows:
+        """All that needs no label."""
+        from hedgerow.kernels.regression import Rows
+        from hedgerow.kernels.trees import tree_sums
+
+        get, X = self.constants.for_kernels, np.ascontiguousarray(dense(X), dtype=np.float64)
+        mean, sd, width = get("x.mean"), get("x.sd"), float(get("settings")[0])
+        trees = np.empty((len(X), len(self.plan.trained)))
+        tree_sums(self._trees, X, trees)
+        Z = scaled(X, mean, sd, LARGEST_Z)
+        linear = np.hstack([np.ones((len(Z), 1)), scaled(X, mean, sd, FARTHEST_Z)])
+        kernel = kernel_map(Z, get("landmarks"), width, get("A"))
+        votes = SOURCE_VOTE * np.exp(-squared_distances(Z, get("near.x")) / (0.02 * width))
+        votes = np.stack([votes @ get("near.y"), votes.sum(axis=1)], axis=1)
+        return Rows(Z, linear, kernel, trees, kernel @ get("source"), votes)
+
+    @property
+    def _memory(self) -> Memory:
+        from hedgerow.kernels.regression import Memory
+
+        s, n = self.state, len(REGRESSIONS)
+        P, M = (tuple(s[f"regression.{i}.{name}"] for i in range(n)) for name in "PM")
+        return Memory(P, M, *(s[name] for name in Memory._fields[2:]))
+
+    def _block(self, X: Matrix, y: Array, weight: Array | None) -> tuple[NumberTrace, Array]:
+        """Predict, and learn where there is a label; and what is a usual miss."""
+        from hedgerow.kernels.regression import Outcome, run
+
+        B, H, (c,), (s,) = len(y), len(self._names), self.constants["y.mean"], self.constants["y.sd"]
+        out = Outcome(np.empty(B), np.empty((B, len(self._coverage))), np.empty((B, H)), np.empty(B))
+        weight = np.ones(B) if weight is None else weight
+        run(self._rows(X), self._settings, self._coverage, self._memory, (y - c) / s, weight, out)
+        return NumberTrace(c + s * out.prediction, s * out.half, c + s * out.heads), s * out.usual
+
+
+def _writable(array: Array) -> Array:
+    """The array itself, or a copy of one that is read-only, for which a loop would be compiled again."""
+    return array if array.flags.writeable else array.copy()
+
+
+def _polynomial(R: Array, S: Array, length: float) -> Array:
+    """The weights of ML-Poly."""
+    w = np.maximum(R, 0) / (4 * length**4 + S)
+    total = w.sum()
+    return np.asarray(w / total) if total > 0 else np.full(len(w), 1 / len(w))

@@ -1,0 +1,457 @@
+"""OnlineTransferRegressor: numbers instead of classes, with intervals whose coverage is kept on the stream."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self
+
+import numpy as np
+
+from hedgerow.base import OnlineTransferEstimator
+from hedgerow.contributions import Contributions
+from hedgerow.core.arrays import Array, Matrix, cast, dense
+from hedgerow.core.constants import Constants
+from hedgerow.core.errors import InputError
+from hedgerow.core.labels import Codes, is_missing, objects
+from hedgerow.coverage import coverages, level_of
+from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.files import StoredModel, read_model
+from hedgerow.inputs import (
+    Inputs,
+    check_names,
+    check_target_rows,
+    checked_labels,
+    checked_weights,
+    first_row,
+    one_weight,
+)
+from hedgerow.methods import AlignFit, fit_aligner
+from hedgerow.regression.learner import NumberLearner, NumberTrace
+
+if TYPE_CHECKING:
+
+    class RegressorMixin:
+        """scikit-learn's."""
+else:
+    from sklearn.base import RegressorMixin
+
+__all__ = ["NumberExplanation", "OnlineTransferRegressor", "load_model"]
+
+LARGEST_Y = 1e100  # of a label: squares of squares of scaled ones must stay numbers
+
+
+class NumberExplanation(NamedTuple):
+    """One prediction with its reasons.
+
+    Attributes
+    ----------
+    prediction : float
+        The number predicted.
+    intervals : dict
+        Coverage -> (low, high).
+    experts : dict
+        Expert -> what it predicts by itself.
+    weights : dict
+        Expert -> its share in the prediction. Shares sum to one; a stack of experts may make some of them negative.
+    contributions : Contributions or None
+        What each column added to the prediction, where it was asked for.
+    """
+
+    prediction: float
+    intervals: dict[float, tuple[float, float]]
+    experts: dict[str, float]
+    weights: dict[str, float]
+    contributions: Contributions | None = None
+
+
+class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
+    r"""Labelled sources in advance, a target that streams: predict a number, see it, learn, with every instance.
+
+    Use it where rows of other domains (stores, stations, machines, patients) have their numbers now, and those of a new
+    one come one after the other, each after its prediction. Where labels of the target are plentiful and nothing
+    shifts, boosting that is refitted now and then predicts better.
+
+    The prediction is a mixture of experts: trees and regressions of the sources, frozen or learning from every label;
+    corrections of their level and scale, which is what most transfer of numbers needs; rows nearby; the target's own
+    mean. The experts stay within the range of y so far; by as much as a linear model leaves it, all of them do. For any
+    sequence, with :math:`f_{t,h}` what expert h of H predicts so, :math:`W` the length of that range with its margins
+    and :math:`A = 4\log_2(1 + T (W/W_1)^4)`,
+
+    .. math:: \sum_t (\hat y_t - y_t)^2 \le \min_h \sum_t (f_{t,h} - y_t)^2 + W^2 \left[2 \ln H + A + 4/3\right],
+
+    which is `bound_`. Intervals follow the stream: their share of misses is steered to 1 - coverage (conformal PID's
+    quantile tracker, scores relative to a local scale). That coverage is empirical: it is measured, not proven.
+
+    Parameters
+    ----------
+    method : str
+        hedgerow (the default), or a light linear one after the paper's methods (`hedgerow.regression.passive`): pa,
+        paio, homotl-1, homotl-2, homotlms. ODDM aligns classes and has no form for numbers.
+    head : str or None
+        The step of the light methods: pa, pa-1 or pa-2 (None). hedgerow does not read it.
+    C : float or None
+        Their aggressiveness (None: 0.1). hedgerow does not read it.
+    coverage : float or sequence of float
+        The share of labels that `predict_interval` is to contain, between 0 and 1; several have a tracker each.
+    table : mapping or None
+        What to know of a table's columns: a dict with names under "drop", "keep", "id", "time" and "text".
+    random_state : int or None
+        Seed of the sampled landmarks and kept rows. None is 0.
+
+    Attributes
+    ----------
+    weights_ : NamedValues
+        Expert -> its share in the prediction.
+    coverage_ : dict
+        Coverage -> the share of labels that were inside their interval so far.
+    bound_, guarantee_ : float, str
+        What the sum of squared errors cannot exceed, and these words.
+    drift_ : Drift
+        Whether the target seems to have changed: misses beyond half the deviation of y count as mistakes do.
+    seen_, squared_error_, rmse_ : int, float, float
+        Labels, the sum of squared errors and the root of their mean so far.
+    expert_names_, source_names_, n_features_in_, learner_, constants_, table_
+
+    References
+    ----------
+    Gaillard, Stoltz, van Erven: A second-order bound with excess losses (COLT 2014).
+    Angelopoulos, Candes, Tibshirani: Conformal PID control for time series prediction (NeurIPS 2023).
+
+    Examples
+    --------
+    >>> from hedgerow import OnlineTransferRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(400, 3)); y = X @ [1.0, 2.0, 0.0] + np.repeat([0.0, 10.0], 200)   # two levels
+    >>> reg = OnlineTransferRegressor().fit(X, y, sample_domain=np.repeat([0, 1], 200))
+    >>> stream = rng.normal(size=(100, 3)); truth = stream @ [1.0, 2.0, 0.0] - 5.0   # a third level
+    >>> predictions = reg.predict_then_learn(stream, truth)
+    >>> bool(abs(predictions[-50:] - truth[-50:]).mean() < 0.5), reg.seen_
+    (True, 100)
+    >>> low, high = reg.predict_interval(stream[:1])[0]
+    >>> bool(low < truth[0] < high)
+    True
+    """
+
+    learner_: NumberLearner  # type: ignore[assignment]
+    dtype = None
+    _is_regressor = True
+    _takes_gaps = True
+
+    def __init__(
+        self,
+        method: str = "hedgerow",
+        *,
+        head: str | None = None,
+        C: float | None = None,
+        coverage: float | Sequence[float] = 0.9,
+        table: Mapping[str, Any] | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.method = method
+        self.head = head
+        self.C = C
+        self.coverage = coverage
+        self.table = table
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+    # -- the offline stage --------------------------------------------------------------------------------------------
+
+    @property
+    def _reading_params(self) -> Mapping[str, Any]:
+        """Rows and tables are read as the default classifier reads them."""
+        return OnlineTransferClassifier(table=self.table).get_params(deep=False)
+
+    def _start(
+        self,
+        inputs: Inputs,
+        sources: Sequence[Any],
+        warmup: Matrix,
+        positions: Sequence[Array] = (),
+        align: AlignFit = fit_aligner,
+        first: Array | None = None,
+    ) -> None:
+        """Build the learner; without sources the units of y are those of the first labels."""
+        from hedgerow.regression.build import Sources
+
+        names = check_names([source.name for source in sources])
+        y = [numbers(source.labels, f"source {source.name!r}", complete=True) for source in sources]
+        rows = [dense(source.X) for source in sources]
+        weights = [np.ones(len(b)) if s.weight is None else s.weight for s, b in zip(sources, y, strict=True)]
+        empty = np.empty((0, inputs.width))
+        joined = np.concatenate([*weights, np.empty(0)])
+        parts = Sources(
+            np.concatenate([*rows, empty]).astype(np.float64),
+            np.concatenate([*y, np.empty(0)]),
+            np.repeat(np.arange(len(y)), [len(part) for part in y]),
+            joined / joined.mean() if len(joined) else joined,
+        )
+        spans = [(j, 1) for j in range(inputs.width)]
+        learner = self._build(names, parts, dense(warmup).astype(np.float64), spans, first)
+        self._install(learner, Codes(np.empty(0)), inputs, names, [])  # type: ignore[arg-type]
+
+    def _build(
+        self, names: list[str], sources: Any, warmup: Array, spans: list[tuple[int, int]], first: Array | None
+    ) -> NumberLearner:
+        from hedgerow.regression import build, passive
+
+        seed, levels = int(self.random_state or 0), coverages(self.coverage)
+        if self.method != "hedgerow":
+            plan = passive.PassivePlan(
+                self.method, tuple(names), levels, self.head or "pa-2", 0.1 if self.C is None else float(self.C)
+            )
+            return passive.build(plan, sources, warmup, np.empty(0) if first is None else first, seed)
+        for name, value in {"head": self.head, "C": self.C}.items():
+            if value is not None:
+                raise InputError(f"{name}={value!r}: the method hedgerow does not read it; leave it out")
+        return build.build(names, sources, warmup, spans, levels, seed, first)
+
+    # -- predicting ---------------------------------------------------------------------------------------------------
+
+    def predict(self, X: Matrix, sample_domain: Any = None, *, allow_source: bool = False) -> Array:
+        """The number predicted for each row by the model as it is; nothing is learned.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or table of shape (rows, features)
+            Every row is taken for one of the target.
+        sample_domain : array of whole numbers, or None
+            A row that it says is a source's (>= 0) is refused unless `allow_source`.
+        allow_source : bool
+            Whether rows of sources are predicted as if they were the target's.
+
+        Returns
+        -------
+        array of shape (rows,)
+        """
+        return self._predicted(X, sample_domain, allow_source).predictions
+
+    def predict_interval(
+        self, X: Matrix, coverage: float | None = None, sample_domain: Any = None, *, allow_source: bool = False
+    ) -> Array:
+        """An interval a row that is to contain the label with this coverage.
+
+        Parameters
+        ----------
+        X, sample_domain, allow_source
+            As in `predict`.
+        coverage : float or None
+            One of those that the model was made with; None is the first of them.
+
+        Returns
+        -------
+        array of shape (rows, 2)
+            Lower and upper ends.
+
+        Raises
+        ------
+        InputError
+            For a coverage that is not tracked.
+        """
+        trace, at = self._predicted(X, sample_domain, allow_source), self._level(coverage)
+        half = trace.half[:, at]
+        return np.column_stack([trace.predictions - half, trace.predictions + half])
+
+    def _level(self, coverage: float | None) -> int:
+        with self._fitted:
+            return level_of(self.learner_.plan.coverage, coverage)
+
+    @property
+    def _regression(self) -> NumberLearner:
+        """The learner, to be used inside the lock; refused if an error cut a step of it in two."""
+        learner: Any = self._learner
+        assert isinstance(learner, NumberLearner)
+        return learner
+
+    def _predicted(self, X: Matrix, sample_domain: Any, allow_source: bool) -> NumberTrace:
+        with self._fitted:
+            X, learner = self._inputs.matrix(X), self._regression
+            check_target_rows(sample_domain, X.shape[0], allow_source)
+            return learner.predict(X)
+
+    def trace(self, X: Matrix) -> NumberTrace:
+        """As `predict`, with half the width of every interval and what every expert predicts."""
+        return self._predicted(X, None, False)
+
+    def predict_one(self, x: Any) -> float:
+        """The number predicted for one instance: a 1-d array, or a mapping from feature names to values."""
+        return float(self._predicted_one(x).predictions[0])
+
+    def predict_interval_one(self, x: Any, coverage: float | None = None) -> tuple[float, float]:
+        """The interval of one instance; `coverage` as in `predict_interval`."""
+        at, trace = self._level(coverage), self._predicted_one(x)
+        value, half = float(trace.predictions[0]), float(trace.half[0, at])
+        return value - half, value + half
+
+    def explain_one(self, x: Any, *, by_column: bool = False, reference: Any = None) -> NumberExplanation:
+        """The prediction for one instance, its intervals, and what each expert predicts and weighs.
+
+        With `by_column` also what each column added to the prediction, against a reference row (None: the mean row of
+        the sources).
+        """
+        with self._fitted:
+            trace, learner = self._predicted_one(x), self.learner_
+            value = float(trace.predictions[0])
+            intervals = {
+                c: (value - float(half), value + float(half))
+                for c, half in zip(learner.plan.coverage, trace.half[0], strict=True)
+            }
+            names, parts = learner.expert_names, None
+            if by_column:
+                usual = learner.constants["x.mean"]
+                parts = self._contributions(
+                    x, lambda X: self._regression.predict(X).predictions, reference, usual, "prediction"
+                )
+            return NumberExplanation(
+                value,
+                intervals,
+                dict(zip(names, trace.experts[0].tolist(), strict=True)),
+                dict(zip(names, learner.weights.tolist(), strict=True)),
+                parts,
+            )
+
+    def _predicted_one(self, x: Any) -> NumberTrace:
+        with self._fitted:
+            row = self._inputs.row(x)
+            return self._regression.predict(row if row.ndim == 2 else row[None])
+
+    # -- learning -----------------------------------------------------------------------------------------------------
+
+    def partial_fit(self, X: Matrix, y: Any, sample_weight: Any = None) -> Self:
+        """Learn labelled target rows in order. Before any `fit` it starts a learner without sources.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or table of shape (rows, features)
+            Rows of the target.
+        y : array of shape (rows,)
+            Their numbers; None or NaN: not known, and nothing is learned of the row.
+        sample_weight : array or None
+            How much each label counts for the regressions; a weight of 0 is no label. The mixture, the intervals and
+            the bound count every label as one.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError
+            For rows or numbers that cannot be used; nothing is then learned.
+        """
+        if self.__sklearn_is_fitted__():
+            self.predict_then_learn(X, y, sample_weight)
+            return self
+        with self._restored_on_error():
+            inputs, X = self._first_target_rows(X)
+            labels, weight = weighted_numbers(y, sample_weight, X.shape[0])
+            self._start(inputs, [], X, first=labels[~np.isnan(labels)])
+            self.learner_.run(cast(X, np.float64), labels, weight)
+        return self
+
+    def learn_one(self, x: Any, y: Any, weight: float = 1.0) -> Self:
+        """Learn one target instance; one without a label (None, NaN) changes nothing.
+
+        A late label is learned the same way: keep the x, and call this when the label arrives.
+        """
+        if "_lock" not in self.__dict__:
+            return self.partial_fit(first_row(x), [y], sample_weight=weight)
+        with self._fitted:
+            label = numbers(objects([y]), "y")
+            row, weight, learner = self._inputs.row(x), one_weight(weight), self._regression
+            if weight > 0:
+                learner.run(row if row.ndim == 2 else row[None], label, None if weight == 1 else np.array([weight]))
+        return self
+
+    def predict_then_learn(self, X: Matrix, y: Any, sample_weight: Any = None) -> Array:
+        """The prequential block path ("test-then-train"): each row is predicted before its label is learned.
+
+        Parameters as in `partial_fit`; the predictions are those of `predict_one` and `learn_one` in turns.
+        """
+        return self.trace_then_learn(X, y, sample_weight).predictions
+
+    def trace_then_learn(self, X: Matrix, y: Any, sample_weight: Any = None) -> NumberTrace:
+        """As `predict_then_learn`, with half the width of every interval and what every expert predicted."""
+        with self._fitted:
+            X, learner = self._inputs.matrix(X), self._regression
+            labels, weight = weighted_numbers(y, sample_weight, X.shape[0])
+            return learner.run(X, labels, weight)
+
+    # -- what a fitted model says of itself ---------------------------------------------------------------------------
+
+    @property
+    def coverage_(self) -> dict[float, float]:
+        """Coverage -> the share of labels that were inside their interval so far; NaN before the first."""
+        with self._fitted:
+            learner = self.learner_
+            shares = learner.covered if learner.seen else np.full(len(learner.plan.coverage), np.nan)
+            return dict(zip(learner.plan.coverage, shares.tolist(), strict=True))
+
+    @property
+    def rmse_(self) -> float:
+        """The root of the mean squared error so far; NaN before the first label."""
+        with self._fitted:
+            return float(np.sqrt(self.squared_error_ / self.seen_)) if self.seen_ else float("nan")
+
+    @property
+    def squared_error_(self) -> float:
+        """The sum of squared errors so far."""
+        with self._fitted:
+            return self._learner.mixture_loss
+
+
+def model_of_bytes(
+    data: bytes, name: str = "model", constants: Constants | None = None
+) -> OnlineTransferClassifier | OnlineTransferRegressor:
+    """A model of either class from the content of a model file."""
+    stored = StoredModel.from_bytes(data, name, constants)
+    return (OnlineTransferRegressor if stored.is_regressor else OnlineTransferClassifier)._of_stored(stored, name)
+
+
+def load_model(
+    file: str | os.PathLike[str] | BinaryIO, *, constants: Constants | None = None
+) -> OnlineTransferClassifier | OnlineTransferRegressor:
+    """Read a model of either class, as `OnlineTransferClassifier.load` and `OnlineTransferRegressor.load` do.
+
+    Examples
+    --------
+    >>> import io
+    >>> file = io.BytesIO(OnlineTransferRegressor().partial_fit([[0.0], [1.0]], [1.5, 2.5]).to_bytes())
+    >>> type(load_model(file)).__name__
+    'OnlineTransferRegressor'
+    """
+    return model_of_bytes(*read_model(file), constants)
+
+
+def numbers(labels: Array, where: str, *, complete: bool = False) -> Array:
+    """Labels as numbers, NaN where one is missing."""
+    missing = is_missing(labels)
+    out = np.full(len(labels), np.nan)
+    if complete and missing.any():
+        row = int(np.flatnonzero(missing)[0])
+        raise InputError(f"{where}: Input y contains NaN or None at row {row}; a source row needs a label")
+    try:
+        if labels.dtype.kind in "USmM" or any(isinstance(v, str | bytes) for v in labels[~missing][:1].tolist()):
+            raise ValueError(f"{labels[~missing][0]!r} is no number")
+        out[~missing] = labels[~missing].astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{where}: {error}; for classes use OnlineTransferClassifier") from error
+    bad = np.flatnonzero(~missing & ~(np.abs(out) <= LARGEST_Y))
+    if len(bad):
+        raise InputError(f"{where}: Input y contains infinity or a number beyond {LARGEST_Y:g} at row {bad[0]}")
+    return out
+
+
+def weighted_numbers(y: Any, sample_weight: Any, length: int) -> tuple[Array, Array | None]:
+    """One number a row and how much it counts; a label of weight 0 is as good as missing."""
+    labels, weight = numbers(checked_labels(y, length), "y"), checked_weights(sample_weight, length)
+    if weight is not None:
+        labels = np.where(weight > 0, labels, np.nan)
+        weight = np.where(weight > 0, weight, 1.0)
+    return labels, weight

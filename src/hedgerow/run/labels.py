@@ -1,0 +1,153 @@
+"""Labels that come in a file of their own, by id: `--labels`. It may grow while the run goes on.
+
+A label is learned when its row has come: known ids at once, others when they are known. The order is the same however a
+run was cut into pieces: before a block, all labels that can be read, in the order of their file; after it, those that
+waited for its rows, in the order of the rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from typing import Any
+
+from hedgerow.core.errors import InputError
+from hedgerow.events import DUPLICATE, LEARNED, REFUSED, UNKNOWN, LabelResult
+from hedgerow.rows import Bad, Late, Wanted, open_file, open_rows
+from hedgerow.rows.inputs import TEXT, Files, format_of
+from hedgerow.run.engine import Engine, label_classes
+from hedgerow.run.job import Job
+
+HELD = 100_000  # labels that wait for their rows
+SIZE = 2048  # labels that are read together
+Place = dict[str, Any] | None
+
+
+class LateLabels:
+    """What was read and not used yet: by id its label, its line, and the place from where it would be read again."""
+
+    def __init__(self, job: Job, engine: Engine, learned: Callable[[LabelResult], None]) -> None:
+        self._engine, self._learned = engine, learned
+        self.file = None if job.labels is None else LabelFile(job, engine)
+        self._held: dict[str, tuple[Late, Place]] = {}
+
+    def before(self, final: bool = False) -> list[Bad]:
+        """Read on, and learn what can be learned; the labels that cannot be used."""
+        bad: list[Bad] = []
+        for item, place in () if self.file is None or len(self._held) >= HELD else self.file.read(final):
+            if isinstance(item, Bad):
+                bad.append(item)
+            elif (result := self._label(item)) is not None:
+                bad += unused(item, result, "label of {!r}: ")
+            elif (first := self._held.setdefault(item.id, (item, place))[0].label) != item.label:
+                bad.append(Bad(item.line, f"label of {item.id!r}: {first!r} was given for it before", item.id))
+            if len(self._held) >= HELD:
+                break
+        if final:
+            bad += [Bad(item.line, f"no row has the id {id!r}", id) for id, (item, _) in self._held.items()]
+            self._held.clear()
+        return bad
+
+    def after(self, ids: Sequence[str]) -> list[Bad]:
+        """Learn what waited for these rows."""
+        bad = []
+        for id in ids if self._held else ():
+            if id in self._held:
+                item = self._held.pop(id)[0]
+                bad += unused(item, self._label(item), "label of {!r}: ")
+        return bad
+
+    def in_stream(self, item: Late) -> list[Bad]:
+        """Learn a label that stands in the stream itself, after its row."""
+        result = self._label(item)
+        if result is None:
+            return [Bad(item.line, f"no row has the id {item.id!r}", item.id)]
+        return unused(item, result, "")
+
+    def _label(self, item: Late) -> LabelResult | None:
+        """One label; None if its id is not known (yet)."""
+        try:
+            result = self._engine.label(item.id, item.label)
+        except InputError as error:
+            return LabelResult(item.id, REFUSED, item.label, str(error))
+        if result.status == LEARNED:
+            self._learned(result)
+        return None if result.status == UNKNOWN else result
+
+    def place(self) -> bytes | None:
+        """From where labels must be read again after a restart; those that were learned are recognised."""
+        if self.file is None:
+            return None
+        oldest = next((place for _, place in self._held.values()), self.file.place)
+        return json.dumps(oldest).encode()
+
+
+def unused(item: Late, result: LabelResult | None, prefix: str) -> list[Bad]:
+    """The label as one that cannot be used, if it is."""
+    if result is None or result.status in (LEARNED, DUPLICATE):
+        return []
+    return [Bad(item.line, prefix.format(item.id) + (result.detail or result.status), item.id)]
+
+
+class LabelFile:
+    """Reads on from `place`, whole lines only, unless told that nothing follows.
+
+    With a journal the file will be read again, so that half an object at its end is left until then: `half` is its
+    line.
+    """
+
+    def __init__(self, job: Job, engine: Engine) -> None:
+        assert job.labels is not None
+        assert job.id is not None
+        self.path, self._again = job.labels, job.journal is not None
+        self.half: int | None = None
+        self._format = format_of(self.path)
+        if self._format not in TEXT:
+            raise InputError(f"--labels {self.path}: a file of labels is a .csv, .tsv or .jsonl")
+        kept = engine.mark("labels")
+        self.place: Place = None if kept is None else json.loads(kept)
+        self._size = -1
+        with closing(open_file(Files.of(str(self.path), self._format), 0)) as reader:
+            names = reader.header()
+        others = [name for name in names if name != job.id]
+        label = others[0] if len(others) == 1 else "label"
+        if job.id not in names or label not in names:
+            raise InputError(
+                f"--labels {self.path}: it needs the column {job.id!r} (of --id) and one for the labels, called "
+                f"'label' if there are more; it has {', '.join(names)}"
+            )
+        new = job.new_classes == "learn"
+        self._wanted = Wanted(0, [], label, label_classes(engine.clf), new_classes=new, id=job.id)
+
+    def read(self, final: bool) -> Iterator[tuple[Late | Bad, Place]]:
+        """What follows, with the place before it: up to the last whole line, or to the end if that is `final`."""
+        size = self.path.stat().st_size
+        if size == self._size and not final:
+            return  # it has not grown
+        self._size = size
+        with open_rows(
+            str(self.path), self._wanted, format=self._format, size=SIZE, start=self.place,
+            whole_lines=not final or (self._again and self._is_half()),
+        ) as rows:  # fmt: skip
+            for block in rows:
+                for line, id, label in zip(block.lines.tolist(), block.ids or (), block.labels or (), strict=True):
+                    item = Bad(line, "an id without a label", id) if label is None else Late(line, id, label)
+                    yield item, self.place
+                yield from ((bad, self.place) for bad in block.bad)
+                self.place = block.end
+        if final and self._again and self._is_half():
+            self.half = self.place["line"] if self.place else 1
+
+    def _is_half(self) -> bool:
+        """Whether the file ends with half an object."""
+        if self._format != "jsonl" or self.path.suffix not in (".jsonl", ".ndjson", ".json"):
+            return False
+        with self.path.open("rb") as file:
+            file.seek(self.place["at"] if self.place else 0)
+            rest = file.read().rpartition(b"\n")[2]
+        try:
+            json.loads(rest if rest.strip() else b"null")
+        except ValueError:
+            return True
+        return False

@@ -1,0 +1,71 @@
+"""A model that predicts numbers, over HTTP: predictions and intervals, labels, the inference protocol, metrics."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hedgerow import OnlineTransferRegressor
+from hedgerow.client import Client, ServiceError
+from hedgerow.live import LiveModel
+
+NAMES = ["width", "height", "depth"]
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(200, 3))
+Y = X @ [1.0, 2.0, -1.0]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return OnlineTransferRegressor(coverage=(0.9, 0.8)).fit(X[:100], Y[:100], sample_domain=np.arange(100) % 2)
+
+
+def test_numbers_over_http_are_those_of_the_library(serve, models, model, tmp_path):
+    service = serve(models).ready()
+    with Client(service.url) as client, LiveModel.create(tmp_path / "twin", model) as twin:
+        remote = client.model("level")
+        about = remote.upload(model.to_bytes())
+        assert (about["task"], about["method"]) == ("numbers", "regression")
+        assert "classes" not in about
+        answers, expected = remote.predict(X[100:110], [f"e{i}" for i in range(10)]), twin.predict_many(X[100:110])
+        assert [(a.prediction, tuple(a.interval)) for a in answers] == [(e.label, e.interval) for e in expected]
+        assert answers[0].label is None
+        [one] = remote.predict(X[110:111], explain=True)
+        [wanted] = twin.predict_many(X[110:111], explain=True)
+        assert {float(level): tuple(ends) for level, ends in one.intervals.items()} == wanted.intervals
+        assert (one.votes, one.weights) == (wanted.votes, wanted.weights)
+        results = remote.label_many([("e0", float(Y[100])), ("e0", float(Y[100])), ("e1", "tall"), ("e9", 1)])
+        assert [result.status for result in results] == ["learned", "duplicate", "refused", "learned"]
+        learned = remote.predict_then_learn(X[120:160], Y[120:160])
+        assert len(learned) == 40
+        stats = remote.stats()
+        assert (stats["labels"], stats["task"]) == (42, "numbers")
+        assert 0 < stats["rmse"] < stats["mean_rmse"]
+        assert [point["labels"] for point in remote.history()]
+        assert remote.latest(1)[0]["interval"] == list(learned[-1].interval)
+        assert remote.alarms() == []
+        metrics = service.http.get("/metrics").text
+        for name in ("squared_error_total", "inside", "labels_total", "drift_alarms_total"):
+            assert f'hedgerow_model_{name}{{model="level"}}' in metrics
+        assert 'hedgerow_model_mistakes_total{model="level"}' not in metrics
+        assert 'hedgerow_model_mistakes_total{model="site"}' in metrics
+        with service.http.stream("GET", "/v1/models/level/events") as events:
+            assert any('"rmse"' in line for _, line in zip(range(5), events.iter_lines(), strict=False))
+        assert remote.forget(["e0"]) == ["e0"]
+        with pytest.raises(ServiceError, match="predict different things"):
+            client.model("site").replace(model.to_bytes())
+
+
+def test_the_inference_protocol_has_prediction_and_interval(serve, models, model):
+    LiveModel.create(models / "level", model).close()
+    service = serve(models).ready()
+    outputs = service.http.get("/v2/models/level").json()["outputs"]
+    assert [output["name"] for output in outputs] == ["prediction", "interval", "id"]
+    tensor = {"name": "x", "shape": [2, 3], "datatype": "FP64", "data": X[:2].tolist()}
+    answer = service.http.post("/v2/models/level/infer", json={"inputs": [tensor]}).json()
+    by_name = {output["name"]: output for output in answer["outputs"]}
+    assert by_name["prediction"]["data"] == model.predict(X[:2]).tolist()
+    assert by_name["interval"]["shape"] == [2, 2]
+    assert by_name["interval"]["data"] == pytest.approx(model.predict_interval(X[:2]).ravel().tolist())
+    refused = service.http.post("/v2/models/level/infer", json={"inputs": [tensor], "outputs": [{"name": "label"}]})
+    assert (refused.status_code, "prediction, interval, id" in refused.text) == (422, True)

@@ -1,0 +1,82 @@
+"""Contributions of columns: they add up, they are exact where the model is a sum, and they can be read."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hedgerow import METHODS, Domain, OnlineTransferClassifier, OnlineTransferRegressor
+from hedgerow.contributions import of_row
+from hedgerow.core.errors import InputError
+
+
+def rows(seed, n=60):
+    X = np.random.default_rng(seed).normal(size=(n, 4))
+    return X, X[:, 0] + 0.3 * X[:, 1]
+
+
+def fitted(method):
+    domains = [Domain(f"s{i}", X, (y > 0).astype(int)) for i in range(2) for X, y in [rows(i)]]
+    return OnlineTransferClassifier(method).fit_domains(domains, Domain("t", rows(5, 20)[0]))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_they_add_up_to_the_change_in_log_odds(method):
+    clf, (X, y) = fitted(method), rows(7)
+    clf.partial_fit(X, (y > 0).astype(int))
+    x, before = X[0], clf.to_bytes()
+    explanation = clf.explain_one(x, by_column=True)
+    c = explanation.contributions
+    usual = np.mean([rows(i)[0].mean(axis=0) for i in range(2)], axis=0)
+    p, r = (np.clip(clf.predict_proba(row[None])[0], 1e-9, None) for row in (x, usual))
+    k = clf.classes_.tolist().index(explanation.label)
+    change = np.log(p[k] / p[1 - k]) - np.log(r[k] / r[1 - k])
+    assert c.value - c.reference_value == pytest.approx(change, abs=1e-6)
+    assert sum(c.columns.values()) + c.interactions == pytest.approx(change, abs=1e-6)
+    assert sorted(c.columns) == ["x0", "x1", "x2", "x3"]
+    assert clf.to_bytes() == before  # nothing was learned
+    assert clf.explain_one(x).contributions is None
+    assert set(clf.explain_one(x, by_column=True, reference=x).contributions.columns.values()) == {0.0}
+
+
+@pytest.mark.parametrize("method", ["hedgerow", "pa"])
+def test_they_add_up_to_the_change_of_a_number(method):
+    domains = [Domain(f"s{i}", *rows(i)) for i in range(2)]
+    reg = OnlineTransferRegressor(method).fit_domains(domains)
+    x = rows(9)[0][0]
+    c = reg.explain_one(x, by_column=True, reference=np.zeros(4)).contributions
+    assert c.value == pytest.approx(reg.predict_one(x))
+    assert c.reference_value == pytest.approx(reg.predict_one(np.zeros(4)))
+    assert sum(c.columns.values()) + c.interactions == pytest.approx(c.value - c.reference_value)
+
+
+def test_they_are_exact_for_sums_and_pairs_and_name_what_three_columns_do_together():
+    x, r = np.array([2.0, 3.0, 5.0]), np.array([1.0, 1.0, 1.0])
+    c = of_row(lambda X: X[:, 0] - 4 * X[:, 2], x, r, list("abc"))
+    assert c.columns == {"c": -16.0, "a": 1.0, "b": 0.0}
+    assert c.interactions == 0
+    c = of_row(lambda X: X.prod(axis=1), x, np.zeros(3), list("abc"))
+    assert c.interactions == 30 - sum(c.columns.values()) != 0
+    assert "interactions" in str(c)
+    assert "<script>" not in of_row(lambda X: X[:, 0], x[:1], r[:1], ["<script>"])._repr_html_()
+
+
+def test_a_column_of_a_table_is_one_column_and_shows_its_cell():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"city": rng.choice(["Oslo", "Rome"], 80), "age": rng.normal(40, 10, 80)})
+    clf = OnlineTransferClassifier().fit(table, np.where(table.city == "Rome", "yes", "no"))
+    c = clf.explain_one({"city": "Rome", "age": 41.0}, by_column=True).contributions
+    assert list(c.columns) == ["city", "age"]
+    assert c.columns["city"] > 0
+    assert c.cells["city"] == ("Rome", None)
+    assert "Rome" in str(c)
+    again = OnlineTransferClassifier.from_bytes(clf.to_bytes())
+    assert again.explain_one({"city": "Rome", "age": 41.0}, by_column=True).contributions == c
+
+
+def test_what_cannot_be_explained_is_refused():
+    clf = OnlineTransferClassifier("pa").partial_fit(np.eye(2), [0, 1])
+    with pytest.raises(InputError, match="give reference="):
+        clf.explain_one(np.ones(2), by_column=True)
+    assert clf.explain_one(np.ones(2), by_column=True, reference=np.zeros(2)).contributions is not None
+    with pytest.raises(InputError, match="at most 4096"):
+        of_row(lambda X: X[:, 0], np.zeros(5000), np.zeros(5000), [str(i) for i in range(5000)])
