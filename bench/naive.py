@@ -15,6 +15,7 @@ mixture row by row. Nothing is compiled, every space has the map of its definiti
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -31,6 +32,7 @@ from hedgerow.ridge.learner import RidgeLearner
 from hedgerow.ridge.near import Near, whole
 from hedgerow.ridge.pool import ALONE, CIRCLE, TURN
 from hedgerow.ridge.space import FADE, Space
+from hedgerow.ridge.trees import FARTHEST
 
 Array = np.ndarray[Any, Any]
 
@@ -252,7 +254,8 @@ class NaiveOwn:
             raw, leaves = boosted_raw(trees, columns)[0], forest_leaves(trees, columns)[0]
             p = np.exp(raw - raw.max(axis=1, keepdims=True))
             boost, own = p / p.sum(axis=1, keepdims=True), leaf_shares(trees, leaves, self.leaves)
-            heads += [log_scores(each, self.learner.n_classes) for each in (boost, own)]
+            level = level_shares(self.learner.constants, x)[None]
+            heads += [log_scores(each, self.learner.n_classes) for each in (level, boost, own)]
             self.leaves[leaves, y] += 1
         F = centred(np.vstack(heads))
         shipped, _ = mix_row(self.mix, F, y, F.shape[1])
@@ -498,6 +501,15 @@ def leaf_shares(trees: Trees, leaves: Array, own: Array) -> Array:
     prior = 0.3 * np.einsum("hi,tik->htk", np.array(heads), trees.counts[leaves]) + 1 / known
     n = np.pad(prior, [(0, 0), (0, 0), (0, K - known)]) + own[leaves]
     return np.asarray((n / n.sum(axis=-1, keepdims=True)).mean(axis=1))
+
+
+def level_shares(constants: Mapping[str, Array], x: Array) -> Array:
+    """p(k|x) of the logistic regression whose rows are not centred by domain."""
+    W, centre, sd = (constants[f"trees.level.{name}"] for name in ("W", "centre", "sd"))
+    z = np.clip(np.nan_to_num((x - centre) / sd, nan=0.0), -FARTHEST, FARTHEST)
+    f = W[:, 0] + W[:, 1:] @ z
+    p = np.exp(f - f.max())
+    return np.asarray(p / p.sum())
 
 
 # -- the regressor -----------------------------------------------------------------------------------------------------

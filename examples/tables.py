@@ -41,15 +41,15 @@ def cut(folder):
 def boosting(sources, stream):
     """Fitted on the sources and the labels so far, which count five times and are marked, every 50 labels again."""
     codes = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=np.nan, max_categories=255)
-    stream, said = stream.assign(new=1), np.empty(len(stream), dtype=object)
+    stream, predicted = stream.assign(new=1), np.empty(len(stream), dtype=object)
     for begin in range(0, len(stream), REFIT):
         rows = pd.concat([*(source.assign(new=0) for source in sources), stream[:begin]])
         text = make_column_transformer((codes, make_column_selector(dtype_exclude="number")), remainder="passthrough")
         model = make_pipeline(text, HistGradientBoostingClassifier(random_state=0))
         weights = np.where(rows["new"], 5.0, 1.0)
         model.fit(rows.drop(columns="rate"), rows["rate"], histgradientboostingclassifier__sample_weight=weights)
-        said[begin : begin + REFIT] = model.predict(stream.drop(columns="rate")[begin : begin + REFIT])
-    return said
+        predicted[begin : begin + REFIT] = model.predict(stream.drop(columns="rate")[begin : begin + REFIT])
+    return predicted
 
 
 def majority(truth):
@@ -73,7 +73,7 @@ def main(folder):
     figure, panel = plt.subplots(figsize=(7, 3.6), layout="constrained")
     labels = np.arange(1, len(stream) + 1)
     for name, each in wrong.items():
-        print(f"{name:35s} {each.mean():.1%} of {len(each)} rows wrong, {each[:100].mean():.0%} of the first 100")
+        print(f"{name:35s} {each.mean():.1%} mistakes on {len(each)} rows, {each[:100].mean():.0%} on the first 100")
         panel.plot(labels, 100 * np.cumsum(each) / labels, label=name)
     panel.set(xlabel="labels", ylabel="prequential error, %", ylim=(0, 60))
     panel.legend(frameon=False)

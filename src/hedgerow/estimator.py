@@ -541,7 +541,7 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         Examples
         --------
         >>> clf = OnlineTransferClassifier("homotlms").fit([[0.0, 1.0], [1.0, 0.0]], ["a", "b"])
-        >>> explanation = clf.explain_one([0.0, 2.0], by_column=True)
+        >>> explanation = clf.explain_one([0.5, 2.0], by_column=True)
         >>> explanation.label, explanation.votes
         ('a', {'source 0': 'a', 'target': 'a'})
         >>> max(explanation.contributions.columns, key=explanation.contributions.columns.get)

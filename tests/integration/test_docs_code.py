@@ -101,7 +101,7 @@ def test_the_example_of_tables_beats_boosting_as_its_page_says(tmp_path):
         cwd=tmp_path, capture_output=True, text=True, timeout=600, env=environment(),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    ours, boosting, majority = (float(rate) for rate in re.findall(r"([\d.]+)% of 1050 rows", done.stdout))
+    ours, boosting, majority = (float(rate) for rate in re.findall(r"([\d.]+)% mistakes on 1050 rows", done.stdout))
     assert ours < boosting < majority
     assert (tmp_path / "bookings" / "tables.png").is_file()
 

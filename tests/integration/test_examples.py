@@ -24,7 +24,9 @@ def slow(path: Path) -> bool:
 @pytest.mark.parametrize(
     "path", [pytest.param(path, marks=pytest.mark.slow if slow(path) else (), id=path.stem) for path in EXAMPLES]
 )
-def test_it_runs(path):
+def test_it_runs(path, request):
+    if "HEDGEROW_DATA" in path.read_text():
+        request.getfixturevalue("data_dir")
     done = subprocess.run([*PYTHON, path], capture_output=True, text=True, timeout=120, env=environment())
     assert done.returncode == 0, done.stderr
     assert "mistakes" in done.stdout

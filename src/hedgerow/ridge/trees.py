@@ -102,7 +102,7 @@ def _fit(parts: Sequence[Part], K: int, spans: Spans, seed: int) -> dict[str, Ar
         boosted.append(_boosted(rows, codes, weight, K, seed, size))
     rows_of, codes_of, weights_of = ([each[i] for i in order] for each in (X, y, weights))
     trees, counts = _forest(rows_of, codes_of, weights_of, [parts[i].weight for i in order], K, seed)
-    levels = _levels([dense(part.X) for part in parts], y, weights, K)
+    levels = _levels([dense(part.X) for part in parts], y, weights, K, sum(width for _, width in spans))
     return arrays | levels | tree_arrays(boosted, trees) | {"counts": counts[:, np.argsort(order)]}
 
 
@@ -125,8 +125,11 @@ def _even(part: Part) -> Array:
 # -- levels -------------------------------------------------------------------------------------------------------
 
 
-def _levels(X: Sequence[Array], y: Sequence[Array], weight: Sequence[Array], K: int) -> dict[str, Array]:
-    """A logistic regression on all sources: scale and centre of each number, and weights of the classes."""
+def _levels(X: Sequence[Array], y: Sequence[Array], weight: Sequence[Array], K: int, width: int) -> dict[str, Array]:
+    """A logistic regression on all sources: scale and centre of each number, and weights of the classes.
+
+    Target-only columns, those from `width` on, have no weight.
+    """
     from sklearn.linear_model import LogisticRegression
 
     rows, codes, weights = (np.concatenate(each) for each in (X, y, weight))
@@ -137,10 +140,11 @@ def _levels(X: Sequence[Array], y: Sequence[Array], weight: Sequence[Array], K: 
     W[:, 0] = NEVER
     if len(classes) > 1:
         model = LogisticRegression(max_iter=200, tol=1e-3).fit(
-            scaled(rows, stats.mean, sd, FARTHEST), codes, sample_weight=weights / weights.mean()
+            scaled(rows, stats.mean, sd, FARTHEST)[:, :width], codes, sample_weight=weights / weights.mean()
         )
-        b, a = model.intercept_, model.coef_
-        W[classes, 0], W[classes, 1:] = (b, a) if len(classes) > 2 else (np.append(0, b), np.vstack([0 * a, a]))
+        W[classes[-len(model.intercept_) :], 0] = model.intercept_
+        W[classes[-len(model.intercept_) :], 1 : 1 + width] = model.coef_
+        W[classes[: -len(model.intercept_)], 0] = 0.0  # of two classes the first has no weights
     else:
         W[classes, 0] = 0.0
     return {"level.centre": stats.mean, "level.sd": sd, "level.W": W}

@@ -158,4 +158,4 @@ def test_compare_of_numbers_prints_and_writes_a_report(numbers: Path, hedgerow: 
     assert (tmp_path / "out" / "report.html").exists()
     again = hedgerow("compare", *given, "--label", "amount", "--out", tmp_path / "out")
     assert again.returncode == 2
-    assert "holds a report already" in again.stderr
+    assert "results already; pass --resume" in again.stderr
