@@ -33,6 +33,7 @@ BENCHMARKS = {  # name: the module that has the function, and the title of its s
     "nine": ("nine", "Our learner against the paper's methods"),
     "peers": ("peers", "Our learner against other packages"),
     "tables": ("tables", "Tables"),
+    "small": ("tables", "Small tables of numbers"),
     "numbers": ("numbers", "Numbers"),
     "torture": ("", "Torture"),
 }

@@ -234,3 +234,49 @@ def tables_page(lines: list[Line]) -> Iterator[str]:
         if best and "hedgerow" in mean and mean[best] < mean["hedgerow"]:
             lost.append(f"{task}: by {mean['hedgerow'] - mean[best]:.1f} points to {best}")
     yield from ["", f"Where we lose: {'; '.join(lost) or 'nowhere'}."]
+
+
+# -- small tables of numbers -----------------------------------------------------------------------------------------
+
+
+def small(quick: bool, seeds: int = 3, folds: int = 5) -> Iterator[Row]:
+    """Tables of numbers that packages bring. Phishing (river): rows with the largest `is_popular` are the target, those
+    with the other values two sources; mistakes on the stream in three orders. Wine, breast cancer and iris (scikit-learn):
+    each fold is predicted once by a model of the others, which are its sources, without a label; beside a logistic
+    regression of standardised columns on the same rows."""
+    from sklearn.datasets import load_breast_cancer, load_iris, load_wine
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    for method in ("hedgerow", "hedgerow-linear"):
+        wrong = [_phishing(method, seed) for seed in range(1 if quick else seeds)]
+        goals = {"mistakes %": "<= 8.5"} if method == "hedgerow" else {}
+        yield Row({"table": "Phishing", "who": method}, {"mistakes %": 100 * float(np.mean(wrong))}, goals)
+    for name, data in {"wine": load_wine, "cancer": load_breast_cancer, "iris": load_iris}.items():
+        X, y = data(return_X_y=True)
+        fold = np.random.default_rng(0).permutation(len(y)) % folds
+        p = np.zeros((2, len(y), y.max() + 1))
+        for i in range(folds):
+            held, sources = fold == i, [Domain(f"fold {j}", X[fold == j], y[fold == j]) for j in range(folds) if j != i]
+            logistic = make_pipeline(StandardScaler(), LogisticRegression()).fit(X[~held], y[~held])
+            ours = OnlineTransferClassifier().fit_domains(sources, Domain("fold", X[held]))
+            p[:, held] = ours.predict_proba(X[held]), logistic.predict_proba(X[held])
+        shares = [float(np.mean(each.argmax(axis=1) == y)) for each in p]
+        for who, each, share in zip(("hedgerow", "logistic"), p, shares, strict=True):
+            goals = {"accuracy": f">= {shares[1]:.3f}"} if who == "hedgerow" else {}
+            log_loss = -float(np.mean(np.log(np.maximum(each[np.arange(len(y)), y], 1e-12))))
+            yield Row({"table": name, "who": who}, {"accuracy": round(share, 3), "log-loss": log_loss}, goals)
+
+
+def _phishing(method: str, seed: int) -> float:
+    from river import datasets
+
+    pairs = list(datasets.Phishing())
+    X, y = pd.DataFrame([x for x, _ in pairs]), np.array([label for _, label in pairs])
+    *sources, target = [X["is_popular"] == value for value in sorted(X["is_popular"].unique())]
+    rows = np.random.default_rng(seed).permutation(np.flatnonzero(target))
+    n, table = round(WARMUP * len(rows)), X.drop(columns="is_popular")
+    domains = [Domain(f"popular {i}", table[source], y[source]) for i, source in enumerate(sources)]
+    clf = OnlineTransferClassifier(method).fit_domains(domains, Domain("target", table.iloc[rows[:n]]))
+    return float((clf.predict_then_learn(table.iloc[rows[n:]], y[rows[n:]]) != y[rows[n:]]).mean())
