@@ -4,6 +4,7 @@
     load("office-caltech")              amazon, caltech, dslr, webcam: 800 SURF counts, 10 kinds of things
     load("pie")                         PIE1 .. PIE5: 1024 pixels, 68 faces, five poses
     load("amazon-reviews")              books, dvd, elec, kitchen: 400 words, good or bad
+    load("office-googlenet")            amazon, dslr, webcam: 1024 features of a deep network, 10 kinds of things
     read("mine.csv", label="kind")      one domain from CSV, TSV, JSON lines, Parquet, Arrow, npz, svmlight or MATLAB
 
 Values are raw: no scaling, rows in the order of the file. Scaling is `hedgerow.core.preprocess`, a separate decision.
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hedgerow.core.domains import Domain
-from hedgerow.core.errors import unknown
+from hedgerow.core.errors import DataMissing, unknown
 from hedgerow.data.catalog import DATA_SETS, cache_folder, folder_from, locate, obtain
 from hedgerow.rows.domains import read, read_matlab
 
@@ -39,7 +40,7 @@ def load(
     Parameters
     ----------
     name
-        "digits" (embedded), "office-caltech", "pie" or "amazon-reviews".
+        "digits" (embedded), "office-caltech", "pie", "amazon-reviews" or "office-googlenet".
     data_dir
         The folder that has the files; by default the one in the environment variable HEDGEROW_DATA, else the cache.
     cache
@@ -73,7 +74,14 @@ def load(
         raise unknown("data set", name, [DIGITS, *DATA_SETS])
     data_set = DATA_SETS[name]
     paths = obtain(data_set, data_dir, cache=cache, mirror=mirror)
-    return {domain: read_matlab(path, None, domain) for domain, path in zip(data_set.domains, paths, strict=True)}
+    domains = {domain: read_matlab(path, None, domain) for domain, path in zip(data_set.domains, paths, strict=True)}
+    for path, domain in zip(paths, domains.values(), strict=True):
+        if domain.X.shape[1] != data_set.features:  # files of another set may have the same names
+            raise DataMissing(
+                f"{path} has {domain.X.shape[1]} features, {name} has {data_set.features}: "
+                f"another data set; name the folder that has {name}"
+            )
+    return domains
 
 
 @dataclass(frozen=True)
@@ -106,7 +114,7 @@ def available(
     Examples
     --------
     >>> [row.name for row in available()]
-    ['digits', 'office-caltech', 'pie', 'amazon-reviews']
+    ['digits', 'office-caltech', 'pie', 'amazon-reviews', 'office-googlenet']
     """
     from hedgerow.data.digits import SCANNERS
 

@@ -30,6 +30,7 @@ ENVIRONMENT = "HEDGEROW_DATA"
 TIMEOUT = 30  # seconds without a byte before a download is given up
 _AUTHORS = "https://raw.githubusercontent.com/yaoyueduzhen/HomOTL-ODDM"
 _SKADA = "https://raw.githubusercontent.com/scikit-adaptation/skada-bench"
+_FEATURES = "https://raw.githubusercontent.com/LeoGautheron/OfficeCaltechDomainAdaptation"
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,28 @@ _AMAZON_REVIEWS = DataSet(
     home="https://figshare.com/ndownloader/files/46003500 (a zip of the four files)",
 )
 
-DATA_SETS = {data_set.name: data_set for data_set in (_OFFICE_CALTECH, _PIE, _AMAZON_REVIEWS)}
+_OFFICE_GOOGLENET = DataSet(
+    name="office-googlenet",
+    domains=("amazon", "dslr", "webcam"),
+    rows=1410,
+    features=1024,
+    classes=10,
+    layouts=(
+        _published(
+            "office_googlenet",
+            f"{_FEATURES}/HEAD/features/GoogleNet1024",
+            "sha256",
+            {
+                "amazon.mat": "bae9ee6e8f7ca305120dd970f2c90471f4ef8dda4cb2ad2404c38bb26cb56ba9",
+                "dslr.mat": "5f7c6211581f846b7b5534429fb62bfb7e490e88aacfc8bee97eb0b0224dbd89",
+                "webcam.mat": "57774bbdf97433b5fb5a6333e302f077444c069537138b60ef417f48ee65d296",
+            },
+        ),
+    ),
+    home="https://github.com/LeoGautheron/OfficeCaltechDomainAdaptation (folder features/GoogleNet1024)",
+)
+
+DATA_SETS = {each.name: each for each in (_OFFICE_CALTECH, _PIE, _AMAZON_REVIEWS, _OFFICE_GOOGLENET)}
 
 
 def locate(data_set: DataSet, root: Path) -> list[Path] | None:

@@ -13,7 +13,13 @@ study, compare, paper (and paper_report, theory), demo     the four experiments;
 # names for the help and the completion of the command line; here, so that it need not import an experiment
 
 # the data sets of a study, and the target of each where none is named
-TARGETS = {"digits": "shifted", "office-caltech": "webcam", "pie": "PIE5", "amazon-reviews": "kitchen"}
+TARGETS = {
+    "digits": "shifted",
+    "office-caltech": "webcam",
+    "pie": "PIE5",
+    "amazon-reviews": "kitchen",
+    "office-googlenet": "webcam",
+}
 
 # the studies and their titles; hedgerow.lab.study has a function for each
 STUDIES = {

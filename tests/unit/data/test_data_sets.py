@@ -13,6 +13,7 @@ SIZES = {
     "office-caltech": {"amazon": 958, "caltech": 1123, "dslr": 157, "webcam": 295},
     "pie": {"PIE1": 3332, "PIE2": 1629, "PIE3": 1632, "PIE4": 3329, "PIE5": 1632},
     "amazon-reviews": {"books": 2000, "dvd": 1999, "elec": 1998, "kitchen": 1999},
+    "office-googlenet": {"amazon": 958, "dslr": 157, "webcam": 295},
 }
 
 
@@ -26,7 +27,7 @@ def test_the_published_sizes_and_labels(data_dir, name):
     first = 0 if name == "amazon-reviews" else 1
     for key, domain in domains.items():
         assert domain.name == key
-        assert domain.X.dtype == np.float64
+        assert domain.X.dtype == (np.float32 if name == "office-googlenet" else np.float64)
         assert domain.X.shape[1] == row.features
         assert domain.y.dtype == np.int64
         assert np.array_equal(np.unique(domain.y), np.arange(first, first + row.classes))
@@ -54,10 +55,10 @@ def test_the_environment_names_the_folder(data_dir, monkeypatch):
     assert len(load("office-caltech")["dslr"]) == 157
 
 
-def write_authors_file(path, n, seed):
+def write_authors_file(path, n, seed, features=800):
     """A file as MATLAB's -v7.3 writes it: a 512-byte header, then HDF5, every array transposed."""
     rng = np.random.default_rng(seed)
-    data = np.column_stack([np.arange(n) % 3 + 1, rng.integers(0, 9, (n, 4))]).astype(float)
+    data = np.column_stack([np.arange(n) % 3 + 1, rng.integers(0, 9, (n, features))]).astype(float)
     order = rng.permutation(n)
     with h5py.File(path, "w", userblock_size=512) as file:
         file["data"] = data.T
@@ -72,10 +73,10 @@ def test_pie_in_the_authors_form_is_preferred_to_the_rebuilt_one(tmp_path):
     for folder in ("homotl_oddm", "pie"):
         (tmp_path / folder).mkdir()
     for pose in ("05", "07", "09", "27", "29"):
-        pixels = {"fea": np.full((2, 4), 7, dtype=np.uint8), "gnd": np.array([[1], [2]], dtype=np.uint8)}
+        pixels = {"fea": np.full((2, 1024), 7, dtype=np.uint8), "gnd": np.array([[1], [2]], dtype=np.uint8)}
         scipy.io.savemat(tmp_path / "pie" / f"PIE{pose}.mat", pixels)
-    assert load("pie", tmp_path)["PIE4"].X.tolist() == [[7.0] * 4] * 2
-    written = [write_authors_file(tmp_path / "homotl_oddm" / f"PIE{i}.mat", 6, i) for i in range(1, 6)]
+    assert load("pie", tmp_path)["PIE4"].X.tolist() == [[7.0] * 1024] * 2
+    written = [write_authors_file(tmp_path / "homotl_oddm" / f"PIE{i}.mat", 6, i, 1024) for i in range(1, 6)]
     for domain, (data, order) in zip(load("pie", tmp_path).values(), written, strict=True):
         assert np.array_equal(domain.X, data[:, 1:])
         assert np.array_equal(domain.y, data[:, 0])
@@ -90,6 +91,11 @@ def test_files_may_lie_in_the_named_folder_itself(tmp_path):
     assert found["digits"] == "embedded"
     assert found["office-caltech"] == f"found at {tmp_path}"
     assert found["pie"] == "needs download"
+
+
+def test_files_of_another_set_with_the_same_names_are_refused(data_dir):
+    with pytest.raises(DataMissing, match=r"amazon\.mat has 800 features, office-googlenet has 1024"):
+        load("office-googlenet", data_dir / "homotl_oddm")
 
 
 def test_a_named_folder_without_the_files_is_an_error_that_lists_them(tmp_path):
