@@ -28,7 +28,7 @@ from hedgerow.methods import BASELINES
 
 def marked(cells: Sequence[Cell | None]) -> list[Value]:
     """Cells of a row, the lowest marked."""
-    return lowest([cell and cell.mean for cell in cells], cells, digits=2)
+    return lowest([cell and cell.mean for cell in cells], cells, ".2f")
 
 
 # -- sections ---------------------------------------------------------------------------------------------------
@@ -427,7 +427,7 @@ def within_tasks(runs: PaperRuns) -> Table:
         if len(there) < 2 or rates.empty or first not in there:
             continue
         pairs = {p.second: p for p in against({m: rates[m].to_numpy() for m in there}, first)}
-        better = {m: p.adjusted < ALPHA and p.difference < 0 for m, p in pairs.items()}
+        better = {m: p.clear and p.difference < 0 for m, p in pairs.items()}
         shown = {m: Value(signed(p.difference), chance(p.adjusted), "best" * better[m]) for m, p in pairs.items()}
         rows.append([TASKS[task], *(shown.get(m, "–") for m in others)])
         records += [
@@ -448,10 +448,8 @@ def ranking(runs: PaperRuns) -> Ranking | None:
 def rank_sentences(runs: PaperRuns, ranks: Ranking | None) -> Iterator[str]:
     """What the tests say, and what they cannot."""
     if ranks is not None:
-        best, lowest_rank = ranks.ordered[0]
-        apart = [runs.titles[name] for name, mean in ranks.ordered if mean - lowest_rank >= ranks.critical_difference]
-        words = {"best": runs.titles[best], "apart": ", ".join(apart) or "no other method"}
-        yield text("friedman", ranks=ranks, alpha=ALPHA, **words)
+        apart = ", ".join(runs.titles[name] for name in ranks.apart) or "no other method"
+        yield text("friedman", ranks=ranks, alpha=ALPHA, best=runs.titles[ranks.ordered[0][0]], apart=apart)
     cells = runs.cells("table")
     orders, splits = max(cell.orders // cell.splits for cell in cells), max(cell.splits for cell in cells)
     yield text("orders-of-a-split", orders=orders, splits=splits)

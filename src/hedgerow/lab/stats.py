@@ -54,6 +54,11 @@ class Pair(NamedTuple):
     p: float
     adjusted: float
 
+    @property
+    def clear(self) -> bool:
+        """Whether they differ significantly, at ALPHA."""
+        return self.adjusted < ALPHA
+
 
 def wilcoxon(first: Array, second: Array) -> Paired:
     """R+ = sum of the ranks of |d| over d > 0, R- over d < 0; P(min(R+, R-) or less) under random signs.
@@ -167,6 +172,11 @@ class Ranking:
     f: float
     f_p: float
     critical_difference: float
+
+    @property
+    def apart(self) -> list[str]:
+        """The methods that differ significantly from the best one."""
+        return [name for name, mean in self.ordered if mean - self.ordered[0][1] >= self.critical_difference]
 
     def cliques(self) -> list[tuple[str, ...]]:
         """The largest groups of methods whose mean ranks lie within one critical difference: the bars of a diagram."""
