@@ -704,7 +704,7 @@ def paper_report(directory: Annotated[Path, typer.Argument()]) -> None:
     directory
         A folder that `hedgerow paper` wrote to.
     """
-    from hedgerow.lab.paper_report import report
+    from hedgerow.lab.paper import report
 
     print(report(directory, terminal.note))
 
