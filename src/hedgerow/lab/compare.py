@@ -63,7 +63,7 @@ from hedgerow.lab.stats import ALPHA, Pair, against, friedman, mcnemar
 from hedgerow.lab.stream import at_once, evenly, majority
 from hedgerow.lab.tasks import SEED, Arrivals, Task
 from hedgerow.regressor import OnlineTransferRegressor, numbers
-from hedgerow.rows.domains import order_in_time, read_timed, unique_names
+from hedgerow.rows.domains import order_in_time, read_unlabelled, unique_names, without_time
 from hedgerow.rows.inputs import stem
 
 if TYPE_CHECKING:
@@ -76,6 +76,8 @@ ALONE = ("pa",)  # it learns from the stream alone: no source is worth anything 
 NUMBERS = "regress"  # the other task is "classify"
 COVERAGE = 0.9  # of the intervals of numbers
 Rows = Any  # a Domain, a file name, a table with names, or (X, y)
+Drawn = Sequence[Callable[[Any], Figure | None]]  # figures of a comparison
+Shown = Sequence[Callable[[Any], Table | None]]  # and its tables
 FILES = (str, os.PathLike)
 
 COMPARED, LEFT_OUT = "compare", "without"  # groups of rows: all sources, and one left out
@@ -174,9 +176,7 @@ def compare(
     """
     tasks = [task_of(sources, stream, label, unlabelled, warmup, order_by, task)]
     given = {"methods": methods, "orders": orders, "peers": peers, "options": options}
-    return Comparison.of_rows(
-        *_compared(tasks, given, Folder(Path(), jobs=jobs, engine=engine, plugins=tuple(plugins)))
-    )
+    return Comparison.of_rows(*_compared(tasks, given, jobs=jobs, engine=engine, plugins=tuple(plugins)))
 
 
 def compare_domains(
@@ -224,16 +224,15 @@ def compare_domains(
     """
     tasks = tasks_of(domains, label, warmup, order_by, task)
     given = {"methods": methods, "orders": orders, "peers": peers, "options": options}
-    folder = Folder(Path(), jobs=jobs, engine=engine, plugins=tuple(plugins))
-    return DomainComparison(*_compared(tasks, given, folder))
+    return DomainComparison(*_compared(tasks, given, jobs=jobs, engine=engine, plugins=tuple(plugins)))
 
 
-def _compared(tasks: Sequence[Task], given: Mapping[str, Any], folder: Folder) -> tuple[list[Row], list[str]]:
+def _compared(tasks: Sequence[Task], given: Mapping[str, Any], **how: Any) -> tuple[list[Row], list[str]]:
     """The rows of these tasks, and what was said about them."""
     notes: list[str] = []
     with tempfile.TemporaryDirectory(prefix="hedgerow-compare-") as out:
-        own = replace(folder, out=Path(out), say=notes.append)
-        runner.run(plan(own, tasks, **given), own)
+        folder = Folder(Path(out), say=notes.append, **how)
+        runner.run(plan(folder, tasks, **given), folder)
         return results.read(out)[0], notes
 
 
@@ -282,7 +281,7 @@ def task_of(
         if times is None:
             raise unknown("time column of the stream", order_by, target.feature_names or ())
         target = target.rows(order_in_time(times, order_by, target.name))
-    rows = None if unlabelled is None else _unlabelled(unlabelled, label, order_by)
+    rows = None if unlabelled is None else _domain(unlabelled, "unlabelled", label, order_by)[0].unlabelled()
     if warmup:
         rows, target = split(target, warmup, seed=None)
     for source in labelled:
@@ -328,10 +327,9 @@ def _domain(rows: Rows, name: str, label: str | None, order_by: str | None) -> t
     if isinstance(rows, Domain):
         return (rows if name == "stream" else replace(rows, name=name)), None
     if isinstance(rows, FILES):
-        called = stem(str(rows)) if name in ("stream", "unlabelled") else name
-        if order_by is None:
-            return read(rows, label=label, name=called), None
-        return read_timed(Path(rows), label, order_by, called)
+        called = stem(str(rows)) if name == "stream" else name
+        domain = read_unlabelled(rows, label) if name == "unlabelled" else read(rows, label=label, name=called)
+        return (domain, None) if order_by is None else without_time(domain, order_by)
     if isinstance(rows, tuple):
         if len(rows) != 2:
             raise InputError(f"{name}: a tuple of {len(rows)}; give (X, y)")
@@ -342,16 +340,6 @@ def _domain(rows: Rows, name: str, label: str | None, order_by: str | None) -> t
     frame = as_narwhals(rows, name)
     y, times = (frame[column].to_numpy() if column in columns else None for column in (label, order_by))
     return Domain(name, frame.drop([label, order_by], strict=False).to_native(), y), times
-
-
-def _unlabelled(rows: Rows, label: str | None, order_by: str | None) -> Domain:
-    """Rows of the target that are known in advance; a label column that happens to be there is not looked at."""
-    try:
-        return _domain(rows, "unlabelled", label, order_by)[0].unlabelled()
-    except InputError as error:
-        if not str(error).startswith("unknown "):  # anything but "there is no such column"
-            raise
-    return _domain(rows, "unlabelled", None, order_by)[0].unlabelled()
 
 
 # -- what is run ------------------------------------------------------------------------------------------------
@@ -502,7 +490,7 @@ def _classes(unit: Unit, stream: Domain, model: Any, whole: Task, at: Array) -> 
         "by_class": by_class(p, right),
         "classes": [plain(label) for label in whole.all_classes],
         "confusion": np.column_stack([pairs, counts]),
-        "wrong": packed(wrong[known]),
+        "wrong": np.packbits(wrong[known]).tobytes().hex(),
     }
 
 
@@ -595,469 +583,13 @@ def by_class(p: Array, codes: Array) -> dict[str, list[float | None]]:
     return {"auc": aucs, "log_loss": losses}
 
 
-def packed(wrong: Array) -> str:
-    """Which labelled instances were mistakes, a bit each, as text.
-
-    >>> packed(np.array([1, 0, 0, 0, 0, 0, 0, 1, 1], dtype=bool))
-    '8180'
-    """
-    return np.packbits(wrong).tobytes().hex()
-
-
 def unpacked(row: Mapping[Any, Any]) -> Array:
-    """The same from a row.
+    """Which labelled instances of a row were mistakes: a bit each, as text.
 
     >>> unpacked({"wrong": "8180", "n": 9}).astype(int).tolist()
     [1, 0, 0, 0, 0, 0, 0, 1, 1]
     """
     return np.unpackbits(np.frombuffer(bytes.fromhex(row["wrong"]), dtype=np.uint8))[: row["n"]].astype(bool)
-
-
-# -- what the rows say ------------------------------------------------------------------------------------------
-
-
-class _Page:
-    """What a comparison and one over domains share: rows that a folder keeps, and a page about them."""
-
-    records: list[Row]
-    call = "hedgerow.compare(...)"
-
-    def report(self, command: str) -> pages.Report:
-        """The page: the verdict, figures and tables, and at the end what was run."""
-        raise NotImplementedError
-
-    def save(self, folder: str | Path) -> Path:
-        """The report, its figures and tables, and the rows into a new folder; the path of the report."""
-        out = Path(folder)
-        out.mkdir(parents=True, exist_ok=True)
-        if results.read(out)[0]:
-            raise InputError(f"{out} holds results already; choose another folder")
-        for row in self.records:
-            results.append(out, row)
-        return self.report(self.call).save(out)
-
-
-class Comparison(_Page):
-    """A finished comparison, as `hedgerow.compare` returns it; a notebook shows its verdict, curves and table.
-
-    Attributes
-    ----------
-    verdict : str
-        What somebody should know who reads nothing else.
-    table : pandas.DataFrame
-        The numbers of each method, shares in per cent, the fewest mistakes first, equal ones by their log-loss.
-    rows : pandas.DataFrame
-        Every run: a method, perhaps without a source, in one order. `records` are the same as a folder has them.
-    worth : pandas.DataFrame
-        By how many points mistakes rise without a source, by method and source.
-    pairs : list of Pair
-        The leader against each other method, tested over the orders or over the instances of the first.
-    plots : dict
-        The figures by name, as matplotlib's.
-    notes : list of str
-        What the command line would print: that it shuffles, which peers are not installed.
-    """
-
-    measure, noun = "mistakes", "instances"  # what methods are ranked by, and what is counted
-    order: tuple[str, ...] = ("mistakes", "log_loss")
-    # of the table of methods: what stands above a column, its format, and whether the lowest (1) or highest is best
-    columns: Mapping[str, tuple[str, str, int]] = {
-        "mistakes": ("mistakes, %", ".1f", 1), "first": (f"first {FIRST}, %", ".1f", 1),
-        "last_tenth": ("last tenth, %", ".1f", 1), "worst_tenth": ("worst tenth, %", ".1f", 1),
-        "recall": ("recall, %", ".1f", -1), "auc": ("AUC", ".3f", -1), "ece": ("ECE, %", ".1f", 1),
-        "brier": ("Brier", ".3f", 1), "log_loss": ("log-loss", ".3f", 1),
-        "microseconds": ("µs an instance", ".0f", 1), "seconds_offline": ("offline, s", ".3f", 1),
-    }  # fmt: skip
-
-    def __init__(self, rows: list[Row], notes: Sequence[str] = (), task: str = "") -> None:
-        self.records, self.notes = [row for row in rows if task in ("", row["task"])], list(notes)
-        self._runs = Runs([row | {"loss": self._loss(row)} for row in self.records])
-        if not self._runs.has(COMPARED):
-            raise InputError("no results of a comparison; run `hedgerow compare --help` to see how")
-        self.rows, [self.task] = self._runs.frame, self._runs.tasks(COMPARED)
-        self.methods, self.titles = self._runs.methods(COMPARED), self._runs.titles  # ours in their order, then peers
-        self.orders = min(len(self.of(name)) for name in self.methods)
-        self.shared = self.of(self.methods[0]).iloc[0]  # what does not depend on the method is in every row
-        self.shuffled, self.n = bool(self.shared["shuffled"]), int(self.shared["n"])
-        table = require("pandas", "lab").DataFrame([self._numbers(name) for name in self.methods])
-        self.table = table.sort_values(list(self.order), key=lambda column: column.round(9), ignore_index=True)
-        self.ranked = list(self.table["method"])
-        self.leader = self.ranked[0]
-
-    @staticmethod
-    def of_rows(rows: list[Row], notes: Sequence[str] = (), task: str = "") -> Comparison:
-        """The comparison of these rows: of classes, or of numbers."""
-        kind = NumberComparison if rows and rows[0].get("kind") == NUMBERS else Comparison
-        return kind(rows, notes, task)
-
-    def _loss(self, row: Row) -> float:
-        """Of a run: what a source is worth is by how much it rises."""
-        return float(100.0 * row["mistakes"] / row["n"])
-
-    def __repr__(self) -> str:
-        methods = ", ".join(self.methods)
-        return f"Comparison of {methods} on {self.task}: {self.n} {self.noun}, {pages.count(self.orders, 'order')}"
-
-    def of(self, method: str) -> pd.DataFrame:
-        """The rows of a method with all sources, by order."""
-        return self._runs.part(COMPARED, self.task, method)
-
-    def _numbers(self, method: str) -> Row:
-        rows, cell = self.of(method), self.cell(method)
-        at, rates = curves(rows, WINDOW)
-        tenths = rates.mean(axis=0) if len(at) else np.full(1, np.nan)
-        return {
-            "method": method, "mistakes": cell.mean, "sd": cell.sd, "orders": cell.orders, "n": self.n,
-            "first": float((100 * rows["first_mistakes"] / rows["first_n"]).mean()),
-            "last_tenth": float(tenths[-1]), "worst_tenth": float(tenths.max()),
-            **self.by_class.loc[method, ["recall", "auc"]].mean(), "ece": 100 * calibration_error(self.bins(method)),
-            "brier": float(rows["brier"].mean()), "log_loss": float(rows["log_loss"].mean()),
-            # the median, because a run that shared its core says nothing about the method
-            "microseconds": float((1e6 * rows["seconds_online"] / rows["instances"].str[-1]).median()),
-            "seconds_offline": float(rows["seconds_offline"].mean()),
-        }  # fmt: skip
-
-    def cell(self, method: str) -> Cell:
-        """Mistakes in per cent, with their spread over the orders."""
-        cell = self._runs.cell(COMPARED, self.task, method)
-        assert cell is not None  # of a method that has rows
-        return cell
-
-    def bins(self, method: str) -> dict[str, Array]:
-        """Confidence against how often it was right, all orders together."""
-        every = self.of(method)["bins"]
-        return {name: np.sum([bins[name] for bins in every], axis=0) for name in ("count", "confidence", "right")}
-
-    def confusion(self, method: str) -> pd.DataFrame:
-        """How often which class (a row) was taken for which (a column; -1: for none yet), all orders together."""
-        triples = [triple for each in self.of(method)["confusion"] for triple in each]
-        counts = require("pandas", "lab").DataFrame(triples, columns=["class", "prediction", "count"])
-        return counts.pivot_table("count", "class", "prediction", aggfunc="sum", fill_value=0)
-
-    @cached_property
-    def by_class(self) -> pd.DataFrame:
-        """By method and class: instances, recall and precision in per cent, AUC and log-loss; means over the orders."""
-        pandas, tables = require("pandas", "lab"), {}
-        for method in self.methods:
-            rows, square = self.of(method), self.confusion(method)
-            codes, came = square.index, square.sum(axis=1)
-            hits = np.diag(square.reindex(columns=codes, fill_value=0))
-            scores = {
-                name: pandas.DataFrame([each[name] for each in rows["by_class"]], dtype=float).mean()[codes]
-                for name in ("auc", "log_loss")
-            }
-            shares = {"recall": 100 * hits / came, "precision": 100 * hits / square.sum().reindex(codes)}
-            made = pandas.DataFrame({"instances": came / len(rows), **shares, **scores})
-            tables[method] = made.set_axis([self.shared["classes"][k] for k in codes])
-        return pandas.concat(tables, names=["method", "class"])
-
-    @property
-    def majority(self) -> float:
-        """Mistakes of the rule that predicts the most frequent label so far, in per cent."""
-        rows = self.of(self.methods[0])
-        return float((100 * rows["majority"] / rows["n"]).mean()) if "majority" in rows else float("nan")
-
-    @property
-    def by_orders(self) -> bool:
-        """Whether there are orders enough to test over them; else the instances of the first order are the pairs.
-
-        If one method is better in every order, Wilcoxon's p is 2^(1 - orders), and Holm's at most so many times that
-        as there are other methods: with fewer orders nothing could ever be significant.
-        """
-        return 2.0 ** (1 - self.orders) * (len(self.methods) - 1) < ALPHA
-
-    @cached_property
-    def pairs(self) -> list[Pair]:
-        """The leader against every other method: over the orders, or over the instances of the first."""
-        rows = {name: self.of(name).head(self.orders) for name in self.methods}
-        if self.by_orders:
-            return against({name: part["rate"].to_numpy() for name, part in rows.items()}, self.leader)
-        return against({name: unpacked(part.iloc[0]) for name, part in rows.items()}, self.leader, mcnemar)
-
-    @cached_property
-    def worth(self) -> pd.DataFrame:
-        """Points by which the mistakes of each method rise without each source, and their deviation over the orders.
-
-        Indexed by method and source, the most valuable source of a method first; empty where none was left out.
-        """
-        without, whole = (self.rows[self.rows["group"] == group] for group in (LEFT_OUT, COMPARED))
-        both = without.merge(whole[["method", "trial", "loss"]], on=["method", "trial"], suffixes=("", "_whole"))
-        rises = (both["loss"] - both["loss_whole"]).groupby([both["method"], both["variant"].rename("source")])
-        worth = rises.agg(points="mean", sd="std").fillna(0.0)
-        return worth.sort_values("points", ascending=False, kind="stable").reindex(self.methods, level="method")
-
-    @property
-    def column_notes(self) -> list[str]:
-        """What the encoder of tables left out, and which columns not every source has."""
-        return list(dict.fromkeys(note for name in self.methods for notes in self.of(name)["notes"] for note in notes))
-
-    @property
-    def verdict(self) -> str:
-        """Who leads and by how much, who starts best, whose probabilities are best, what the sources are worth."""
-        titles, leader, own = self.titles, self.leader, self.cell(self.leader)
-        second, first = (self.ranked[1] if len(self.methods) > 1 else ""), self.table.set_index("method")["first"]
-        best, alike = self.table.loc[self.table["log_loss"].idxmin()], [p.second for p in self.pairs if not p.clear]
-        user = next((name for name in self.ranked if name in self.worth.index), "")  # the best that was tried without
-        return text(
-            "compare-verdict", leader=titles[leader], cell=own.brief, n=self.n, task=self.task,
-            second=titles.get(second, ""), behind=self.cell(second).mean - own.mean if second else 0.0,
-            p=next((pair.adjusted for pair in self.pairs if pair.second == second), 1.0), alike=second in alike,
-            tested="" if self.by_orders or self.orders == 1 else " on the instances of the first order",
-            others=", ".join(titles[name] for name in alike if name != second), start=titles[first.idxmin()],
-            first_n=min(FIRST, self.n), first_own=first[leader], first_best=first.min(), best=titles[best["method"]],
-            log_loss=best["log_loss"], ece=best["ece"], user=titles.get(user, ""), shuffled=self.shuffled,
-            worth=[(name, _change(points)) for name, points in self.worth.loc[user, "points"].items()] if user else [],
-            orders=self.orders, majority=self.majority, own=own.mean,
-        )  # fmt: skip
-
-    @cached_property
-    def _figures(self) -> dict[str, Figure]:
-        return {figure.name: figure for drawn in self.drawn if (figure := drawn(self)) is not None}
-
-    @property
-    def plots(self) -> dict[str, Drawing]:
-        """The figures by name, as matplotlib's."""
-        return {name: figure.drawing for name, figure in self._figures.items()}
-
-    @property
-    def drawn(self) -> Sequence[Callable[[Any], Figure | None]]:
-        """What is drawn."""
-        return (_running, _windowed, _weights, _distances, _reliability, _confusion, _worth)
-
-    @property
-    def tables(self) -> list[Table]:
-        """The tables that a terminal shows."""
-        return [table for table in (_methods_table(self), _classes_table(self), _sources_table(self)) if table]
-
-    def _figures_of(self, *names: str) -> list[Figure]:
-        return [self._figures[name] for name in names if name in self._figures]
-
-    def _sections(self) -> list[Section]:
-        inside = self._figures_of("expert-weights", "discrepancy")
-        mistaken = Beside([*self._figures_of("confusion"), _confusion_table(self)])
-        return [
-            Section("Along the stream", [Beside(self._figures_of("running-mistakes", "windowed-mistakes"))]),
-            Section("Mistakes, calibration, time", [_methods_table(self)]),
-            Section("Class by class", [_classes_table(self)]),
-            *_about_luck_and_sources(self),
-            Section("Whether probabilities mean what they say", self._figures_of("reliability")),
-            Section("What is taken for what", [mistaken]),
-            *([Section("Inside", [Beside(inside)])] if inside else []),
-        ]
-
-    def report(self, command: str) -> pages.Report:
-        """The page: the verdict, the curves, tables, and at the end what was run."""
-        title = f"hedgerow: methods compared on {self.task}"
-        return pages.Report(title, self.verdict, self._sections(), _facts(self, command))
-
-    def _repr_html_(self) -> str:
-        """The verdict, the curves and the table, for notebooks."""
-        first = next(iter(self._figures.values()))
-        return "".join(map(pages.fragment, (self.verdict, first, self.tables[0])))
-
-
-class NumberComparison(Comparison):
-    """A finished comparison whose labels are numbers, as `hedgerow.compare` returns it then.
-
-    Attributes
-    ----------
-    table : pandas.DataFrame
-        The measures of each learner, the lowest RMSE first, and the seconds that it took.
-    predictions : pandas.DataFrame
-        The labels of the first order, and the prediction of each learner before each of them.
-    pairs : list of Pair
-        The leader against each other learner: Wilcoxon's signed ranks of the squared errors of the first order, Holm's
-        correction. Labels that follow each other are taken for independent, so p is rather too small.
-    """
-
-    measure, noun, order = "rmse", "labels", ("rmse",)
-    columns: Mapping[str, tuple[str, str, int]] = {
-        "rmse": ("RMSE", ".4g", 1), "mae": ("MAE", ".4g", 1), "coverage": ("coverage", ".1%", 0),
-        "width": ("width", ".4g", 1), "winkler": ("Winkler", ".4g", 1), "seconds": ("seconds", ".2f", 0),
-    }  # fmt: skip
-
-    def _loss(self, row: Row) -> float:
-        return float(np.sqrt(np.mean(np.subtract(row["predictions"], row["labels"]) ** 2)))
-
-    def _numbers(self, method: str) -> Row:
-        rows = self.of(method)
-        p, half, y = (np.concatenate(rows[name].to_list()) for name in ("predictions", "half", "labels"))
-        miss = np.abs(p - y)
-        winkler = 2 * half + 2 / (1 - self.shared["coverage"]) * np.maximum(miss - half, 0)
-        return {
-            "method": method, "rmse": rows["loss"].mean(), "sd": rows["loss"].std(), "mae": miss.mean(),
-            "coverage": (miss <= half).mean(), "width": 2 * half.mean(), "winkler": winkler.mean(),
-            "seconds": (rows["seconds_offline"] + rows["seconds_online"]).mean(),
-        }  # fmt: skip
-
-    @cached_property
-    def predictions(self) -> pd.DataFrame:
-        """The labels of the first order, and what each learner predicted."""
-        told = {name: self.of(name)["predictions"].iloc[0] for name in self.methods}
-        return require("pandas", "lab").DataFrame({"label": self.shared["labels"], **told})
-
-    @cached_property
-    def _squares(self) -> dict[str, Array]:
-        """Squared errors over the variance of the labels."""
-        y = self.predictions["label"].to_numpy()
-        scale = float(np.var(y)) or 1.0
-        return {name: (self.predictions[name].to_numpy() - y) ** 2 / scale for name in self.methods}
-
-    @cached_property
-    def pairs(self) -> list[Pair]:
-        """The leader against every other learner."""
-        return against(self._squares, self.leader)
-
-    @property
-    def verdict(self) -> str:
-        """Who leads and by how much, and whether its intervals hold."""
-        first, second = self.table.iloc[0], self.table.iloc[1]
-        pair = next(pair for pair in self.pairs if pair.second == second["method"])
-        return text(
-            "numbers-verdict", leader=self.titles[self.leader], rmse=first["rmse"], n=self.n, task=self.task,
-            second=self.titles[second["method"]], behind=second["rmse"], p=pair.adjusted, luck=not pair.clear,
-            ours=self.table.set_index("method").loc["hedgerow"], coverage=self.shared["coverage"],
-        )  # fmt: skip
-
-    @property
-    def drawn(self) -> Sequence[Callable[[Any], Figure | None]]:
-        """What is drawn."""
-        return (_running_error, _worth)
-
-    @property
-    def tables(self) -> list[Table]:
-        """The tables that a terminal shows."""
-        return [table for table in (_methods_table(self), _tests_table(self), _sources_table(self)) if table]
-
-    def _sections(self) -> list[Section]:
-        return [
-            Section("Along the stream", self._figures_of("running-error")),
-            Section("Errors, intervals, time", [_methods_table(self)]),
-            *_about_luck_and_sources(self),
-        ]
-
-
-class DomainComparison(_Page):
-    """Each domain as the target once, as `hedgerow.compare_domains` returns it.
-
-    Attributes
-    ----------
-    verdict : str
-        What somebody should know who reads nothing else.
-    targets : dict of Comparison
-        What was found on each target.
-    table : pandas.DataFrame
-        Mistakes in per cent, or the RMSE, a row a target, a column a method.
-    ranking : Ranking
-        Mean ranks over the targets; Friedman's test, Nemenyi's critical difference.
-    notes : list of str
-        What the command line would print.
-    """
-
-    call = "hedgerow.compare_domains(...)"
-
-    def __init__(self, rows: list[Row], notes: Sequence[str] = ()) -> None:
-        self.records, self.notes = rows, list(notes)
-        names = list(dict.fromkeys(row["task"] for row in rows if row["group"] == COMPARED))
-        self.targets = {name: Comparison.of_rows(rows, task=name) for name in names}
-        self.first = first = self.targets[names[0]]
-        self.column_notes = first.column_notes
-        columns = {name: c.table.set_index("method")[c.measure] for name, c in self.targets.items()}
-        self.table: pd.DataFrame = require("pandas", "lab").DataFrame(columns).T[first.methods]
-        self.ranking = friedman({name: self.table[name].to_numpy() for name in first.methods})
-
-    def __repr__(self) -> str:
-        return f"DomainComparison of {', '.join(self.first.methods)} over {', '.join(self.targets)}"
-
-    @property
-    def verdict(self) -> str:
-        """Who has the best mean rank, from whom it differs, and who has the fewest mistakes on average."""
-        titles, ranks, means = self.first.titles, self.ranking, self.table.mean()
-        (best, lowest_rank), lost = ranks.ordered[0], self.majority - self.table.min(axis=1)
-        return text(
-            "domains-verdict", best=titles[best], rank=lowest_rank, domains=len(self.targets), ranks=ranks,
-            apart=", ".join(titles[name] for name in ranks.apart), fewest=titles[means.idxmin()], mean=means.min(),
-            wins=int(self.wins[best]), rmse=self.first.measure == "rmse",
-            beaten=[name for name, points in lost.items() if points <= 0],
-        )  # fmt: skip
-
-    @property
-    def wins(self) -> pd.Series[int]:
-        """On how many targets each method is the best, ties counted for all."""
-        return self.table.round(9).eq(self.table.round(9).min(axis=1), axis=0).sum()
-
-    @property
-    def majority(self) -> pd.Series[float]:
-        """Mistakes of the majority rule on each target, in per cent; NaN for numbers."""
-        values = {name: c.majority for name, c in self.targets.items()}
-        return require("pandas", "lab").Series(values, dtype=float)
-
-    @property
-    def tables(self) -> list[Table]:
-        """The tables that a terminal shows: targets against methods, and the mean ranks."""
-        c, form, cells = self.first, ".1f" if self.first.measure == "mistakes" else ".3f", []
-        for name, each in self.targets.items():
-            row, sds = self.table.loc[name], each.table.set_index("method")["sd"]
-            spreads = [f" ± {sds[method]:{form}}" if c.orders > 1 else "" for method in row.index]
-            shown = [f"{x:{form}}{spread}" for x, spread in zip(row, spreads, strict=True)]
-            cells.append([f"{name} ({each.n})", *lowest(row, shown, form)])
-        ranks = dict(self.ranking.ordered)
-        for title, row, digits in (
-            ("Average", self.table.mean(), form), ("Mean rank", [ranks[name] for name in self.table], ".2f"),
-        ):  # fmt: skip
-            cells.append([title, *lowest(row, [f"{x:{digits}}" for x in row], digits)])
-        header, rule = ["target", *(c.titles[name] for name in self.table)], self.majority
-        if rule.notna().all():
-            header.append("majority rule")
-            last = [*(f"{x:{form}}" for x in (*rule, rule.mean())), "–"]
-            cells = [[*row, value] for row, value in zip(cells, last, strict=True)]
-        records = self.table.rename_axis("target").reset_index().to_dict("records")
-        return [table("domains", header, cells, records, orders=c.orders, rmse=c.measure == "rmse")]
-
-    def report(self, command: str) -> pages.Report:
-        """The page: the verdict, the table, the ranks, each target, and what was run."""
-        c = self.first
-        drawing = figures.critical_difference(self.ranking, c.titles, {m: i for i, m in enumerate(c.methods)})
-        along = [
-            replace(own, name=f"{own.name}-{name}".replace("/", "-"), shows=f"{name}: {own.shows}")
-            for name, each in self.targets.items()
-            for own in each._figures_of("running-mistakes", "running-error")
-        ]
-        sections = [
-            Section("Targets and methods", self.tables),
-            Section("Ranks", [figure("critical-difference", drawing), text("ranks-over-tasks")]),
-            Section("Along each stream", [Beside(along)]),
-        ]
-        facts = _facts(c, command) | {"sources": "of each target all other domains", "unlabelled": "", "stream": ""}
-        facts["domains"] = ", ".join(f"{name} ({each.n} {each.noun} streamed)" for name, each in self.targets.items())
-        facts["results"] = f"{len(self.records)} runs"
-        shown = {name: value for name, value in facts.items() if value}
-        return pages.Report("hedgerow: methods compared over domains", self.verdict, sections, shown)
-
-    def _repr_html_(self) -> str:
-        return "".join(map(pages.fragment, (self.verdict, *self.tables)))
-
-
-def comparison_in(out: str | Path) -> Comparison | DomainComparison:
-    """What the rows of a folder are: one target, or each domain as the target once."""
-    rows = results.read(out)[0]
-    return DomainComparison(rows) if len({row["task"] for row in rows}) > 1 else Comparison.of_rows(rows)
-
-
-def report(out: Path) -> Path:
-    """Write the report on a folder's results; nothing is run. The path of the page."""
-    return comparison_in(out).report(commands_given(out)).save(out)
-
-
-def _change(points: float) -> str:
-    """A change of the mistake rate in words.
-
-    >>> _change(1.24), _change(-0.3), _change(0.01)
-    ('1.2 points more mistakes', '0.3 points fewer', 'as many')
-    """
-    if abs(points) < 0.05:
-        return "as many"
-    return f"{points:.1f} points more mistakes" if points > 0 else f"{-points:.1f} points fewer"
 
 
 # -- tables -----------------------------------------------------------------------------------------------------
@@ -1282,6 +814,438 @@ def _running_error(c: NumberComparison) -> Figure:
         for j, (name, squares) in enumerate(c._squares.items())
     ]
     return figure("running-error", _along(lines, "labels", "RMSE so far / deviation of the labels"))
+
+
+# -- what the rows say ------------------------------------------------------------------------------------------
+
+
+class _Page:
+    """What a comparison and one over domains share: rows that a folder keeps, and a page about them."""
+
+    records: list[Row]
+    call = "hedgerow.compare(...)"
+
+    def report(self, command: str) -> pages.Report:
+        """The page: the verdict, figures and tables, and at the end what was run."""
+        raise NotImplementedError
+
+    def save(self, folder: str | Path) -> Path:
+        """The report, its figures and tables, and the rows into a new folder; the path of the report."""
+        out = Path(folder)
+        out.mkdir(parents=True, exist_ok=True)
+        if results.read(out)[0]:
+            raise InputError(f"{out} holds results already; choose another folder")
+        for row in self.records:
+            results.append(out, row)
+        return self.report(self.call).save(out)
+
+
+class Comparison(_Page):
+    """A finished comparison, as `hedgerow.compare` returns it; a notebook shows its verdict, curves and table.
+
+    Attributes
+    ----------
+    verdict : str
+        What somebody should know who reads nothing else.
+    table : pandas.DataFrame
+        The numbers of each method, shares in per cent, the fewest mistakes first, equal ones by their log-loss.
+    rows : pandas.DataFrame
+        Every run: a method, perhaps without a source, in one order. `records` are the same as a folder has them.
+    worth : pandas.DataFrame
+        By how many points mistakes rise without a source, by method and source.
+    pairs : list of Pair
+        The leader against each other method, tested over the orders or over the instances of the first.
+    plots : dict
+        The figures by name, as matplotlib's.
+    notes : list of str
+        What the command line would print: that it shuffles, which peers are not installed.
+    """
+
+    measure, noun = "mistakes", "instances"  # what methods are ranked by, and what is counted
+    order: tuple[str, ...] = ("mistakes", "log_loss")
+    drawn: Drawn = (_running, _windowed, _weights, _distances, _reliability, _confusion, _worth)
+    shown: Shown = (_methods_table, _classes_table, _sources_table)  # in a terminal
+    # of the table of methods: what stands above a column, its format, and whether the lowest (1) or highest is best
+    columns: Mapping[str, tuple[str, str, int]] = {
+        "mistakes": ("mistakes, %", ".1f", 1), "first": (f"first {FIRST}, %", ".1f", 1),
+        "last_tenth": ("last tenth, %", ".1f", 1), "worst_tenth": ("worst tenth, %", ".1f", 1),
+        "recall": ("recall, %", ".1f", -1), "auc": ("AUC", ".3f", -1), "ece": ("ECE, %", ".1f", 1),
+        "brier": ("Brier", ".3f", 1), "log_loss": ("log-loss", ".3f", 1),
+        "microseconds": ("µs an instance", ".0f", 1), "seconds_offline": ("offline, s", ".3f", 1),
+    }  # fmt: skip
+
+    def __init__(self, rows: list[Row], notes: Sequence[str] = (), task: str = "") -> None:
+        self.records, self.notes = [row for row in rows if task in ("", row["task"])], list(notes)
+        self._runs = Runs([row | {"loss": self._loss(row)} for row in self.records])
+        if not self._runs.has(COMPARED):
+            raise InputError("no results of a comparison; run `hedgerow compare --help` to see how")
+        self.rows, [self.task] = self._runs.frame, self._runs.tasks(COMPARED)
+        self.methods, self.titles = self._runs.methods(COMPARED), self._runs.titles  # ours in their order, then peers
+        self.orders = min(len(self.of(name)) for name in self.methods)
+        self.shared = self.of(self.methods[0]).iloc[0]  # what does not depend on the method is in every row
+        self.shuffled, self.n = bool(self.shared["shuffled"]), int(self.shared["n"])
+        table = require("pandas", "lab").DataFrame([self._numbers(name) for name in self.methods])
+        self.table = table.sort_values(list(self.order), key=lambda column: column.round(9), ignore_index=True)
+        self.ranked = list(self.table["method"])
+        self.leader = self.ranked[0]
+
+    @staticmethod
+    def of_rows(rows: list[Row], notes: Sequence[str] = (), task: str = "") -> Comparison:
+        """The comparison of these rows: of classes, or of numbers."""
+        kind = NumberComparison if rows and rows[0].get("kind") == NUMBERS else Comparison
+        return kind(rows, notes, task)
+
+    def _loss(self, row: Row) -> float:
+        """Of a run: what a source is worth is by how much it rises."""
+        return float(100.0 * row["mistakes"] / row["n"])
+
+    def __repr__(self) -> str:
+        methods = ", ".join(self.methods)
+        return f"Comparison of {methods} on {self.task}: {self.n} {self.noun}, {pages.count(self.orders, 'order')}"
+
+    def of(self, method: str) -> pd.DataFrame:
+        """The rows of a method with all sources, by order."""
+        return self._runs.part(COMPARED, self.task, method)
+
+    def _numbers(self, method: str) -> Row:
+        rows, cell = self.of(method), self.cell(method)
+        at, rates = curves(rows, WINDOW)
+        tenths = rates.mean(axis=0) if len(at) else np.full(1, np.nan)
+        return {
+            "method": method, "mistakes": cell.mean, "sd": cell.sd, "orders": cell.orders, "n": self.n,
+            "first": float((100 * rows["first_mistakes"] / rows["first_n"]).mean()),
+            "last_tenth": float(tenths[-1]), "worst_tenth": float(tenths.max()),
+            **self.by_class.loc[method, ["recall", "auc"]].mean(), "ece": 100 * calibration_error(self.bins(method)),
+            "brier": float(rows["brier"].mean()), "log_loss": float(rows["log_loss"].mean()),
+            # the median, because a run that shared its core says nothing about the method
+            "microseconds": float((1e6 * rows["seconds_online"] / rows["instances"].str[-1]).median()),
+            "seconds_offline": float(rows["seconds_offline"].mean()),
+        }  # fmt: skip
+
+    def cell(self, method: str) -> Cell:
+        """Mistakes in per cent, with their spread over the orders."""
+        cell = self._runs.cell(COMPARED, self.task, method)
+        assert cell is not None  # of a method that has rows
+        return cell
+
+    def bins(self, method: str) -> dict[str, Array]:
+        """Confidence against how often it was right, all orders together."""
+        every = self.of(method)["bins"]
+        return {name: np.sum([bins[name] for bins in every], axis=0) for name in ("count", "confidence", "right")}
+
+    def confusion(self, method: str) -> pd.DataFrame:
+        """How often which class (a row) was taken for which (a column; -1: for none yet), all orders together."""
+        triples = [triple for each in self.of(method)["confusion"] for triple in each]
+        counts = require("pandas", "lab").DataFrame(triples, columns=["class", "prediction", "count"])
+        return counts.pivot_table("count", "class", "prediction", aggfunc="sum", fill_value=0)
+
+    @cached_property
+    def by_class(self) -> pd.DataFrame:
+        """By method and class: instances, recall and precision in per cent, AUC and log-loss; means over the orders."""
+        pandas, tables = require("pandas", "lab"), {}
+        for method in self.methods:
+            rows, square = self.of(method), self.confusion(method)
+            codes, came = square.index, square.sum(axis=1)
+            hits = np.diag(square.reindex(columns=codes, fill_value=0))
+            scores = {
+                name: pandas.DataFrame([each[name] for each in rows["by_class"]], dtype=float).mean()[codes]
+                for name in ("auc", "log_loss")
+            }
+            shares = {"recall": 100 * hits / came, "precision": 100 * hits / square.sum().reindex(codes)}
+            made = pandas.DataFrame({"instances": came / len(rows), **shares, **scores})
+            tables[method] = made.set_axis([self.shared["classes"][k] for k in codes])
+        return pandas.concat(tables, names=["method", "class"])
+
+    @property
+    def majority(self) -> float:
+        """Mistakes of the rule that predicts the most frequent label so far, in per cent."""
+        rows = self.of(self.methods[0])
+        return float((100 * rows["majority"] / rows["n"]).mean()) if "majority" in rows else float("nan")
+
+    @property
+    def by_orders(self) -> bool:
+        """Whether there are orders enough to test over them; else the instances of the first order are the pairs.
+
+        If one method is better in every order, Wilcoxon's p is 2^(1 - orders), and Holm's at most so many times that
+        as there are other methods: with fewer orders nothing could ever be significant.
+        """
+        return 2.0 ** (1 - self.orders) * (len(self.methods) - 1) < ALPHA
+
+    @cached_property
+    def pairs(self) -> list[Pair]:
+        """The leader against every other method: over the orders, or over the instances of the first."""
+        rows = {name: self.of(name).head(self.orders) for name in self.methods}
+        if self.by_orders:
+            return against({name: part["rate"].to_numpy() for name, part in rows.items()}, self.leader)
+        return against({name: unpacked(part.iloc[0]) for name, part in rows.items()}, self.leader, mcnemar)
+
+    @cached_property
+    def worth(self) -> pd.DataFrame:
+        """Points by which the mistakes of each method rise without each source, and their deviation over the orders.
+
+        Indexed by method and source, the most valuable source of a method first; empty where none was left out.
+        """
+        without, whole = (self.rows[self.rows["group"] == group] for group in (LEFT_OUT, COMPARED))
+        both = without.merge(whole[["method", "trial", "loss"]], on=["method", "trial"], suffixes=("", "_whole"))
+        rises = (both["loss"] - both["loss_whole"]).groupby([both["method"], both["variant"].rename("source")])
+        worth = rises.agg(points="mean", sd="std").fillna(0.0)
+        return worth.sort_values("points", ascending=False, kind="stable").reindex(self.methods, level="method")
+
+    @property
+    def column_notes(self) -> list[str]:
+        """What the encoder of tables left out, and which columns not every source has."""
+        return list(dict.fromkeys(note for name in self.methods for notes in self.of(name)["notes"] for note in notes))
+
+    @property
+    def verdict(self) -> str:
+        """Who leads and by how much, who starts best, whose probabilities are best, what the sources are worth."""
+        titles, leader, own = self.titles, self.leader, self.cell(self.leader)
+        second, first = (self.ranked[1] if len(self.methods) > 1 else ""), self.table.set_index("method")["first"]
+        best, alike = self.table.loc[self.table["log_loss"].idxmin()], [p.second for p in self.pairs if not p.clear]
+        user = next((name for name in self.ranked if name in self.worth.index), "")  # the best that was tried without
+        return text(
+            "compare-verdict", leader=titles[leader], cell=own.brief, n=self.n, task=self.task,
+            second=titles.get(second, ""), behind=self.cell(second).mean - own.mean if second else 0.0,
+            p=next((pair.adjusted for pair in self.pairs if pair.second == second), 1.0), alike=second in alike,
+            tested="" if self.by_orders or self.orders == 1 else " on the instances of the first order",
+            others=", ".join(titles[name] for name in alike if name != second), start=titles[first.idxmin()],
+            first_n=min(FIRST, self.n), first_own=first[leader], first_best=first.min(), best=titles[best["method"]],
+            log_loss=best["log_loss"], ece=best["ece"], user=titles.get(user, ""), shuffled=self.shuffled,
+            worth=[(name, _change(points)) for name, points in self.worth.loc[user, "points"].items()] if user else [],
+            orders=self.orders, majority=self.majority, own=own.mean,
+        )  # fmt: skip
+
+    @cached_property
+    def _figures(self) -> dict[str, Figure]:
+        return {figure.name: figure for draw in self.drawn if (figure := draw(self)) is not None}
+
+    @property
+    def plots(self) -> dict[str, Drawing]:
+        """The figures by name, as matplotlib's."""
+        return {name: figure.drawing for name, figure in self._figures.items()}
+
+    @property
+    def tables(self) -> list[Table]:
+        """The tables that a terminal shows."""
+        return [table for make in self.shown if (table := make(self)) is not None]
+
+    def _figures_of(self, *names: str) -> list[Figure]:
+        return [self._figures[name] for name in names if name in self._figures]
+
+    def _sections(self) -> list[Section]:
+        inside = self._figures_of("expert-weights", "discrepancy")
+        mistaken = Beside([*self._figures_of("confusion"), _confusion_table(self)])
+        return [
+            Section("Along the stream", [Beside(self._figures_of("running-mistakes", "windowed-mistakes"))]),
+            Section("Mistakes, calibration, time", [_methods_table(self)]),
+            Section("Class by class", [_classes_table(self)]),
+            *_about_luck_and_sources(self),
+            Section("Whether probabilities mean what they say", self._figures_of("reliability")),
+            Section("What is taken for what", [mistaken]),
+            *([Section("Inside", [Beside(inside)])] if inside else []),
+        ]
+
+    def report(self, command: str) -> pages.Report:
+        """The page: the verdict, the curves, tables, and at the end what was run."""
+        title = f"hedgerow: methods compared on {self.task}"
+        return pages.Report(title, self.verdict, self._sections(), _facts(self, command))
+
+    def _repr_html_(self) -> str:
+        """The verdict, the curves and the table, for notebooks."""
+        first = next(iter(self._figures.values()))
+        return "".join(map(pages.fragment, (self.verdict, first, self.tables[0])))
+
+
+class NumberComparison(Comparison):
+    """A finished comparison whose labels are numbers, as `hedgerow.compare` returns it then.
+
+    Attributes
+    ----------
+    table : pandas.DataFrame
+        The measures of each learner, the lowest RMSE first, and the seconds that it took.
+    predictions : pandas.DataFrame
+        The labels of the first order, and the prediction of each learner before each of them.
+    pairs : list of Pair
+        The leader against each other learner: Wilcoxon's signed ranks of the squared errors of the first order, Holm's
+        correction. Labels that follow each other are taken for independent, so p is rather too small.
+    """
+
+    measure, noun, order = "rmse", "labels", ("rmse",)
+    drawn: Drawn = (_running_error, _worth)
+    shown: Shown = (_methods_table, _tests_table, _sources_table)
+    columns: Mapping[str, tuple[str, str, int]] = {
+        "rmse": ("RMSE", ".4g", 1), "mae": ("MAE", ".4g", 1), "coverage": ("coverage", ".1%", 0),
+        "width": ("width", ".4g", 1), "winkler": ("Winkler", ".4g", 1), "seconds": ("seconds", ".2f", 0),
+    }  # fmt: skip
+
+    def _loss(self, row: Row) -> float:
+        return float(np.sqrt(np.mean(np.subtract(row["predictions"], row["labels"]) ** 2)))
+
+    def _numbers(self, method: str) -> Row:
+        rows = self.of(method)
+        p, half, y = (np.concatenate(rows[name].to_list()) for name in ("predictions", "half", "labels"))
+        miss = np.abs(p - y)
+        winkler = 2 * half + 2 / (1 - self.shared["coverage"]) * np.maximum(miss - half, 0)
+        return {
+            "method": method, "rmse": rows["loss"].mean(), "sd": rows["loss"].std(), "mae": miss.mean(),
+            "coverage": (miss <= half).mean(), "width": 2 * half.mean(), "winkler": winkler.mean(),
+            "seconds": (rows["seconds_offline"] + rows["seconds_online"]).mean(),
+        }  # fmt: skip
+
+    @cached_property
+    def predictions(self) -> pd.DataFrame:
+        """The labels of the first order, and what each learner predicted."""
+        told = {name: self.of(name)["predictions"].iloc[0] for name in self.methods}
+        return require("pandas", "lab").DataFrame({"label": self.shared["labels"], **told})
+
+    @cached_property
+    def _squares(self) -> dict[str, Array]:
+        """Squared errors over the variance of the labels."""
+        y = self.predictions["label"].to_numpy()
+        scale = float(np.var(y)) or 1.0
+        return {name: (self.predictions[name].to_numpy() - y) ** 2 / scale for name in self.methods}
+
+    @cached_property
+    def pairs(self) -> list[Pair]:
+        """The leader against every other learner."""
+        return against(self._squares, self.leader)
+
+    @property
+    def verdict(self) -> str:
+        """Who leads and by how much, and whether its intervals hold."""
+        first, second = self.table.iloc[0], self.table.iloc[1]
+        pair = next(pair for pair in self.pairs if pair.second == second["method"])
+        return text(
+            "numbers-verdict", leader=self.titles[self.leader], rmse=first["rmse"], n=self.n, task=self.task,
+            second=self.titles[second["method"]], behind=second["rmse"], p=pair.adjusted, luck=not pair.clear,
+            ours=self.table.set_index("method").loc["hedgerow"], coverage=self.shared["coverage"],
+        )  # fmt: skip
+
+    def _sections(self) -> list[Section]:
+        return [
+            Section("Along the stream", self._figures_of("running-error")),
+            Section("Errors, intervals, time", [_methods_table(self)]),
+            *_about_luck_and_sources(self),
+        ]
+
+
+class DomainComparison(_Page):
+    """Each domain as the target once, as `hedgerow.compare_domains` returns it.
+
+    Attributes
+    ----------
+    verdict : str
+        What somebody should know who reads nothing else.
+    targets : dict of Comparison
+        What was found on each target.
+    table : pandas.DataFrame
+        Mistakes in per cent, or the RMSE, a row a target, a column a method.
+    ranking : Ranking
+        Mean ranks over the targets; Friedman's test, Nemenyi's critical difference.
+    notes : list of str
+        What the command line would print.
+    """
+
+    call = "hedgerow.compare_domains(...)"
+
+    def __init__(self, rows: list[Row], notes: Sequence[str] = ()) -> None:
+        self.records, self.notes = rows, list(notes)
+        names = list(dict.fromkeys(row["task"] for row in rows if row["group"] == COMPARED))
+        self.targets = {name: Comparison.of_rows(rows, task=name) for name in names}
+        self.first = first = self.targets[names[0]]
+        self.column_notes = first.column_notes
+        columns = {name: c.table.set_index("method")[c.measure] for name, c in self.targets.items()}
+        self.table: pd.DataFrame = require("pandas", "lab").DataFrame(columns).T[first.methods]
+        self.ranking = friedman({name: self.table[name].to_numpy() for name in first.methods})
+
+    def __repr__(self) -> str:
+        return f"DomainComparison of {', '.join(self.first.methods)} over {', '.join(self.targets)}"
+
+    @property
+    def verdict(self) -> str:
+        """Who has the best mean rank, from whom it differs, and who has the fewest mistakes on average."""
+        titles, ranks, means = self.first.titles, self.ranking, self.table.mean()
+        (best, lowest_rank), lost = ranks.ordered[0], self.majority - self.table.min(axis=1)
+        places = self.table.round(9).rank(axis=1, method="min")
+        return text(
+            "domains-verdict", best=titles[best], rank=lowest_rank, domains=len(self.targets), ranks=ranks,
+            apart=", ".join(titles[name] for name in ranks.apart), fewest=titles[means.idxmin()], mean=means.min(),
+            wins=int((places[best] == 1).sum()), rmse=self.first.measure == "rmse",
+            beaten=[name for name, points in lost.items() if points <= 0],
+        )  # fmt: skip
+
+    @property
+    def majority(self) -> pd.Series[float]:
+        """Mistakes of the majority rule on each target, in per cent; NaN for numbers."""
+        values = {name: c.majority for name, c in self.targets.items()}
+        return require("pandas", "lab").Series(values, dtype=float)
+
+    @property
+    def tables(self) -> list[Table]:
+        """The tables that a terminal shows: targets against methods, and the mean ranks."""
+        c, form, cells = self.first, ".1f" if self.first.measure == "mistakes" else ".3f", []
+        for name, each in self.targets.items():
+            row, sds = self.table.loc[name], each.table.set_index("method")["sd"]
+            spreads = [f" ± {sds[method]:{form}}" if c.orders > 1 else "" for method in row.index]
+            shown = [f"{x:{form}}{spread}" for x, spread in zip(row, spreads, strict=True)]
+            cells.append([f"{name} ({each.n})", *lowest(row, shown, form)])
+        ranks = dict(self.ranking.ordered)
+        for title, row, digits in (
+            ("Average", self.table.mean(), form), ("Mean rank", [ranks[name] for name in self.table], ".2f"),
+        ):  # fmt: skip
+            cells.append([title, *lowest(row, [f"{x:{digits}}" for x in row], digits)])
+        header, rule = ["target", *(c.titles[name] for name in self.table)], self.majority
+        if rule.notna().all():
+            header.append("majority rule")
+            last = [*(f"{x:{form}}" for x in (*rule, rule.mean())), "–"]
+            cells = [[*row, value] for row, value in zip(cells, last, strict=True)]
+        records = self.table.rename_axis("target").reset_index().to_dict("records")
+        return [table("domains", header, cells, records, orders=c.orders, rmse=c.measure == "rmse")]
+
+    def report(self, command: str) -> pages.Report:
+        """The page: the verdict, the table, the ranks, each target, and what was run."""
+        c = self.first
+        drawing = figures.critical_difference(self.ranking, c.titles, {m: i for i, m in enumerate(c.methods)})
+        along = [
+            replace(own, name=f"{own.name}-{name}".replace("/", "-"), shows=f"{name}: {own.shows}")
+            for name, each in self.targets.items()
+            for own in each._figures_of("running-mistakes", "running-error")
+        ]
+        sections = [
+            Section("Targets and methods", self.tables),
+            Section("Ranks", [figure("critical-difference", drawing), text("ranks-over-tasks")]),
+            Section("Along each stream", [Beside(along)]),
+        ]
+        facts = _facts(c, command) | {"sources": "of each target all other domains", "unlabelled": "", "stream": ""}
+        facts["domains"] = ", ".join(f"{name} ({each.n} {each.noun} streamed)" for name, each in self.targets.items())
+        facts["results"] = f"{len(self.records)} runs"
+        shown = {name: value for name, value in facts.items() if value}
+        return pages.Report("hedgerow: methods compared over domains", self.verdict, sections, shown)
+
+    def _repr_html_(self) -> str:
+        return "".join(map(pages.fragment, (self.verdict, *self.tables)))
+
+
+def comparison_in(out: str | Path) -> Comparison | DomainComparison:
+    """What the rows of a folder are: one target, or each domain as the target once."""
+    rows = results.read(out)[0]
+    return DomainComparison(rows) if len({row["task"] for row in rows}) > 1 else Comparison.of_rows(rows)
+
+
+def report(out: Path) -> Path:
+    """Write the report on a folder's results; nothing is run. The path of the page."""
+    return comparison_in(out).report(commands_given(out)).save(out)
+
+
+def _change(points: float) -> str:
+    """A change of the mistake rate in words.
+
+    >>> _change(1.24), _change(-0.3), _change(0.01)
+    ('1.2 points more mistakes', '0.3 points fewer', 'as many')
+    """
+    if abs(points) < 0.05:
+        return "as many"
+    return f"{points:.1f} points more mistakes" if points > 0 else f"{-points:.1f} points fewer"
 
 
 def _facts(c: Comparison, command: str) -> dict[str, str]:

@@ -153,20 +153,19 @@ def parts_of(names: str) -> list[str]:
 
 def with_data(tasks: Sequence[str], data_dir: str | None, say: Say) -> list[str]:
     """The tasks whose family is there; what is missing is said, and is an error only if nothing is left."""
-    missing: dict[str, DataMissing] = {}
-    for task in tasks:
-        if family_of(task) not in missing:
-            try:
-                prepare(task, 0, "table", data_dir)
-            except DataMissing as error:
-                missing[family_of(task)] = error
-    for family, reason in missing.items():
-        left_out = ", ".join(TASKS[task] for task in tasks if family_of(task) == family)
-        say(f"no data for {family!r}, so these tasks are left out: {left_out}. {reason}")
-    there = [task for task in tasks if family_of(task) not in missing]
+    there: list[str] = []
+    for family in dict.fromkeys(map(family_of, tasks)):
+        own = [task for task in tasks if family_of(task) == family]
+        try:
+            prepare(own[0], 0, "table", data_dir)
+            there += own
+        except DataMissing as error:
+            missing = error
+            titles = ", ".join(TASKS[task] for task in own)
+            say(f"no data for {family!r}, so these tasks are left out: {titles}. {error}")
     if not there:
-        raise next(iter(missing.values()))
-    return there
+        raise missing
+    return [task for task in tasks if task in there]
 
 
 def units(
