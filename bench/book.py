@@ -25,7 +25,7 @@ from typing import Any
 import pandas as pd
 
 from bench.record import ROOT, commit, latest, rows
-from hedgerow.lab import paper_report, study
+from hedgerow.lab import paper, study
 from hedgerow.lab import rows as results
 from hedgerow.lab.paper import TASKS, family_of
 from hedgerow.lab.rows import KEY, Runs
@@ -136,7 +136,7 @@ def _page(name: str, book: Path, rows_folder: Path) -> tuple[str, dict[str, Any]
     """The page of one set of rows, its figures beside it; its title, and what is known about the rows."""
     with tempfile.TemporaryDirectory() as temporary, contextlib.chdir(temporary):  # so that no path is in the page
         about = unpack(name, Path(name), rows_folder)
-        (study if name.startswith("study") else paper_report).report(name)
+        (study if name.startswith("study") else paper).report(name)
         text = (Path(name) / "report.md").read_text(encoding="utf-8").replace("](figures/", f"]({name}/")
         (book / name).mkdir()
         for figure in sorted((Path(name) / "figures").glob("*.svg")):

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from hedgerow import Domain, load
-from hedgerow.lab.compare import compare
-from hedgerow.lab.comparison import Comparison
+from hedgerow.lab.compare import Comparison, compare
 
 METHODS = "pa,homotlms,hedgerow-linear"
 

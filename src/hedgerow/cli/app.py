@@ -624,8 +624,7 @@ def compare(
         A column of text whose words are to be used.
     """
     from hedgerow.cli.fit_files import parse_pairs
-    from hedgerow.lab.compare import run, task_of, tasks_of
-    from hedgerow.lab.comparison import shown
+    from hedgerow.lab.compare import comparison_in, run, task_of, tasks_of
     from hedgerow.rows.inputs import written_with
 
     if domain and (source or stream or unlabelled):
@@ -645,10 +644,10 @@ def compare(
         lambda folder: run(folder, streams, methods=methods, orders=orders, peers=peers, options=given),
         out, resume, jobs, engine, plugin,
     )  # fmt: skip
-    verdict, tables, notes = shown(out)
-    terminal.print_line(verdict)
-    _print_tables(tables)
-    for note in notes:
+    comparison = comparison_in(out)
+    terminal.print_line(comparison.verdict)
+    _print_tables(comparison.tables)
+    for note in comparison.column_notes:
         terminal.print_line(note)
     _print_report(report)
 
@@ -705,7 +704,7 @@ def paper_report(directory: Annotated[Path, typer.Argument()]) -> None:
     directory
         A folder that `hedgerow paper` wrote to.
     """
-    from hedgerow.lab.paper_report import report
+    from hedgerow.lab.paper import report
 
     print(report(directory, terminal.note))
 

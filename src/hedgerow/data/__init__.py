@@ -14,11 +14,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import DataMissing, unknown
-from hedgerow.data.catalog import DATA_SETS, cache_folder, folder_from, locate, obtain
+from hedgerow.data.catalog import DATA_SETS, locate, obtain, places
 from hedgerow.rows.domains import read, read_matlab
 
 __all__ = ["Available", "available", "load", "read"]
@@ -118,12 +117,10 @@ def available(
     """
     from hedgerow.data.digits import SCANNERS
 
-    # As in load: a folder named by argument is the only one looked at.
-    roots = [folder_from(data_dir)] + ([cache_folder() if cache is None else Path(cache)] if data_dir is None else [])
+    folders = places(data_dir, cache)
     table = [Available(DIGITS, tuple(SCANNERS), 1797, 64, 10, "embedded")]
     for data_set in DATA_SETS.values():
-        paths = next((paths for root in roots if root and (paths := locate(data_set, root))), None)
+        paths = next((paths for folder in folders if (paths := locate(data_set, folder))), None)
         where = "needs download" if paths is None else f"found at {paths[0].parent}"
-        shape = (data_set.rows, data_set.features, data_set.classes)
-        table.append(Available(data_set.name, data_set.domains, *shape, where))
+        table.append(Available(data_set.name, data_set.domains, *data_set.shape, where))
     return table

@@ -52,13 +52,11 @@ class Layout:
 
 @dataclass(frozen=True)
 class DataSet:
-    """A data set that can be loaded by name; rows, features and classes are those of the published files."""
+    """A data set that can be loaded by name; `shape` is rows, features and classes of the published files."""
 
     name: str
     domains: tuple[str, ...]
-    rows: int
-    features: int
-    classes: int
+    shape: tuple[int, int, int]
     layouts: tuple[Layout, ...]
     home: str
 
@@ -75,9 +73,7 @@ def _published(folder: str, address: str, kind: str, checks: dict[str, str]) -> 
 _OFFICE_CALTECH = DataSet(
     name="office-caltech",
     domains=("amazon", "caltech", "dslr", "webcam"),
-    rows=2533,
-    features=800,
-    classes=10,
+    shape=(2533, 800, 10),
     layouts=(
         _published(  # preferred: only these hold ID_old, the authors' fixed order
             "homotl_oddm",
@@ -101,9 +97,7 @@ _OFFICE_CALTECH = DataSet(
 _PIE = DataSet(
     name="pie",
     domains=("PIE1", "PIE2", "PIE3", "PIE4", "PIE5"),  # poses C05, C07, C09, C27, C29
-    rows=11554,
-    features=1024,
-    classes=68,
+    shape=(11554, 1024, 68),
     layouts=(
         _published(  # known by their ids in the authors' git tree, whatever the default branch serves
             "homotl_oddm",
@@ -128,9 +122,7 @@ _REVISION_A, _REVISION_B = "af0537050789583bd4e2697f9a431811b5a46873", "e04399f5
 _AMAZON_REVIEWS = DataSet(
     name="amazon-reviews",
     domains=("books", "dvd", "elec", "kitchen"),
-    rows=7996,
-    features=400,
-    classes=2,
+    shape=(7996, 400, 2),
     layouts=(
         _published(
             "amazon_reviews",
@@ -193,9 +185,11 @@ def folder_from(data_dir: str | os.PathLike[str] | None) -> Path | None:
     return root
 
 
-def cache_folder() -> Path:
-    """Where downloads are kept, laid out like a user's own data folder."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hedgerow"
+def places(data_dir: str | os.PathLike[str] | None, cache: str | os.PathLike[str] | None) -> list[Path]:
+    """The folders to look in: one that was named by argument is the only one."""
+    named = folder_from(data_dir)
+    kept = Path(cache or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hedgerow")
+    return [folder for folder in (named, kept if data_dir is None else None) if folder is not None]
 
 
 def obtain(
@@ -205,19 +199,16 @@ def obtain(
     mirror: str | None = None,
 ) -> list[Path]:
     """The files of a data set, one a domain; downloaded into the cache if they are nowhere on this machine."""
-    root = folder_from(data_dir)
-    if root is not None:
-        paths = locate(data_set, root)
-        if paths is not None:
+    folders = places(data_dir, cache)
+    for folder in folders:
+        if paths := locate(data_set, folder):
             return paths
-        if data_dir is not None:
-            raise DataMissing(_advice(data_set, root, ""))
-    kept = cache_folder() if cache is None else Path(cache)
-    paths = locate(data_set, kept)
-    return paths if paths is not None else _download_all(data_set, root, kept, mirror)
+    if data_dir is not None:
+        raise DataMissing(_advice(data_set, folders[0], ""))
+    return _download_all(data_set, folders[0], folders[-1], mirror)
 
 
-def _download_all(data_set: DataSet, root: Path | None, cache: Path, mirror: str | None) -> list[Path]:
+def _download_all(data_set: DataSet, looked: Path, cache: Path, mirror: str | None) -> list[Path]:
     layout = data_set.layouts[0]
     paths = [cache / layout.folder / file.name for file in layout.files]
     for file, path in zip(layout.files, paths, strict=True):
@@ -228,7 +219,7 @@ def _download_all(data_set: DataSet, root: Path | None, cache: Path, mirror: str
         except (OSError, HTTPException) as error:  # no network, no such page, cut off, no space
             failed = f"downloading {url} failed ({type(error).__name__}: {error or 'no further message'})"
             reason = str(error) if isinstance(error, DataMissing) else failed
-            raise DataMissing(_advice(data_set, root or cache, reason)) from error
+            raise DataMissing(_advice(data_set, looked, reason)) from error
     return paths
 
 

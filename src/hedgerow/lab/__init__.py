@@ -7,7 +7,7 @@ rows        these rows as a pandas frame, and the cells of tables
 stats       paired tests within a task, rank tests over tasks
 figures     figures in one style
 report      tables, figures and text as a page, as Markdown and as files
-study, compare, paper (and paper_report, theory), demo     the four experiments; peers: learners of other packages
+study, compare, paper (and theory), demo     the four experiments; peers: learners of other packages
 """
 
 # names for the help and the completion of the command line; here, so that it need not import an experiment

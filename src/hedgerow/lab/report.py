@@ -68,13 +68,13 @@ class Value:
         return self.first + (f" [{self.below}]" if self.below else "")
 
 
-def lowest(numbers: Iterable[float | None], texts: Iterable[object], digits: int = 1) -> list[Value]:
-    """Texts of a row or column of which the lowest number, as it is shown, is marked; a dash where there is none.
+def lowest(numbers: Iterable[float | None], texts: Iterable[object], form: str = ".1f") -> list[Value]:
+    """Texts of a row or column of which the lowest number, in the form shown, is marked; a dash where there is none.
 
     >>> [(value.text, value.mark) for value in lowest([2.04, None, 2.0], ["2.0 ± 1", "", "2.0"])]
     [('2.0 ± 1', 'best'), ('–', ''), ('2.0', 'best')]
     """
-    shown = [None if x is None or x != x else round(x, digits) for x in numbers]
+    shown = [None if x is None or x != x else float(f"{x:{form}}") for x in numbers]
     least = min((x for x in shown if x is not None), default=None)
     pairs = zip(shown, texts, strict=True)
     return [Value("–") if x is None else Value(str(text), mark="best" if x == least else "") for x, text in pairs]
@@ -329,13 +329,22 @@ def count(number: int, noun: str, several: str = "") -> str:
     return f"{number} " + (noun if number == 1 else several or f"{noun}s")
 
 
+def number(x: float, form: str) -> str:
+    """A number in this form; a dash where there is none.
+
+    >>> number(1.234, ".1f"), number(float("nan"), ".1f")
+    ('1.2', '–')
+    """
+    return "–" if x != x else f"{x:{form}}"
+
+
 def signed(points: float) -> str:
     """A difference in points; a dash where there is none.
 
     >>> signed(-1.234), signed(float("nan"))
     ('−1.23', '–')
     """
-    return "–" if points != points else f"{points:+.2f}".replace("-", "−")
+    return number(points, "+.2f").replace("-", "−")
 
 
 def chance(p: float) -> str:

@@ -35,12 +35,9 @@ ENOUGH_ORDERS = 5  # of a split: the spread of fewer may be zero by chance
 def append(folder: str | Path, row: Mapping[str, Any]) -> None:
     """Append one row by a single write, so that rows of several processes do not mix; on disk when this returns."""
     line = json.dumps(row, separators=(",", ":"), default=lambda value: value.tolist()) + "\n"
-    handle = os.open(Path(folder) / FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    try:
-        os.write(handle, line.encode())
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    with (Path(folder) / FILE).open("ab", buffering=0) as file:
+        file.write(line.encode())
+        os.fsync(file.fileno())
 
 
 def read(folder: str | Path) -> tuple[list[Row], list[str]]:

@@ -68,6 +68,7 @@ class Unit:
     horizon: bool = False  # the learner is told how long the stream is
     redraw: bool = False  # each order of the stream has its own order of the source rows
     fit: Callable[[Unit, Task], Any] | None = None  # what is run, where it is no classifier of ours
+    also: Row = field(default_factory=dict)  # what every row of it says beside what was measured
 
     def __str__(self) -> str:
         return f"{self.method} on {self.task}" + (f" ({self.group}, {self.variant})" if self.variant else "")
@@ -90,6 +91,7 @@ class Unit:
                 "reading": self.reading,
                 "data": task.checksum,
                 **facts,
+                **self.also,
                 "versions": versions(),
             }
 

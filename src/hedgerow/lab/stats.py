@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,53 +34,49 @@ EXACT = 200  # pairs up to which the null distribution is counted out; beyond, t
 ALPHA = 0.05
 
 
-class Paired(NamedTuple):
-    """A paired test: the mean of first - second, how many pairs differ, the statistic, the two-sided p-value."""
-
-    difference: float
-    blocks: int
-    statistic: float
-    p: float
-
-
 class Pair(NamedTuple):
-    """Two methods on the same blocks: `difference` below zero if the first is better, `adjusted` is Holm's p."""
+    """A paired test: the mean of first - second, below zero if the first is better, and how many pairs differ.
 
-    first: str
-    second: str
+    `against` adds the names of the two and Holm's p, `adjusted`.
+    """
+
     difference: float
     blocks: int
     statistic: float
-    p: float
-    adjusted: float
+    p: float  # two-sided
+    first: str = ""
+    second: str = ""
+    adjusted: float = math.nan
+
+    @property
+    def clear(self) -> bool:
+        """Whether they differ significantly, at ALPHA."""
+        return self.adjusted < ALPHA
 
 
-def wilcoxon(first: Array, second: Array) -> Paired:
+def wilcoxon(first: Array, second: Array) -> Pair:
     """R+ = sum of the ranks of |d| over d > 0, R- over d < 0; P(min(R+, R-) or less) under random signs.
 
     Zero differences are left out (Wilcoxon's own rule), tied ones share their mean rank. The p-value is exact given the
     ranks, ties included, up to 200 pairs; then it is the normal approximation. Where nothing differs it is 1.
 
-    >>> wilcoxon(np.array([1, 1, 1, 5.0]), np.array([2, 3, 4, 5.0]))
-    Paired(difference=-1.5, blocks=3, statistic=0.0, p=0.25)
+    >>> wilcoxon(np.array([1, 1, 1, 5.0]), np.array([2, 3, 4, 5.0]))[:4]
+    (-1.5, 3, 0.0, 0.25)
     """
-    from scipy.stats import rankdata
+    from scipy import stats
 
     d = np.round(np.asarray(first) - np.asarray(second), DIGITS)
     mean = float(d.mean()) if len(d) else 0.0
     d = d[d != 0]
-    doubled = np.rint(2 * rankdata(np.abs(d))).astype(int)  # mean ranks are halves: twice them is whole
+    doubled = np.rint(2 * stats.rankdata(np.abs(d))).astype(int)  # mean ranks are halves: twice them is whole
     lesser = int(min(doubled[d > 0].sum(), doubled[d < 0].sum()))
-    return Paired(mean, len(d), lesser / 2, _signed_rank_p(doubled, lesser) if len(d) else 1.0)
+    normal: dict[str, Any] = {"method": "asymptotic"}  # a word that the stubs of SciPy do not know
+    p = stats.wilcoxon(d, **normal).pvalue if len(d) > EXACT else _exact_p(doubled, lesser)
+    return Pair(mean, len(d), lesser / 2, float(p))
 
 
-def _signed_rank_p(doubled: Array, lesser: int) -> float:
-    """2 P(R <= lesser), R the sum of the ranks that random signs make positive: counted, or by the normal law."""
-    if len(doubled) > EXACT:
-        from scipy.stats import norm
-
-        spread = math.sqrt(float((doubled.astype(float) ** 2).sum()) / 4)
-        return float(min(1.0, 2 * norm.cdf((lesser - doubled.sum() / 2) / spread)))
+def _exact_p(doubled: Array, lesser: int) -> float:
+    """2 P(R <= lesser), R the sum of the ranks that random signs make positive, counted out with their ties."""
     ways = np.zeros(int(doubled.sum()) + 1)  # as shares of all sign patterns, so that nothing overflows
     ways[0] = 1.0
     for rank in doubled:
@@ -90,7 +86,7 @@ def _signed_rank_p(doubled: Array, lesser: int) -> float:
     return float(min(1.0, 2 * ways[: lesser + 1].sum()))
 
 
-def mcnemar(first: Array, second: Array) -> Paired:
+def mcnemar(first: Array, second: Array) -> Pair:
     """Which instances each got wrong: P(that many or more extreme of those that differ are one's), under a fair coin.
 
     The difference is in points of the mistake rate, the statistic the lesser count.
@@ -104,11 +100,11 @@ def mcnemar(first: Array, second: Array) -> Paired:
     only_first, only_second = int((a & ~b).sum()), int((b & ~a).sum())
     differing = only_first + only_second
     p = float(binomtest(only_first, differing).pvalue) if differing else 1.0
-    return Paired(100 * (only_first - only_second) / max(len(a), 1), differing, float(min(only_first, only_second)), p)
+    return Pair(100 * (only_first - only_second) / max(len(a), 1), differing, float(min(only_first, only_second)), p)
 
 
 def against(
-    columns: Mapping[str, Array], reference: str, test: Callable[[Array, Array], Paired] = wilcoxon
+    columns: Mapping[str, Array], reference: str, test: Callable[[Array, Array], Pair] = wilcoxon
 ) -> list[Pair]:
     """The reference against each other method, Holm-corrected over them; the reference stands first in each pair.
 
@@ -124,7 +120,8 @@ def against(
     others = [name for name in columns if name != reference]
     tests = [test(columns[reference], columns[name]) for name in others]
     adjusted = holm([each.p for each in tests])
-    return [Pair(reference, name, *each, q) for name, each, q in zip(others, tests, adjusted, strict=True)]
+    named = zip(tests, others, adjusted, strict=True)
+    return [each._replace(first=reference, second=name, adjusted=q) for each, name, q in named]
 
 
 def _matrix(columns: Mapping[str, Array]) -> Array:
@@ -167,6 +164,11 @@ class Ranking:
     f: float
     f_p: float
     critical_difference: float
+
+    @property
+    def apart(self) -> list[str]:
+        """The methods that differ significantly from the best one."""
+        return [name for name, mean in self.ordered if mean - self.ordered[0][1] >= self.critical_difference]
 
     def cliques(self) -> list[tuple[str, ...]]:
         """The largest groups of methods whose mean ranks lie within one critical difference: the bars of a diagram."""

@@ -465,14 +465,9 @@ def mistakes(of: StudyRuns) -> Table:
         if c
     ]
     orders, lengths = (sorted({r[name] for r in records}) for name in ("orders", "n"))
-    header, instances = (
-        ["", *(of.runs.titles[m] for m in of.methods)],
-        " to ".join(map(str, dict.fromkeys((lengths[0], lengths[-1])))),
-    )
-    return table(
-        "study", header, cells, records, name=of.name, study=of.study.title, task=of.task, orders=orders[-1],
-        instances=instances,
-    )  # fmt: skip
+    words = {"study": of.study.title, "task": of.task, "orders": orders[-1]}
+    words["instances"] = " to ".join(map(str, dict.fromkeys((lengths[0], lengths[-1]))))
+    return table("study", ["", *(of.runs.titles[m] for m in of.methods)], cells, records, name=of.name, **words)
 
 
 def around(of: StudyRuns) -> Table | None:

@@ -65,6 +65,7 @@ class Task:
     labels: Adaptor = lambda labels, order: labels
     domains: Mapping[str, Domain] = field(default_factory=dict)
     kind: str = "classify"  # or "regress": labels are numbers
+    whole: Task | None = None  # with all sources, where one was left out: what learners are told of columns and classes
 
     @property
     def unlabelled(self) -> Domain | None:
@@ -94,6 +95,16 @@ class Task:
     def arrived(self, order: int) -> Domain:
         """The stream with its rows in this order."""
         return self.stream.rows(self.arriving(order).rows)
+
+    def without(self, name: str) -> Task:
+        """The same without one source."""
+        return replace(self, sources=tuple(s for s in self.sources if s.name != name), whole=self)
+
+    @property
+    def needs_encoder(self) -> bool:
+        """Whether an encoder is needed that sources and unlabelled rows do not ask for: learners must be told."""
+        known = [domain for domain in self.all_domains if domain is not self.stream]
+        return need_encoder((self.whole or self).all_domains) and not need_encoder(known)
 
     def redrawn(self, trial: int) -> Task:
         """The same with the rows of every source in another order, and all of them mixed."""
@@ -411,11 +422,9 @@ def fit(
     True
     """
     if not task.sources:
-        options.setdefault("classes", task.all_classes.tolist())
-    if need_encoder(task.all_domains) and not need_encoder([d for d in task.all_domains if d is not task.stream]):
-        options.setdefault(
-            "table", {}
-        )  # the stream alone has gaps or other columns: whoever learns it needs an encoder
+        options.setdefault("classes", (task.whole or task).all_classes.tolist())
+    if task.needs_encoder:
+        options.setdefault("table", {})
     more = {} if align is None else {"align": align}
     return classifier(method, reading, **options).fit_domains(
         list(task.sources), task.unlabelled, together=task.together, **more

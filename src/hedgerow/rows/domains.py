@@ -100,7 +100,7 @@ def read(
     return domain if n_features is None else _of_width(domain, n_features, path)
 
 
-def read_unlabelled(path: Path, label: str) -> Domain:
+def read_unlabelled(path: str | os.PathLike[str], label: str | None) -> Domain:
     """Unlabelled rows; a label column that happens to be there is not looked at."""
     try:
         return read(path, label=label).unlabelled()
@@ -369,14 +369,14 @@ _READERS = {
 # ---- a column that says when: rows are put into its order, and it is no feature
 
 
-def read_timed(path: Path, label: str | None, time: str, name: str) -> tuple[Domain, Array | None]:
-    """A file as a domain without its time column, and the times as they are written; None if it has no such column."""
-    domain, time = read(path, label=label, name=name), composed(time)
+def without_time(domain: Domain, time: str) -> tuple[Domain, Array | None]:
+    """A domain of a file without its time column, and the times as written; None if it has no such column."""
+    name, time = domain.name, composed(time)
     names = [str(column) for column in domain.feature_names or ()]
     if time not in names:
         return domain, None
     if len(names) == 1:
-        raise InputError(f"{path}: no column but the time {time!r} and the label; there are no features")
+        raise InputError(f"{name}: no column but the time {time!r} and the label; there are no features")
     at, rest = names.index(time), [i for i, column in enumerate(names) if column != time]
     kept = tuple(names[i] for i in rest)
     X = domain.X

@@ -18,8 +18,7 @@ import pytest
 from hedgerow.core.errors import DataMissing, InputError
 from hedgerow.lab import paper, runner
 from hedgerow.lab import rows as results
-from hedgerow.lab.paper import PUBLISHED, PUBLISHED_METHODS
-from hedgerow.lab.paper_report import report
+from hedgerow.lab.paper import PUBLISHED, PUBLISHED_METHODS, report
 from hedgerow.lab.runner import Folder
 
 pytestmark = pytest.mark.slow

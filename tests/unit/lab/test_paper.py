@@ -14,9 +14,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hedgerow.lab import paper_report
-from hedgerow.lab.paper import C_VALUES, PUBLISHED, PUBLISHED_METHODS, TASKS, TW_VALUES, family_of, parts_of
-from hedgerow.lab.paper_report import PaperRuns, verdict
+from hedgerow.lab import paper
+from hedgerow.lab.paper import (
+    C_VALUES,
+    PUBLISHED,
+    PUBLISHED_METHODS,
+    TASKS,
+    TW_VALUES,
+    PaperRuns,
+    family_of,
+    parts_of,
+    verdict,
+)
 from hedgerow.lab.report import Figure, Part, Table, fragment, signed
 from hedgerow.lab.rows import FILE, Row
 from hedgerow.lab.theory import theorem_bound
@@ -47,7 +56,7 @@ def published_rows(task: str = "dslr", shift: float = 0.0, orders: int = 6, **mo
 
 def section(rows: list[Row], anchor: str) -> list[Part]:
     """What stands in a section of the report on these rows."""
-    [make] = [make for _, name, make, _ in paper_report.SECTIONS if name == anchor]
+    [make] = [make for _, name, make, _ in paper.SECTIONS if name == anchor]
     return [part for part in make(PaperRuns(rows)) if part]
 
 
@@ -69,7 +78,7 @@ def table(rows: list[Row], anchor: str, name: str) -> Table:
 def written(folder: Path, rows: list[Row]) -> str:
     """The page of the report on these rows, all files of which are in the folder."""
     (folder / FILE).write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    return paper_report.report(folder).read_text(encoding="utf-8")
+    return paper.report(folder).read_text(encoding="utf-8")
 
 
 def test_the_published_table_is_whole() -> None:
@@ -79,7 +88,7 @@ def test_the_published_table_is_whole() -> None:
 
 def test_a_cell_that_agrees_is_not_marked_and_one_far_away_is() -> None:
     runs = PaperRuns(published_rows() + published_rows("webcam", shift=20))
-    rows = paper_report.mistakes(runs).rows
+    rows = paper.mistakes(runs).rows
     assert not any("far" in value.mark for value in rows[0])
     assert all("far" in value.mark for value in rows[1][1:])
     assert [task for task, _, _ in runs.far_cells()] == ["webcam"] * len(PUBLISHED_METHODS)
@@ -87,11 +96,11 @@ def test_a_cell_that_agrees_is_not_marked_and_one_far_away_is() -> None:
 
 def test_a_cell_of_few_orders_is_not_judged_by_their_spread() -> None:
     few = PaperRuns(published_rows(shift=20, orders=4))
-    assert not any("far" in value.mark for value in paper_report.mistakes(few).rows[0])
-    assert "nothing is marked" in paper_report.mistakes(few).note
+    assert not any("far" in value.mark for value in paper.mistakes(few).rows[0])
+    assert "nothing is marked" in paper.mistakes(few).note
     assert few.far_cells() == []
     same = [row | {"mistakes": 400} for row in published_rows(orders=5)]  # no spread, but from enough orders
-    assert all("far" in value.mark for value in paper_report.mistakes(PaperRuns(same)).rows[0][1:])
+    assert all("far" in value.mark for value in paper.mistakes(PaperRuns(same)).rows[0][1:])
 
 
 def test_the_verdict_is_computed_from_the_rows() -> None:
@@ -178,7 +187,7 @@ def test_panels_that_show_the_same_have_one_scale_and_fit_what_they_show() -> No
 
 
 def test_the_average_is_of_the_tasks_that_were_run() -> None:
-    average = paper_report.mistakes(PaperRuns(published_rows() + published_rows("webcam"))).rows[-1]
+    average = paper.mistakes(PaperRuns(published_rows() + published_rows("webcam"))).rows[-1]
     assert average[1].below == f"{(52.64 + 43.54) / 2:.2f}"
 
 
@@ -188,7 +197,7 @@ def test_spread_over_splits_stands_beside_that_over_orders() -> None:
         for split in (0, 1)
         for k in range(3)
     ]
-    assert "of 2 splits" in paper_report.mistakes(PaperRuns(rows)).note
+    assert "of 2 splits" in paper.mistakes(PaperRuns(rows)).note
 
 
 def test_a_marked_cell_is_explained_by_the_switch_that_brings_it_closest() -> None:
@@ -234,7 +243,7 @@ def test_the_closest_definition_is_found_and_its_miss_is_stated() -> None:
         for task, factor in (("dslr", 1), ("PIE1", -2))
         for variant, miss in (("far", 9.0), ("near", 2.0 * factor))
     ]
-    closest = paper_report.definitions(PaperRuns(rows), "homotl-1")
+    closest = paper.definitions(PaperRuns(rows), "homotl-1")
     assert closest is not None
     text, ranked = closest
     assert "of 2 definitions, 'near' is closest over 2 tasks" in text
@@ -303,7 +312,7 @@ def every_group() -> list[Row]:
             if family_of(name) == "office-caltech":
                 rows.append(made_row("inputs", name, method, "zscore+unit"))
         rows += [made_row("sensitivity-Tw", name, "oddm", f"Tw={Tw}") for Tw in TW_VALUES]
-        rows += [made_row("definitions", name, m, "scores, last") for m in paper_report.HOMOTL]
+        rows += [made_row("definitions", name, m, "scores, last") for m in paper.HOMOTL]
         rows.append(made_row("mixers", name, "oddm", "vote", options={"combine": "vote"}))
     return rows
 
@@ -332,7 +341,7 @@ def test_the_order_of_the_rows_does_not_matter() -> None:
     rows = every_group()
 
     def folded(rows: list[Row]) -> list[object]:
-        parts = [part for _, anchor, _, _ in paper_report.SECTIONS for part in section(rows, anchor)]
+        parts = [part for _, anchor, _, _ in paper.SECTIONS for part in section(rows, anchor)]
         made = [fragment(part) + part.csv() for part in parts if isinstance(part, Table)]
         return [verdict(PaperRuns(rows)), *made, *(part for part in parts if isinstance(part, str | list))]
 

@@ -18,15 +18,18 @@ from support.alike import alike
 from hedgerow import Domain, InputError, OnlineTransferClassifier, split
 from hedgerow.core.errors import HedgerowError
 from hedgerow.lab import runner
-from hedgerow.lab.compare import compare, plan, run, task_of
-from hedgerow.lab.comparison import (
+from hedgerow.lab.compare import (
     Comparison,
     brier,
     calibration_error,
+    compare,
+    comparison_in,
     log_loss,
+    plan,
     reliability,
     report,
-    shown,
+    run,
+    task_of,
     unpacked,
 )
 from hedgerow.lab.rows import FILE, KEY, append, read
@@ -498,9 +501,9 @@ def test_a_saved_comparison_is_a_folder_of_the_command(comparison, domains, tmp_
     assert "<td>shifted (125 rows, 125 labelled)</td>" in text
     again = report(saved.parent).read_text(encoding="utf-8")
     assert re.search(r"<p[^>]*>(.*?)</p>", again, flags=re.S)[1] == escape(comparison.verdict)
-    verdict, tables, _ = shown(saved.parent)
-    assert verdict == comparison.verdict
-    assert [table.name for table in tables] == ["methods", "classes", "sources"]
+    read_again = comparison_in(saved.parent)
+    assert read_again.verdict == comparison.verdict
+    assert [table.name for table in read_again.tables] == ["methods", "classes", "sources"]
     with pytest.raises(InputError, match="holds results already"):
         comparison.save(saved.parent)
 

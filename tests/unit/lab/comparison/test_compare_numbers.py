@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from hedgerow import Domain, InputError, OnlineTransferRegressor, compare
-from hedgerow.lab.compare import tracked
-from hedgerow.lab.comparison import Comparison, NumberComparison
+from hedgerow.lab.compare import Comparison, NumberComparison, tracked
 
 LEARNERS = {"hedgerow", "mean", "ridge", "boosting"}
 

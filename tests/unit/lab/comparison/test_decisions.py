@@ -9,7 +9,7 @@ from sklearn.metrics import log_loss, precision_score, recall_score, roc_auc_sco
 
 from hedgerow import Domain, InputError, OnlineTransferClassifier, compare, compare_domains, split
 from hedgerow.lab import study
-from hedgerow.lab.comparison import times
+from hedgerow.lab.compare import times
 from hedgerow.lab.report import Table, Value
 from hedgerow.lab.runner import Folder, find_methods
 from hedgerow.lab.tasks import OwnFiles
