@@ -23,8 +23,9 @@ import hashlib
 import json
 import struct
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar, Self
@@ -34,8 +35,8 @@ import numpy as np
 from hedgerow.core.arrays import Array, dense
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError
-from hedgerow.core.labels import MISSING, labels_from_json, labels_to_json
-from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.core.labels import MISSING, labels_from_json, labels_to_json, objects
+from hedgerow.estimator import NamedValues, OnlineTransferClassifier
 
 MAGIC, SCHEMA = b"hrk", b"1"
 HEAD = struct.Struct("<4s16sBBBIIII")
@@ -129,7 +130,44 @@ def _smallest_codes(codes: Array) -> Array:
     return codes.astype(CODES[1 if top < 2**7 else 2 if top < 2**15 else 4])
 
 
-class Member:
+class KeyModel(ABC):
+    """What a key knows, to look at."""
+
+    @abstractmethod
+    def model(self) -> OnlineTransferClassifier:
+        """The key's model."""
+
+    def predict_set(self, X: Any, coverage: float | None = None) -> Array:
+        """The set of each row, as `OnlineTransferClassifier.predict_set` gives it."""
+        return self.model().predict_set(X, coverage)
+
+    @property
+    def classes_(self) -> Array:
+        """The classes of the sources, then those that this key has met."""
+        return self.model().classes_
+
+    @property
+    def seen_(self) -> int:
+        """Labels learned so far."""
+        return self.model().seen_
+
+    @property
+    def mistakes_(self) -> int:
+        """Mistakes so far."""
+        return self.model().mistakes_
+
+    @property
+    def coverage_(self) -> dict[float, float]:
+        """Coverage -> the share of labels that were in their set so far."""
+        return self.model().coverage_
+
+    @property
+    def weights_(self) -> NamedValues:
+        """How much each expert is trusted, by name."""
+        return self.model().weights_
+
+
+class Member(KeyModel):
     """What one key knows. Rows are learned in order; `to_bytes` is its state, from which `Base.member` goes on.
 
     `clf` is the estimator itself, to look at: what it learns by itself is not in the state.
@@ -139,6 +177,10 @@ class Member:
         """For `Base.member`."""
         self._base, self._name, self._states = base, name, [state]
         self.clf = base.model(state, name)
+
+    def model(self) -> OnlineTransferClassifier:
+        """The estimator itself."""
+        return self.clf
 
     def predict(self, X: Any) -> Array:
         """The most likely class of each row."""
@@ -161,21 +203,6 @@ class Member:
         weights = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight, np.float64)
         self._states.append(KeyState(np.array(rows), codes, weights, self._base.new_classes(self.clf)))
         return predicted
-
-    @property
-    def classes_(self) -> Array:
-        """The classes met so far."""
-        return self.clf.classes_
-
-    @property
-    def seen_(self) -> int:
-        """Labels learned so far."""
-        return self.clf.seen_
-
-    @property
-    def mistakes_(self) -> int:
-        """Mistakes so far."""
-        return self.clf.mistakes_
 
     def state(self) -> KeyState:
         """The rows after the last snapshot; a new one is taken where the rows are many, or larger than it."""
@@ -266,21 +293,16 @@ class Base:
             raise InputError(
                 f"{name}: its state names a class that it does not have ({len(classes)} are known); restore it"
             )
-        labels = np.empty(len(codes), dtype=object)
-        labels[:] = [None if code == MISSING else classes[code] for code in codes.tolist()]
-        return labels
+        return objects([None if code == MISSING else classes[code] for code in codes.tolist()])
 
     def new_classes(self, clf: OnlineTransferClassifier | None) -> Array:
         """Classes of a key's model that the sources do not have."""
-        own = [] if clf is None else clf.classes_[len(self.classes) :].tolist()
-        new = np.empty(len(own), dtype=object)
-        new[:] = own
-        return new
+        return objects([] if clf is None else clf.classes_[len(self.classes) :].tolist())
 
     def snapshot(self, clf: OnlineTransferClassifier) -> KeyState:
         """All that a model of one's own knows, without its rows."""
-        none, data = KeyState.empty(self.n_features), clf.to_bytes(constants=False)
-        return KeyState(none.X, none.codes, none.weights, self.new_classes(clf), data)
+        data = clf.to_bytes(constants=False)
+        return replace(KeyState.empty(self.n_features), new_classes=self.new_classes(clf), snapshot=data)
 
     def member(self, state: bytes | None = None, name: str = "a key") -> Member:
         """The model of one key, from its state or, where it has none, from the start. `name` stands in errors."""

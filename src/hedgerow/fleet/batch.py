@@ -13,7 +13,7 @@ import numpy as np
 
 from hedgerow.core.arrays import LARGEST, Array, dense
 from hedgerow.core.errors import InputError
-from hedgerow.core.labels import MISSING, is_missing, plain
+from hedgerow.core.labels import MISSING, is_missing, objects, plain
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.inputs import usable, weighted_labels
 
@@ -73,19 +73,25 @@ def checked_keys(keys: Sequence[Any] | Array, letters: list[DeadLetter] | None) 
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows with their keys; where they are to be learned also labels (None: none) and weights."""
+    """Rows with their keys; those that are `learned` have weights and perhaps labels, the others are predicted only."""
 
     keys: list[Key]
     X: Array
     labels: Array
     weights: Array
+    learned: Array
 
-    def __len__(self) -> int:
-        return len(self.keys)
+    @classmethod
+    def of(cls, keys: list[Key], X: Array, labels: Array | None, weights: Array | None = None) -> Batch:
+        """All rows are learned, with these labels (None: none), or, without labels, predicted."""
+        n, learned = len(keys), labels is not None
+        labels = np.full(n, None, dtype=object) if labels is None else labels
+        return cls(keys, X, labels, np.ones(n) if weights is None else weights, np.full(n, learned))
 
     def some(self, places: list[int]) -> Batch:
         """These rows."""
-        return Batch([self.keys[i] for i in places], self.X[places], self.labels[places], self.weights[places])
+        keys = [self.keys[i] for i in places]
+        return Batch(keys, self.X[places], self.labels[places], self.weights[places], self.learned[places])
 
     @cached_property
     def by_key(self) -> dict[Key, list[int]]:
@@ -97,6 +103,8 @@ class Batch:
 
     def codes(self, clf: OnlineTransferClassifier) -> Array:
         """The labels as places among the classes of a model: MISSING where there is none, below it where it is new."""
+        if not self.learned.any():
+            return np.full(len(self.keys), MISSING)
         codes = clf.codes_of(self.labels)
         codes[is_missing(self.labels)] = MISSING
         return codes
@@ -122,9 +130,8 @@ class Batch:
         size, rows, features = SIZES.unpack_from(data)
         about = json.loads(data[SIZES.size : SIZES.size + size])
         X = np.frombuffer(data, "<f8", offset=SIZES.size + size).reshape(rows, features)
-        labels = np.empty(rows, dtype=object)
-        labels[:] = [tuple(label) if isinstance(label, list) else label for label in about["labels"]]
-        return cls(about["keys"], X, labels, np.array(about.get("weights", np.ones(rows)), np.float64))
+        labels = objects([tuple(label) if isinstance(label, list) else label for label in about["labels"]])
+        return cls.of(about["keys"], X, labels, np.array(about.get("weights", np.ones(rows)), np.float64))
 
 
 def checked(
@@ -136,16 +143,12 @@ def checked(
     n = len(rows)
     if len(usable_keys) != n:
         raise InputError(f"{len(usable_keys)} keys for {n} rows of X; give one a row")
-    if y is None:
-        labels, weights = np.full(n, None, dtype=object), np.ones(n)
-    else:
-        labels, counts = weighted_labels(y, sample_weight, n)
-        weights = np.ones(n) if counts is None else counts
+    labels, weights = (None, None) if y is None else weighted_labels(y, sample_weight, n)
     if letters is not None:
         letters += [DeadLetter(i, usable_keys[i], bad[i]) for i in good if i in bad]
         good = [i for i in good if i not in bad]
         good = list(_finite(rows, usable_keys, good, letters, clf.learner_.gaps))
-    batch = Batch(usable_keys, rows, labels, weights)
+    batch = Batch.of(usable_keys, rows, labels, weights)
     return (batch if len(good) == n else batch.some(good)), good
 
 

@@ -1,7 +1,7 @@
 """Many targets of our own learner at once: what all share in one product for a whole batch, the rest by their records.
 
 A target is *light* while it has the classes of the sources, no pool, and no more rows than pay: its regressions are
-then the shared prior and pending rows, which are never folded (`kernels/fleet.py`). Every other one has a model of its
+then the shared prior and pending rows, which are never folded (`run_slots`). Every other one has a model of its
 own. What a light target has is a record, one stretch of memory:
 
 | part of a record | numbers            | what it is                                                              |
@@ -183,20 +183,20 @@ class Light:
             before.by_source[:, other] = new.by_source
         return before
 
-    def run(self, where: Where, products: Products, y: Array | None = None, weight: Array | None = None) -> Array:
-        """Probabilities of each row (B x K) before its label, which is learned where there are labels."""
-        from hedgerow.kernels.fleet import run_slots
+    def run(self, where: Where, products: Products, codes: Array, weights: Array, learned: Array) -> Array:
+        """Probabilities of each row (B x K) before its label, which is learned; other rows have none (-1)."""
+        from hedgerow.kernels.ridge import run_slots
 
-        learner, B = self.learner, len(products.rows)
+        learner, out = self.learner, self.learner.outcome(len(codes), self.learner.n_classes)
         regressions, log_w = learner.regressions, learner.state["mix.log_w"]
-        if y is None or weight is None:
-            y, weight = np.full(B, -1), np.ones(B)
-        else:
+        if learned.all():
             products = products._replace(PZ=regressions.covariances(products.Z))
-        out = learner.outcome(B, learner.n_classes)
+        elif learned.any():
+            products = products._replace(PZ=np.empty_like(products.Z))
+            products.PZ[learned] = regressions.covariances(products.Z[learned])
         for arena, places, slots in where:
             run_slots(
                 learner.heads, products, arena.R, slots, places, arena.room, self.at, log_w,
-                regressions.diagonal, regressions.top, FADE, y, weight, out,
+                regressions.diagonal, regressions.top, FADE, codes, weights, out,
             )  # fmt: skip
         return out.probabilities

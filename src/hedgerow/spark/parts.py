@@ -1,19 +1,19 @@
 """What Spark keeps of a shard: a list of parts.
 
-A *delta* has what one batch changed: the
-events that were predicted, with their rows, and those that were labelled or expired. A *dump* has all keys; one takes
-the place of the list when the deltas have grown large. Every part has a random token: a shard that is in memory is what
-Spark has only if its token is that of the last part, and parts after its own token bring it up to date.
+A *delta* has what one batch changed: the events that were predicted, with their rows, and those that were labelled or
+expired. A *dump* has all keys; one takes the place of the list when the deltas have grown large. Every part has a
+random token: a shard that is in memory is what Spark has only if its token is that of the last part, and parts after
+its own token bring it up to date.
 
-| part of a part | bytes | what it is                                                            |
-|----------------|-------|-----------------------------------------------------------------------|
-| magic          | 4     | `hrs1`                                                                |
-| token          | 16    | random                                                                |
-| base           | 16    | the digest of the `Base` that its keys belong to                      |
-| size           | 4     | bytes of `about`                                                      |
-| about          |       | JSON: kind, time, classes, keys that were dropped                     |
-| table          |       | an Arrow stream: columns of `DELTA` or `DUMP`                         |
-| checksum       | 4     | CRC-32 of all before                                                  |
+| part of a part | bytes | what it is                                                                       |
+|----------------|-------|----------------------------------------------------------------------------------|
+| magic          | 4     | `hrs1`                                                                           |
+| token          | 16    | random                                                                           |
+| base           | 16    | the digest of the `Base` that its keys belong to                                 |
+| size           | 4     | bytes of `about`                                                                 |
+| about          |       | JSON: kind, time, classes, keys that were dropped                                |
+| table          |       | an Arrow stream: columns of `DELTA` or `DUMP`                                    |
+| checksum       | 4     | CRC-32 of all before                                                             |
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ import numpy as np
 import pyarrow as pa
 
 from hedgerow.core.errors import InputError
-from hedgerow.core.labels import MISSING, labels_from_json
+from hedgerow.core.labels import MISSING, labels_from_json, objects
 from hedgerow.core.limits import Limits
 from hedgerow.events import MemoryLedger, label_of_json
-from hedgerow.fleet.base import HEAD as STATE_HEAD
 from hedgerow.fleet.base import KeyState
+from hedgerow.fleet.store import MemoryStates
 
 MAGIC = b"hrs1"
 HEAD = struct.Struct("<4s16s16sI")
@@ -42,6 +42,7 @@ DELTA = pa.schema(
      "label": pa.string()}
 )  # fmt: skip
 DUMP = pa.schema({"key": pa.string(), "state": pa.binary(), "events": pa.binary(), "time": pa.float64()})
+Entry = tuple[str, bytes, bytes, float]  # a row of DUMP
 PART_BYTES = 2**20  # of a dump, beyond which its keys go to another part; also deltas for which no dump is made
 
 
@@ -51,11 +52,32 @@ class Part(NamedTuple):
     token: bytes
     base: bytes
     about: dict[str, Any]
-    table: pa.Table
+    rows: Iterable[tuple[Any, ...]]
 
-    def columns(self) -> Iterator[tuple[Any, ...]]:
-        """Its rows."""
-        return zip(*(column.to_pylist() for column in self.table.columns), strict=True)
+    def to_bytes(self, schema: pa.Schema) -> bytes:
+        """As the table above says."""
+        about, sink, rows = json.dumps(self.about).encode(), pa.BufferOutputStream(), list(self.rows)
+        columns = zip(*rows, strict=True) if rows else [[]] * len(schema)
+        table = pa.table([pa.array(c, kind) for c, kind in zip(columns, schema.types, strict=True)], schema=schema)
+        with pa.ipc.new_stream(sink, schema) as writer:
+            writer.write_table(table)
+        data = b"".join((HEAD.pack(MAGIC, self.token, self.base, len(about)), about, sink.getvalue().to_pybytes()))
+        return data + struct.pack("<I", zlib.crc32(data))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Part:
+        """The inverse; whatever else the bytes are is an error."""
+        if len(data) < HEAD.size + 4 or data[:3] != MAGIC[:3]:
+            raise InputError(f"the state of a shard is none ({len(data)} bytes); start from another checkpoint")
+        if data[:4] != MAGIC:
+            raise InputError(f"the state of a shard has the format {data[3:4]!r}, this version reads b'1': upgrade")
+        if zlib.crc32(data[:-4]) != struct.unpack("<I", data[-4:])[0]:
+            raise InputError("the state of a shard is damaged; start from another checkpoint")
+        _, token, base, size = HEAD.unpack_from(data)
+        about = json.loads(data[HEAD.size : HEAD.size + size])
+        with pa.ipc.open_stream(pa.py_buffer(data)[HEAD.size + size : len(data) - 4]) as reader:
+            columns = [column.to_pylist() for column in reader.read_all().columns]
+        return cls(token, base, about, zip(*columns, strict=True))
 
 
 def new_token() -> bytes:
@@ -68,69 +90,19 @@ def token_of(data: bytes) -> bytes:
     return data[4:20]
 
 
-def part_to_bytes(part: Part) -> bytes:
-    """As the table above says."""
-    about, sink = json.dumps(part.about).encode(), pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, part.table.schema) as writer:
-        writer.write_table(part.table)
-    data = b"".join((HEAD.pack(MAGIC, part.token, part.base, len(about)), about, sink.getvalue().to_pybytes()))
-    return data + struct.pack("<I", zlib.crc32(data))
-
-
-def part_of_bytes(data: bytes) -> Part:
-    """The inverse; whatever else the bytes are is an error."""
-    if len(data) < HEAD.size + 4 or data[:3] != MAGIC[:3]:
-        raise InputError(f"the state of a shard is none ({len(data)} bytes); start from another checkpoint")
-    if data[:4] != MAGIC:
-        raise InputError(f"the state of a shard has the format {data[3:4]!r}, this version reads b'1': upgrade")
-    if zlib.crc32(data[:-4]) != struct.unpack("<I", data[-4:])[0]:
-        raise InputError("the state of a shard is damaged; start from another checkpoint")
-    _, token, base, size = HEAD.unpack_from(data)
-    about = json.loads(data[HEAD.size : HEAD.size + size])
-    with pa.ipc.open_stream(pa.py_buffer(data)[HEAD.size + size : len(data) - 4]) as reader:
-        return Part(token, base, about, reader.read_all())
-
-
-def dump_parts(
-    rows: Iterable[tuple[str, bytes, bytes, float]], token: bytes, about: dict[str, Any], base: bytes
-) -> list[bytes]:
-    """Keys with their states and events (`MemoryLedger`), and when they changed, in parts that are not too large."""
-    parts, some, size = [], [], 0
-    about = {**about, "kind": "dump"}
-    for row in rows:
-        some.append(row)
-        size += len(row[1]) + len(row[2])
-        if size > PART_BYTES:
-            parts.append(some)
-            some, size = [], 0
-    return [part_to_bytes(Part(token, base, about, table_of(some, DUMP))) for some in [*parts, some]]
-
-
-def table_of(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
-    """Rows as columns."""
-    columns = zip(*rows, strict=True) if rows else [[]] * len(schema)
-    return pa.table([pa.array(c, kind) for c, kind in zip(columns, schema.types, strict=True)], schema=schema)
-
-
-class Learned(NamedTuple):
-    """Rows in the order in which they were learned, with their keys and labels."""
-
-    keys: list[str]
-    rows: list[bytes]
-    labels: list[Any]
-
-
 class Log:
-    """What is kept of the keys of a shard: their events, the states that were written (bytes), when they changed.
+    """The keys of a shard as parts tell them: their events, their states, when they changed. It needs no base.
 
-    `Holder` takes it for its store.
+    `classes` are those of the base with this digest.
     """
 
-    def __init__(self, limits: Limits, digest: bytes) -> None:
-        self.limits, self.digest = limits, digest
+    def __init__(self, limits: Limits, digest: bytes, classes: Sequence[Any]) -> None:
+        self.limits, self.digest, self.token = limits, digest, b""
+        self.codes = {label: code for code, label in enumerate(classes)}
         self.ledgers: dict[str, MemoryLedger] = {}
-        self.states: dict[Any, bytes] = {}
+        self.states = MemoryStates()
         self.changed: dict[str, float] = {}
+        self.dumped = self.since = 0  # bytes of the last dump, and of the deltas after it
 
     def ledger(self, key: str) -> MemoryLedger:
         """The events of a key."""
@@ -138,93 +110,101 @@ class Log:
             self.ledgers[key] = MemoryLedger(self.limits)
         return self.ledgers[key]
 
-    def parts(self, key: Any) -> list[tuple[Any, ...]]:
-        """The state of a key as a store has it: first row, rows, newest batch, bytes."""
-        data = self.states.get(key)
-        return [(0, STATE_HEAD.unpack_from(data)[5] if len(data) > STATE_HEAD.size else 0, 0, data)] if data else []
-
-    def put(self, parts: Sequence[tuple[Any, int, int, int, bytes]]) -> None:
-        """More rows of keys."""
-        for key, _, _, _, data in parts:
-            if key in self.states:
-                data = self.joined(key, KeyState.from_bytes(data, self.digest, key))
-            self.states[key] = data
-
-    def joined(self, key: str, more: KeyState) -> bytes:
-        """The state of a key with more rows."""
-        states = [KeyState.from_bytes(self.states[key], self.digest, key)] if self.states.get(key) else []
-        return KeyState.joined([*states, more]).to_bytes(self.digest)
-
-    def forget(self, key: Any) -> None:
-        """The state of a key."""
-        self.states.pop(key, None)
-
     def drop(self, key: str) -> None:
         """All of a key."""
-        for known in (self.ledgers, self.states, self.changed):
-            known.pop(key, None)
+        self.ledgers.pop(key, None)
+        self.changed.pop(key, None)
+        self.states.forget(key)
 
-    def load(self, part: Part) -> None:
-        """The keys of a dump."""
-        for key, state, events, time in part.columns():
+    def read(self, data: bytes) -> None:
+        """One more part."""
+        part = Part.from_bytes(data)
+        if part.base != self.digest:
+            raise InputError(
+                f"the state of its shard belongs to other sources (digest {part.base.hex()[:12]}, these have "
+                f"{self.digest.hex()[:12]}); use the base that it was learned with, or another checkpoint"
+            )
+        if part.about["kind"] == "dump":
+            self._load(part)
+            self.dumped += len(data)
+        else:
+            self._replay(part)
+            self.since += len(data)
+        self.token = part.token
+
+    def _load(self, dump: Part) -> None:
+        for key, state, events, time in dump.rows:
             self.changed[key] = time
             if state:
-                self.states[key] = state
+                self.states.put([(key, 0, 0, state)])
             if events:
                 self.ledgers[key] = MemoryLedger.from_bytes(events, self.limits, self.digest, f"key {key!r}")
 
-    def replay(self, part: Part) -> Learned:
-        """What a delta says of events; the rows that were learned are left to be learned."""
-        now, learned, keys = part.about["time"], Learned([], [], []), {}
-        for key in part.about["dropped"]:
+    def _replay(self, delta: Part) -> None:
+        now, about, learned, keys = delta.about["time"], delta.about, list[tuple[str, bytes, Any]](), set[str]()
+        for key in about["dropped"]:
             self.drop(key)
-        for key, id, code, probability, row, text in part.columns():
-            ledger = keys[key] = self.ledger(key)
+        for key, id, code, probability, row, text in delta.rows:
+            ledger = self.ledger(key)
+            keys.add(key)
             if text is None:
                 ledger.add(id, now, code, probability, row)
-                continue
-            event, label = ledger.pending[id], label_of_json(text)
-            ledger.resolve(event, label)
-            learned.keys.append(key)
-            learned.rows.append(event.row)
-            learned.labels.append(label)
-        for ledger in (self.ledgers if part.about["woken"] else keys).values():
-            ledger.overdue(now)  # for its clock: what expired then is among the rows
-            ledger.forget()
+            else:
+                event, label = ledger.pending[id], label_of_json(text)
+                ledger.resolve(event, label)
+                learned.append((key, event.row, label))
+        for key in self.ledgers if about["woken"] else keys:
+            self.ledgers[key].overdue(now)  # for its clock: what expired then is among the rows
+            self.ledgers[key].forget()
         self.changed |= dict.fromkeys(keys, now)
-        return learned
+        if learned:
+            self.learn(learned)
+
+    def learn(self, rows: Sequence[tuple[str, bytes, Any]]) -> None:
+        """Keys, rows and labels in the order in which they were learned: more rows of the keys' states."""
+        by_key: dict[str, list[tuple[bytes, Any]]] = {}
+        for key, row, label in rows:
+            by_key.setdefault(key, []).append((row, label))
+        for key, own in by_key.items():
+            before = [KeyState.from_bytes(data, self.digest, f"key {key!r}") for _, data in self.states.parts(key)[-1:]]
+            known = self.codes | {
+                label: len(self.codes) + i for i, label in enumerate(before[0].new_classes if before else ())
+            }
+            codes = [MISSING if label is None else known.setdefault(label, len(known)) for _, label in own]
+            X = np.frombuffer(b"".join(row for row, _ in own)).reshape(len(own), -1)
+            new = objects(list(known)[len(self.codes) :])
+            state = KeyState(X, np.array(codes), np.ones(len(own)), new)
+            self.states.put([(key, 0, len(own), state.to_bytes(self.digest))])
+
+    def entries(self) -> Iterator[Entry]:
+        """Of each key its state, its events and when it changed."""
+        for key, time in self.changed.items():
+            state = self.states.joined(key, self.digest)
+            yield key, state, self.ledgers[key].to_bytes(self.digest) if key in self.ledgers else b"", time
+
+
+def dump_parts(
+    keys: Iterable[tuple[str, bytes, bytes, float]], token: bytes, base: bytes, about: dict[str, Any]
+) -> list[bytes]:
+    """Keys, as `Log.entries` has them, in parts that are not too large."""
+    parts: list[list[tuple[Any, ...]]] = [[]]
+    size = 0
+    for row in keys:
+        parts[-1].append(row)
+        size += len(row[1]) + len(row[2])
+        if size > PART_BYTES:
+            parts.append([])
+            size = 0
+    return [Part(token, base, {**about, "kind": "dump"}, rows).to_bytes(DUMP) for rows in parts]
 
 
 def states_in(parts: Sequence[bytes]) -> Iterator[tuple[str, bytes, bytes]]:
     """Of each key of a shard its state and its events, without a base."""
-    if not parts:
-        return
-    last = part_of_bytes(parts[-1])
-    log, classes = (
-        Log(Limits(keep_events=last.about["keep"]), last.base),
-        labels_from_json(last.about["classes"]).tolist(),
-    )
-    fresh: dict[str, tuple[list[bytes], list[Any]]] = {}
-    for data in parts:
-        part = part_of_bytes(data)
-        if part.about["kind"] == "dump":
-            log.load(part)
-            continue
-        for key in part.about["dropped"]:
-            fresh.pop(key, None)
-        for key, row, label in zip(*log.replay(part), strict=True):
-            rows, labels = fresh.setdefault(key, ([], []))
-            rows.append(row)
-            labels.append(label)
-    for key, (rows, labels) in fresh.items():
-        state = log.states.get(key)
-        before = KeyState.from_bytes(state, log.digest, f"key {key!r}").new_classes.tolist() if state else []
-        known = {label: code for code, label in enumerate([*classes, *before])} | {None: MISSING}
-        codes = [known.setdefault(label, len(known) - 1) for label in labels]
-        new = np.empty(len(known) - 1 - len(classes), dtype=object)
-        new[:] = [label for label in known if label is not None][len(classes) :]
-        X = np.frombuffer(b"".join(rows)).reshape(len(rows), -1)
-        log.states[key] = log.joined(key, KeyState(X, np.array(codes), np.ones(len(codes)), new))
-    for key in log.states.keys() | log.ledgers.keys():
-        ledger = log.ledgers.get(key)
-        yield key, log.states.get(key, b""), b"" if ledger is None else ledger.to_bytes(log.digest)
+    if parts:
+        last = Part.from_bytes(parts[-1])
+        limits, classes = Limits(keep_events=last.about["keep"]), labels_from_json(last.about["classes"])
+        log = Log(limits, last.base, classes.tolist())
+        for data in parts:
+            log.read(data)
+        for key, state, events, _ in log.entries():
+            yield key, state, events

@@ -193,7 +193,7 @@ class Shards(StatefulProcessor):
         rows = [(row.key, bytes(row.state), bytes(row.events), now) for row in states.itertuples()]
         if rows:
             token = new_token()
-            parts = dump_parts(rows, token, Shard(base, self.shared.query).about(now), self.shared.digest)
+            parts = dump_parts(rows, token, self.shared.digest, Shard(base, self.shared.query).about(now))
             self._parts.appendList([(part,) for part in parts])
         if rows or not self._about.exists():
             self._about.update((token, 0, self.shared.query.settings.shards, None))
@@ -368,7 +368,7 @@ def learned_states(history: DataFrame, base: Base, columns: Columns | None = Non
         for result in shard.replay(rows):
             if result.kind == PREDICTION:
                 right.setdefault(result.key, []).extend([] if result.right is None else [result.right])
-        states = shard.states()
+        states = {key: state for key, state, *_ in shard.entries()}
         learned = [(key, states[key], len(own), own.count(False)) for key, own in right.items()]
         return frame_of(learned, ("key", "state", "seen", "mistakes"))
 
