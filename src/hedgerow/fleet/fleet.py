@@ -28,8 +28,7 @@ from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.labels import MISSING, plain
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.files import write_whole
-from hedgerow.fleet.base import Base, KeyModel, KeyState
-from hedgerow.fleet.batch import Batch, DeadLetter, Key, checked, checked_key
+from hedgerow.fleet.base import Base, Batch, DeadLetter, Key, KeyModel, KeyState, checked, checked_key
 from hedgerow.fleet.holder import Holder, Predictions
 from hedgerow.fleet.store import BASE, WIDE_PAGE, FleetStore, backup
 from hedgerow.store import PAGE, Closed, JournalError, Owner

@@ -19,8 +19,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from hedgerow.fleet.base import KeyState
-from hedgerow.fleet.batch import Key
+from hedgerow.fleet.base import Key, KeyState
 from hedgerow.store import PAGE, WAL_BYTES, Store, copied
 
 WIDE_PAGE = 65536  # bytes of a page of the file: for long rows a third of the work of SQLite's usual ones

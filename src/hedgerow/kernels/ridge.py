@@ -676,7 +676,7 @@ def run_rows(
 
 
 # -- rows of many targets, each by its own record -----------------------------------------------------------------
-# A record is one stretch of memory (`fleet/records.py` has its parts), whose base is the prior that all targets share:
+# A record is one stretch of memory (`fleet/holder.py` has its parts), whose base is the prior that all targets share:
 # what a target has of its own are pending rows, which are never folded.
 LOSS, MEMBERS, PAIR, STACKS, CURVES, COUNTS, ROWS = range(7)  # places of `at`
 

@@ -15,8 +15,7 @@ pytest.importorskip("pyspark", reason="pip install 'hedgerow[spark]'")
 
 from hedgerow.spark import Settings
 from hedgerow.spark import shard as shard_module
-from hedgerow.spark.parts import Part, states_in
-from hedgerow.spark.shard import ANSWER, INSTANCE, NO_ORDER, Query, Rows, Shard
+from hedgerow.spark.shard import ANSWER, INSTANCE, NO_ORDER, Part, Query, Rows, Shard, states_in
 
 NAMES = ("a", "b", "c", "d")
 X = np.random.default_rng(3).normal(size=(20, 4)).astype(np.float32).astype(np.float64)
