@@ -257,7 +257,7 @@ class Key:
 
     def check(self):
         from hedgerow.events import MemoryLedger
-        from hedgerow.spark.parts import states_in
+        from hedgerow.spark.shard import states_in
 
         for _, state, events in states_in(self.parts):
             base = self.shard.base

@@ -16,7 +16,7 @@ from hedgerow import OnlineTransferClassifier, Reading
 from hedgerow.core import arrays, preprocess
 from hedgerow.core.errors import InputError
 from hedgerow.core.preprocess import INSTANCE_STEPS, Preprocess, RunningStats, parse
-from hedgerow.fleet.records import Following
+from hedgerow.fleet.holder import Following
 
 
 def rows(seed, sign=True, sparse=False):

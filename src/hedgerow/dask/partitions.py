@@ -7,7 +7,6 @@ column that a person will look for.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,31 +36,42 @@ class Block(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Partition(ABC):
-    """Some rows of a source. It is sent to a worker, which reads them there."""
+class Partition:
+    """Some rows of a source: those `groups` of rows of a Parquet file, or a frame of pandas. A worker reads them."""
 
     features: tuple[str, ...]
     label: str | None
     dtype: str
+    source: Any  # the path of the file, or the frame
+    where: str  # what it is, for errors
+    groups: tuple[int, ...] = ()
 
-    @abstractmethod
-    def batches(self, wanted: list[str], size: int) -> Iterator[Any]:
+    def _batches(self, wanted: list[str], size: int) -> Iterator[Any]:
         """The columns of these names as batches of pyarrow, of at most so many rows."""
+        if isinstance(self.source, str):
+            texts = None if self.label is None else [self.label]  # as places in a list of different ones, if it is text
+            with require("pyarrow.parquet", extra="dask").ParquetFile(self.source, read_dictionary=texts) as file:
+                for batch in file.iter_batches(size, row_groups=list(self.groups), columns=wanted, use_threads=False):
+                    yield batch.select(wanted)
+            return
+        pa = require("pyarrow", extra="dask")
+        try:
+            table = pa.Table.from_pandas(self.source[wanted], preserve_index=False)
+        except pa.ArrowException as error:
+            raise InputError(f"{self.where}: not a table ({error}); drop or encode these columns") from error
+        yield from table.combine_chunks().to_batches(size)
 
-    @property
-    @abstractmethod
-    def where(self) -> str:
-        """What it is, for errors."""
-
-    def refuse(self, X: Array, first: int) -> None:
+    def _refuse(self, X: Array, first: int) -> None:
         """Raise the error for numbers that cannot be used, if there are any; `first` is the row where X begins."""
+        if isinstance(self.source, str):  # in the words of the reader of whole files
+            check_rows(Files.of(self.source, "parquet"), list(self.features), self.label)
         check_finite(np.ascontiguousarray(X), f"{self.where}, rows from {first} on", self.features)
 
     def blocks(self) -> Iterator[Block]:
         """The rows, some at a time: never all as one matrix."""
         wanted = [*self.features, *([] if self.label is None else [self.label])]
         first = 0
-        for batch in self.batches(wanted, at_once(len(wanted))):
+        for batch in self._batches(wanted, at_once(len(wanted))):
             yield self._block(batch, first)
             first += batch.num_rows
 
@@ -73,7 +83,7 @@ class Partition(ABC):
             X[:, j] = numbers.to_numpy(zero_copy_only=False)
         flat = X.T.ravel()
         if not np.vdot(flat, flat) <= LARGEST[X.dtype] ** 2:  # not for NaN either
-            self.refuse(X, first)
+            self._refuse(X, first)
         if self.label is None:
             return Block(X, np.empty(0, dtype=object), np.full(len(X), -1))
         column = batch.column(width)
@@ -88,53 +98,6 @@ class Partition(ABC):
                 "a source row needs a label: drop the row or fill the gap first"
             )
         return Block(X, labels, of)
-
-
-@dataclass(frozen=True)
-class ParquetPartition(Partition):
-    """Some row groups of a file."""
-
-    path: str
-    groups: tuple[int, ...]
-
-    @property
-    def where(self) -> str:
-        """The file and the row groups."""
-        return f"{self.path}, row groups {self.groups}"
-
-    def batches(self, wanted: list[str], size: int) -> Iterator[Any]:
-        """Read batch by batch."""
-        texts = None if self.label is None else [self.label]  # as places in a list of different ones, if it is text
-        with require("pyarrow.parquet", extra="dask").ParquetFile(self.path, read_dictionary=texts) as file:
-            for batch in file.iter_batches(size, row_groups=list(self.groups), columns=wanted, use_threads=False):
-                yield batch.select(wanted)
-
-    def refuse(self, X: Array, first: int) -> None:
-        """In the words of the reader of whole files."""
-        check_rows(Files.of(self.path, "parquet"), list(self.features), self.label)
-        super().refuse(X, first)
-
-
-@dataclass(frozen=True)
-class FramePartition(Partition):
-    """A partition of a dask.dataframe, as pandas has it."""
-
-    frame: Any
-    name: str
-
-    @property
-    def where(self) -> str:
-        """The source."""
-        return f"source {self.name!r}"
-
-    def batches(self, wanted: list[str], size: int) -> Iterator[Any]:
-        """Its rows, in blocks as from files."""
-        pa = require("pyarrow", extra="dask")
-        try:
-            table = pa.Table.from_pandas(self.frame[wanted], preserve_index=False)
-        except pa.ArrowException as error:
-            raise InputError(f"{self.where}: not a table ({error}); drop or encode these columns") from error
-        yield from table.combine_chunks().to_batches(size)
 
 
 def at_once(width: int) -> int:
@@ -182,7 +145,9 @@ def open_parquet(path: str | Path, label: str | None, name: str, first: Opened |
     if not count:
         raise InputError(f"{path}: no rows; a domain needs at least one instance")
     dtype = "float32" if single else "float64"
-    partitions = [ParquetPartition(features, label, dtype, file, groups) for file, groups in parts]
+    partitions = [
+        Partition(features, label, dtype, file, f"{file}, row groups {groups}", groups) for file, groups in parts
+    ]
     return Opened(name, features, np.dtype(dtype), partitions)
 
 
@@ -213,6 +178,6 @@ def open_frame(frame: Any, label: str | None, name: str, first: Opened | None = 
         if kinds[column].kind not in "fiub":
             raise InputError(f"source {name!r}, column {column!r}: {kinds[column]}, not numbers; drop or encode it")
     dtype = "float32" if all(str(kinds[column]) == "float32" for column in features) else "float64"
-    wrap = require("dask", extra="dask").delayed(FramePartition, pure=False)
-    partitions = [wrap(features, label, dtype, each, name) for each in frame.to_delayed()]
+    wrap = require("dask", extra="dask").delayed(Partition, pure=False)
+    partitions = [wrap(features, label, dtype, each, f"source {name!r}") for each in frame.to_delayed()]
     return Opened(name, features, np.dtype(dtype), partitions)

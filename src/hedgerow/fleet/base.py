@@ -23,19 +23,21 @@ import hashlib
 import json
 import struct
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from hedgerow.core.arrays import Array, dense
+from hedgerow.core.arrays import LARGEST, Array, dense
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError
-from hedgerow.core.labels import MISSING, labels_from_json, labels_to_json
-from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.core.labels import MISSING, is_missing, labels_from_json, labels_to_json, objects, plain
+from hedgerow.estimator import NamedValues, OnlineTransferClassifier
+from hedgerow.inputs import usable, weighted_labels
 
 MAGIC, SCHEMA = b"hrk", b"1"
 HEAD = struct.Struct("<4s16sBBBIIII")
@@ -129,7 +131,44 @@ def _smallest_codes(codes: Array) -> Array:
     return codes.astype(CODES[1 if top < 2**7 else 2 if top < 2**15 else 4])
 
 
-class Member:
+class KeyModel(ABC):
+    """What a key knows, to look at."""
+
+    @abstractmethod
+    def model(self) -> OnlineTransferClassifier:
+        """The key's model."""
+
+    def predict_set(self, X: Any, coverage: float | None = None) -> Array:
+        """The set of each row, as `OnlineTransferClassifier.predict_set` gives it."""
+        return self.model().predict_set(X, coverage)
+
+    @property
+    def classes_(self) -> Array:
+        """The classes of the sources, then those that this key has met."""
+        return self.model().classes_
+
+    @property
+    def seen_(self) -> int:
+        """Labels learned so far."""
+        return self.model().seen_
+
+    @property
+    def mistakes_(self) -> int:
+        """Mistakes so far."""
+        return self.model().mistakes_
+
+    @property
+    def coverage_(self) -> dict[float, float]:
+        """Coverage -> the share of labels that were in their set so far."""
+        return self.model().coverage_
+
+    @property
+    def weights_(self) -> NamedValues:
+        """How much each expert is trusted, by name."""
+        return self.model().weights_
+
+
+class Member(KeyModel):
     """What one key knows. Rows are learned in order; `to_bytes` is its state, from which `Base.member` goes on.
 
     `clf` is the estimator itself, to look at: what it learns by itself is not in the state.
@@ -139,6 +178,10 @@ class Member:
         """For `Base.member`."""
         self._base, self._name, self._states = base, name, [state]
         self.clf = base.model(state, name)
+
+    def model(self) -> OnlineTransferClassifier:
+        """The estimator itself."""
+        return self.clf
 
     def predict(self, X: Any) -> Array:
         """The most likely class of each row."""
@@ -161,21 +204,6 @@ class Member:
         weights = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight, np.float64)
         self._states.append(KeyState(np.array(rows), codes, weights, self._base.new_classes(self.clf)))
         return predicted
-
-    @property
-    def classes_(self) -> Array:
-        """The classes met so far."""
-        return self.clf.classes_
-
-    @property
-    def seen_(self) -> int:
-        """Labels learned so far."""
-        return self.clf.seen_
-
-    @property
-    def mistakes_(self) -> int:
-        """Mistakes so far."""
-        return self.clf.mistakes_
 
     def state(self) -> KeyState:
         """The rows after the last snapshot; a new one is taken where the rows are many, or larger than it."""
@@ -266,21 +294,16 @@ class Base:
             raise InputError(
                 f"{name}: its state names a class that it does not have ({len(classes)} are known); restore it"
             )
-        labels = np.empty(len(codes), dtype=object)
-        labels[:] = [None if code == MISSING else classes[code] for code in codes.tolist()]
-        return labels
+        return objects([None if code == MISSING else classes[code] for code in codes.tolist()])
 
     def new_classes(self, clf: OnlineTransferClassifier | None) -> Array:
         """Classes of a key's model that the sources do not have."""
-        own = [] if clf is None else clf.classes_[len(self.classes) :].tolist()
-        new = np.empty(len(own), dtype=object)
-        new[:] = own
-        return new
+        return objects([] if clf is None else clf.classes_[len(self.classes) :].tolist())
 
     def snapshot(self, clf: OnlineTransferClassifier) -> KeyState:
         """All that a model of one's own knows, without its rows."""
-        none, data = KeyState.empty(self.n_features), clf.to_bytes(constants=False)
-        return KeyState(none.X, none.codes, none.weights, self.new_classes(clf), data)
+        data = clf.to_bytes(constants=False)
+        return replace(KeyState.empty(self.n_features), new_classes=self.new_classes(clf), snapshot=data)
 
     def member(self, state: bytes | None = None, name: str = "a key") -> Member:
         """The model of one key, from its state or, where it has none, from the start. `name` stands in errors."""
@@ -292,3 +315,155 @@ class Base:
     def wants_snapshot(self, rows: int, size: int) -> bool:
         """Whether so many rows are better kept as a snapshot of this size (bytes)."""
         return rows > MOST_ROWS or (rows > FEW and 8 * rows * self.n_features > size)
+
+
+# -- batches of keyed rows: checked row by row, so that one bad row need not stop the others, and as bytes -------------
+LARGE = LARGEST[np.dtype(np.float64)]
+SIZES = struct.Struct("<III")
+Key = str | int
+LONGEST = 200  # characters of a key
+
+
+@dataclass(frozen=True)
+class DeadLetter:
+    """A row that could not be used: its place in the batch, its key as it came, and why."""
+
+    row: int
+    key: Any
+    reason: str
+
+
+def checked_key(key: Any) -> Key:
+    """Text or a whole number, as Python has them.
+
+    >>> checked_key(np.int64(7)), checked_key("site-7")
+    (7, 'site-7')
+    """
+    if isinstance(key, str):
+        if _is_text(key):
+            return str.__str__(key)
+    elif isinstance(key, int | np.integer) and not isinstance(key, bool) and -(2**63) <= key < 2**63:
+        return int(key)
+    raise InputError(
+        f"key {str(key)[:40]!r} of type {type(key).__name__}: a key is text of 1 to {LONGEST} characters that UTF-8 "
+        "can write, or a whole number of 64 bits; make it text with str(key)"
+    )
+
+
+def _is_text(key: str) -> bool:
+    try:
+        return 0 < len(key) <= LONGEST and (key.isascii() or bool(key.encode()))
+    except UnicodeEncodeError:  # half of a pair of surrogates
+        return False
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows with their keys; those that are `learned` have weights and perhaps labels, the others are predicted only."""
+
+    keys: list[Key]
+    X: Array
+    labels: Array
+    weights: Array
+    learned: Array
+
+    @classmethod
+    def of(cls, keys: list[Key], X: Array, labels: Array | None, weights: Array | None = None) -> Batch:
+        """All rows are learned, with these labels (None: none), or, without labels, predicted."""
+        n, learned = len(keys), labels is not None
+        labels = np.full(n, None, dtype=object) if labels is None else labels
+        return cls(keys, X, labels, np.ones(n) if weights is None else weights, np.full(n, learned))
+
+    def some(self, places: list[int]) -> Batch:
+        """These rows."""
+        keys = [self.keys[i] for i in places]
+        return Batch(keys, self.X[places], self.labels[places], self.weights[places], self.learned[places])
+
+    @cached_property
+    def by_key(self) -> dict[Key, list[int]]:
+        """The places of each key's rows, in order."""
+        places: dict[Key, list[int]] = {}
+        for i, key in enumerate(self.keys):
+            places.setdefault(key, []).append(i)
+        return places
+
+    def codes(self, clf: OnlineTransferClassifier) -> Array:
+        """The labels as places among the classes of a model: MISSING where there is none, below it where it is new."""
+        if not self.learned.any():
+            return np.full(len(self.keys), MISSING)
+        codes = clf.codes_of(self.labels)
+        codes[is_missing(self.labels)] = MISSING
+        return codes
+
+    def to_bytes(self) -> bytes:
+        """Without loss; labels are text, numbers or tuples of these."""
+        labels = [
+            None if none else plain(label) for label, none in zip(self.labels, is_missing(self.labels), strict=True)
+        ]
+        about = {"keys": self.keys, "labels": labels}
+        if (self.weights != 1).any():
+            about["weights"] = self.weights.tolist()
+        try:
+            text = json.dumps(about).encode()
+        except TypeError as error:
+            raise InputError(f"y: labels of a fleet are text, numbers or tuples of these ({error})") from error
+        rows = np.ascontiguousarray(self.X, "<f8")
+        return SIZES.pack(len(text), *rows.shape) + text + rows.tobytes()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Batch:
+        """The inverse."""
+        size, rows, features = SIZES.unpack_from(data)
+        about = json.loads(data[SIZES.size : SIZES.size + size])
+        X = np.frombuffer(data, "<f8", offset=SIZES.size + size).reshape(rows, features)
+        labels = objects([tuple(label) if isinstance(label, list) else label for label in about["labels"]])
+        return cls.of(about["keys"], X, labels, np.array(about.get("weights", np.ones(rows)), np.float64))
+
+
+def checked(
+    clf: OnlineTransferClassifier, keys: Any, X: Any, y: Any, sample_weight: Any, letters: list[DeadLetter] | None
+) -> tuple[Batch, list[int]]:
+    """The rows of a batch that can be used, and their places in it. Others are an error, or letters."""
+    given: list[Any] = keys.tolist() if isinstance(keys, np.ndarray) else list(keys)
+    reasons: dict[int, str] = {}
+    for i, key in enumerate(given):
+        try:
+            given[i] = checked_key(key)
+        except InputError as error:
+            if letters is None:
+                raise InputError(f"row {i}: {error}") from None
+            reasons[i] = str(error)
+    rows, bad = (np.asarray(dense(clf.as_matrix(X)), np.float64), {}) if letters is None else usable_rows(clf, X)
+    if len(given) != len(rows):
+        raise InputError(f"{len(given)} keys for {len(rows)} rows of X; give one a row")
+    labels, weights = (None, None) if y is None else weighted_labels(y, sample_weight, len(rows))
+    if letters is not None:
+        reasons |= {i: reason for i, reason in bad.items() if i not in reasons}
+        letters += [DeadLetter(i, given[i], reason) for i, reason in reasons.items()]
+    good = [i for i in range(len(rows)) if i not in reasons] if reasons else list(range(len(rows)))
+    batch = Batch.of(given, rows, labels, weights)
+    return (batch.some(good) if reasons else batch), good
+
+
+def usable_rows(
+    clf: OnlineTransferClassifier, X: Any, names: Sequence[str] | None = None
+) -> tuple[Array, dict[int, str]]:
+    """The rows as numbers, and those that cannot be used, with the reason; `names` are those of the features."""
+    reasons: dict[int, str] = {}
+    if type(X) is np.ndarray and X.ndim == 2 and X.shape[1] == clf.n_features_in_ and X.dtype.kind in "fiu":
+        rows = np.asarray(X, np.float64)
+    elif clf.table_ is not None and (encoded := usable(clf.table_, X)) is not None:
+        with np.errstate(over="ignore"):  # what is too large is found with what is not finite
+            rows, reasons = encoded[0].astype(clf.learner_.dtype).astype(np.float64), encoded[1]
+        names = clf.table_.feature_names
+    else:
+        rows = np.asarray(dense(clf.as_matrix(X)), np.float64)
+    with np.errstate(invalid="ignore"):
+        good = np.asarray(np.abs(rows) <= LARGE)
+    if clf.learner_.gaps:
+        good |= np.isnan(rows)
+    for i in np.flatnonzero(~good.all(axis=1)).tolist():
+        columns = np.flatnonzero(~good[i])[:3].tolist()
+        bad = ", ".join(f"feature {k} ({rows[i, k]})" if names is None else names[k] for k in columns)
+        reasons[i] = f"missing or not finite: {bad}; fill it before, or leave the row out"
+    return rows, reasons

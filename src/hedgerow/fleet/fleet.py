@@ -7,16 +7,17 @@ from the journal, in order: every label once.
 
 from __future__ import annotations
 
-import itertools
 import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
+import joblib
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
@@ -25,17 +26,16 @@ from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.labels import MISSING, plain
-from hedgerow.estimator import NamedValues, OnlineTransferClassifier
+from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.files import write_whole
-from hedgerow.fleet.base import Base, KeyState
-from hedgerow.fleet.batch import Batch, DeadLetter, Key, checked, checked_key
-from hedgerow.fleet.holder import Holder, Predictions, in_parts
-from hedgerow.fleet.store import BASE, FleetStore, backup
-from hedgerow.store import Closed, JournalError, Owner
+from hedgerow.fleet.base import Base, Batch, DeadLetter, Key, KeyModel, KeyState, checked, checked_key
+from hedgerow.fleet.holder import Holder, Predictions
+from hedgerow.fleet.store import BASE, WIDE_PAGE, FleetStore, backup
+from hedgerow.store import PAGE, Closed, JournalError, Owner
 
 
 # One key of a fleet as an estimator: what it learns is the key's, whoever holds it.
-class Target(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class Target(KeyModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """`fleet[key]`: the verbs of an `OnlineTransferClassifier`, without `fit`."""
 
     def __init__(self, fleet: Fleet, key: Key) -> None:
@@ -55,10 +55,6 @@ class Target(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """A probability a class of `classes_`."""
         parts = self.fleet.probabilities([self.key] * len(X), X)
         return np.asarray(parts[0].P) if parts else np.empty((0, len(self.classes_)))
-
-    def predict_set(self, X: Any, coverage: float | None = None) -> Array:
-        """The set of each row, as `OnlineTransferClassifier.predict_set` gives it."""
-        return self.model().predict_set(X, coverage)
 
     def predict_one(self, x: Any) -> Any:
         """The most likely class of one instance."""
@@ -81,31 +77,6 @@ class Target(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def model(self) -> OnlineTransferClassifier:
         """A model of one's own that knows what the key knows, to look at or to save."""
         return self.fleet.model(self.key)
-
-    @property
-    def classes_(self) -> Array:
-        """The classes of the sources, then those that this key has met."""
-        return self.model().classes_
-
-    @property
-    def seen_(self) -> int:
-        """Labels learned so far."""
-        return self.model().seen_
-
-    @property
-    def mistakes_(self) -> int:
-        """Mistakes so far."""
-        return self.model().mistakes_
-
-    @property
-    def coverage_(self) -> dict[float, float]:
-        """Coverage -> the share of labels that were in their set so far."""
-        return self.model().coverage_
-
-    @property
-    def weights_(self) -> NamedValues:
-        """How much each expert is trusted, by name."""
-        return self.model().weights_
 
     def _row(self, x: Any) -> Array:
         row = self.fleet.base.clf.as_row(x)
@@ -149,8 +120,12 @@ class Fleet:
         sync: str = "full",
         **options: Any,
     ) -> None:
-        base = _base(sources, method, options)
-        memory = _memory(memory)
+        if isinstance(sources, Base | OnlineTransferClassifier):
+            if options or method != "hedgerow":
+                raise InputError("a fleet from a fitted model takes neither a method nor options: the model has them")
+            base = sources if isinstance(sources, Base) else Base(sources)
+        else:
+            base = Base.fit(sources, method, **options)
         if sync not in ("full", "normal"):
             raise InputError(f"sync={sync!r}: 'full' or 'normal'")
         self._temporary = path is None
@@ -176,27 +151,27 @@ class Fleet:
         fleet = cls.__new__(cls)
         fleet._temporary = False
         base = Base(OnlineTransferClassifier.load(folder / BASE))
-        fleet._begin(folder, base, _memory(memory), None, accept_loss)
+        fleet._begin(folder, base, memory, None, accept_loss)
         return fleet
 
-    def _begin(self, folder: Path, base: Base, memory: int, sync: str | None, accept_loss: bool = False) -> None:
+    def _begin(self, folder: Path, base: Base, memory: Any, sync: str | None, accept_loss: bool = False) -> None:
         """A new fleet says how it waits for the disk (`sync`); one that was there knows."""
+        if isinstance(memory, bool) or not isinstance(memory, int | np.integer) or memory < 2**20:
+            raise InputError(f"memory={memory!r}: a number of bytes, at least {2**20} (1 MiB)")
         self.folder, self.base, self._lock, self._closed = folder, base, threading.RLock(), False
-        self._owner = Owner(folder)
-        try:
-            wide = 8 * base.n_features >= WIDE
-            self._store = FleetStore(folder, create=sync is not None, wide=wide, accept_loss=accept_loss)
-        except BaseException:
-            self._owner.release()
-            raise
-        self._holder = Holder(base, self._store, memory)
-        try:
+        with ExitStack() as undo:
+            if self._temporary:
+                undo.callback(shutil.rmtree, folder, ignore_errors=True)
+            self._owner = Owner(folder)
+            undo.callback(self._owner.release)
+            page = WIDE_PAGE if 8 * base.n_features >= WIDE else PAGE
+            self._store = FleetStore(folder, create=sync is not None, page=page, accept_loss=accept_loss)
+            undo.callback(self._store.close)
+            self._holder = Holder(base, self._store, int(memory), joblib.cpu_count())
+            undo.callback(self._holder.close)
             self._check_file(sync, accept_loss)
             self._recover()
-        except BaseException:
-            if not self._closed:
-                self._let_go()
-            raise
+            undo.pop_all()
 
     # -- its file: batches into the journal, rows of keys into their states, memory made free -----------------------
 
@@ -216,40 +191,22 @@ class Fleet:
     def _note(self, batch: Batch, mark: Any) -> int:
         """The batch is in the journal; keys with the oldest rows there are written where it has grown long."""
         store, holder, data = self._store, self._holder, batch.to_bytes()
-        written: list[Key] = []
+        long = store.journal_bytes + len(data) > JOURNAL and len(holder.dirty) > 0
+        if long:
+            holder.write(list(holder.dirty)[: 2 * len(batch.keys) + 1])
         with store.transaction():
-            if store.journal_bytes + len(data) > JOURNAL and holder.dirty:
-                written = holder.write(list(holder.dirty)[: 2 * len(batch) + 1])
-                gone = set(written)
-                left = next((first for key, first in holder.dirty.items() if key not in gone), None)
-                store.trim(store.last + 1 if left is None else left)
+            if long:
+                store.trim(next(iter(holder.dirty.values()), store.last + 1))
             if mark is not None:
                 store.set_meta("mark", mark)
-            number = store.note(data)
-        holder.written(written)
-        return number
-
-    def _write(self, keys: Sequence[Key]) -> None:
-        """What these keys have learned goes to their states."""
-        dirty = [key for key in keys if key in self._holder.dirty]
-        if dirty:
-            with uninterrupted():
-                with self._store.transaction():
-                    written = self._holder.write(dirty)
-                self._holder.written(written)
-
-    def _state(self, key: Key) -> KeyState:
-        """All that a key has learned, as the file has it now."""
-        self._write([checked_key(key)])
-        return self._holder.stored_state(checked_key(key))[1]
+            return store.note(data)
 
     def _recover(self) -> None:
         """Learn again what is in the journal and in no state."""
         for number, data in self._store.batches():
             batch = Batch.from_bytes(data)
             upto = {key: self._store.upto(key) for key in set(batch.keys)}
-            rows = [i for i, key in enumerate(batch.keys) if upto[key] < number]
-            self._applied(batch.some(rows), number)
+            self._holder.run(batch.some([i for i, key in enumerate(batch.keys) if upto[key] < number]), number)
 
     # -- the verbs ----------------------------------------------------------------------------------------------
 
@@ -320,35 +277,32 @@ class Fleet:
     def model(self, key: Key) -> OnlineTransferClassifier:
         """A model of one's own that knows what the key knows; what it learns from then on is not the key's."""
         with self._open():
-            return self.base.model(self._state(key), f"key {key!r}")
+            return self.base.model(self._holder.state(checked_key(key)), f"key {key!r}")
 
     def to_bytes(self, key: Key) -> bytes:
         """The state of a key, as `Base.member` and `put` take it."""
         with self._open():
-            return self._state(key).to_bytes(self.base.digest)
+            return self._holder.state(checked_key(key)).to_bytes(self.base.digest)
 
     def put(self, key: Key, state: bytes) -> None:
         """A key with this state, in place of what it had."""
-        whole = self.base.member(state, f"key {key!r}").state()  # whatever is wrong with it is an error here
-        with self._open(), uninterrupted():
-            self._drop(checked_key(key))
-            number = self._store.last
-            with self._store.transaction():
-                self._store.put_state(key, whole, number, self.base.digest)
+        # whatever is wrong with it is an error here
+        self._replace(key, self.base.member(state, f"key {key!r}").state())
 
     def forget(self, key: Key) -> None:
         """All that a key has learned is gone, from the journal of the file too."""
+        self._replace(key, None)
+
+    def _replace(self, key: Key, state: KeyState | None) -> None:
+        key = checked_key(key)
         with self._open(), uninterrupted():
-            self._drop(checked_key(key))
+            self.flush()  # recovery must not bring it back from the journal
+            self._holder.drop(key)
+            self._holder.last = []  # what was predicted for it holds no longer
             with self._store.transaction():
                 self._store.forget(key)
-
-    def _drop(self, key: Key) -> None:
-        """Out of memory and out of the journal: recovery must not bring it back."""
-        self._holder.begin_prediction()  # what was predicted for it holds no longer
-        self.flush()
-        if key in self._holder.held:
-            self._holder.leave([key])
+                if state is not None and (state.snapshot or len(state)):
+                    self._store.put([(key, self._store.last, len(state), state.to_bytes(self.base.digest))])
 
     # -- batches ------------------------------------------------------------------------------------------------
 
@@ -356,84 +310,44 @@ class Fleet:
         """Probabilities of some rows after the other, a column a class that their keys know."""
         with self._open():
             batch, places = checked(self.base.clf, keys, X, None, None, dead_letters)
-            self._holder.begin_prediction()
-            predicted: list[Predictions] = []
-            for parts in self._parts(batch):
-                bad = self._holder.fetch(key for part in parts for key, _ in part)
-                good = [self._without(part, bad, places, dead_letters) for part in parts]
-                predicted.extend(self._holder.predict(batch, good))
+            predicted, bad = self._holder.run(batch)
+            _refuse(batch, places, bad, dead_letters)
             return _at(places, predicted)
-
-    def _parts(self, batch: Batch) -> Iterator[list[list[tuple[Key, list[int]]]]]:
-        """Rows of some keys after the other, as many parts at once as there are threads; memory is made free before."""
-        parts = in_parts(batch.by_key.items())
-        while some := list(itertools.islice(parts, self._holder.threads)):
-            leaving = self._holder.too_many()
-            self._write(leaving)
-            self._holder.leave(leaving)
-            yield some
 
     def _learned(self, keys: Any, X: Any, y: Any, sample_weight: Any, mark: Any, letters: Letters) -> list[Predictions]:
         if y is None:
             raise InputError("learn needs a label for each row (None for one without)")
         with self._open():
             batch, places = checked(self.base.clf, keys, X, y, sample_weight, letters)
-            batch, places = self._readable(batch, places, letters)
+            if bad := self._cannot_learn(batch):  # said before anything changes
+                _refuse(batch, places, bad, letters)
+                rows = [i for i, key in enumerate(batch.keys) if key not in bad]
+                batch, places = batch.some(rows), [places[i] for i in rows]
             with uninterrupted():
                 number = self._note(batch, mark)
-                return _at(places, self._applied(batch, number))
+                try:
+                    return _at(places, self._holder.run(batch, number)[0])
+                except BaseException:  # memory is behind the journal: the fleet closes itself
+                    self._let_go()
+                    raise
 
-    def _readable(self, batch: Batch, places: list[int], letters: Letters) -> tuple[Batch, list[int]]:
-        """Without keys whose state cannot be read or whose labels cannot be learned: said before anything changes."""
+    def _cannot_learn(self, batch: Batch) -> dict[Key, InputError]:
+        """The keys whose state cannot be read or whose labels cannot be learned, with the reason."""
         bad: dict[Key, InputError] = {}
         unknown = {batch.keys[i] for i in np.flatnonzero(batch.codes(self.base.clf) < MISSING)}
         for key, rows in batch.by_key.items():
-            if key not in self._holder.held and self._store.parts(key):
-                try:
+            try:
+                if key not in self._holder.held:
                     self._holder.stored_state(key)
-                except InputError as error:
-                    bad[key] = error
-                    continue
-            if key in unknown:
-                try:
-                    self._check_labels(key, batch.labels[rows])
-                except InputError as error:
-                    bad[key] = InputError(f"key {key!r}: {error}")
-        if not bad:
-            return batch, places
-        good = self._without(list(batch.by_key.items()), bad, places, letters)
-        rows = sorted(i for _, own in good for i in own)
-        return batch.some(rows), [places[i] for i in rows]
-
-    def _check_labels(self, key: Key, labels: Array) -> None:
-        self._holder.fetch([key])
-        clf = self._holder.held[key].clf
-        (self.base.clf if clf is None else clf).check_labels(labels)
-
-    def _applied(self, batch: Batch, number: int) -> list[Predictions]:
-        """What the journal has is learned. An error here leaves memory behind the journal: the fleet closes itself."""
-        predicted: list[Predictions] = []
-        try:
-            for parts in self._parts(batch):
-                self._holder.fetch(key for part in parts for key, _ in part)
-                predicted.extend(self._holder.learn(batch, parts, number))
-        except BaseException:
-            self._let_go()
-            raise
-        return predicted
-
-    @staticmethod
-    def _without(
-        part: list[tuple[Key, list[int]]], bad: dict[Key, InputError], places: list[int], letters: Letters
-    ) -> list[tuple[Key, list[int]]]:
-        if not bad:
-            return part
-        if letters is None:
-            raise next(iter(bad.values()))
-        for key, rows in part:
-            if key in bad:
-                letters.extend(DeadLetter(places[i], key, str(bad[key])) for i in rows)
-        return [(key, rows) for key, rows in part if key not in bad]
+            except InputError as error:
+                bad[key] = error
+                continue
+            try:
+                if key in unknown:
+                    self._holder.model(key).check_labels(batch.labels[rows])
+            except InputError as error:
+                bad[key] = InputError(f"key {key!r}: {error}")
+        return bad
 
     def _labels(self, n: int, predicted: list[Predictions]) -> Array:
         labels = np.full(n, None, dtype=object)
@@ -446,7 +360,7 @@ class Fleet:
     def flush(self) -> None:
         """Write what all keys have learned to their states; the journal is empty then."""
         with self._open(), uninterrupted():
-            self._write(list(self._holder.dirty))
+            self._holder.write(list(self._holder.dirty))
             if self._store.journal_bytes:
                 with self._store.transaction():
                     self._store.trim(self._store.last + 1)
@@ -507,20 +421,14 @@ class Fleet:
         self.close()
 
 
+def _refuse(batch: Batch, places: list[int], bad: dict[Key, InputError], letters: Letters) -> None:
+    """Rows of keys that cannot be used are an error, or letters."""
+    for key, error in bad.items():
+        if letters is None:
+            raise error
+        letters.extend(DeadLetter(places[i], key, str(error)) for i in batch.by_key[key])
+
+
 def _at(places: list[int], predicted: list[Predictions]) -> list[Predictions]:
     """The same by the places that the rows had before some were left out."""
     return [replace(part, places=[places[i] for i in part.places]) for part in predicted]
-
-
-def _base(sources: Any, method: str, options: dict[str, Any]) -> Base:
-    if isinstance(sources, Base | OnlineTransferClassifier):
-        if options or method != "hedgerow":
-            raise InputError("a fleet from a fitted model takes neither a method nor options: the model has them")
-        return sources if isinstance(sources, Base) else Base(sources)
-    return Base.fit(sources, method, **options)
-
-
-def _memory(memory: Any) -> int:
-    if isinstance(memory, bool) or not isinstance(memory, int | np.integer) or memory < 2**20:
-        raise InputError(f"memory={memory!r}: a number of bytes, at least {2**20} (1 MiB)")
-    return int(memory)

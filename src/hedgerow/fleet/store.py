@@ -3,7 +3,7 @@
 | table     | a row is                                                                                             |
 |-----------|------------------------------------------------------------------------------------------------------|
 | `journal` | a batch of labelled rows, written before it is acknowledged                                          |
-| `state`   | some rows of one key (`base.py`)   , from its row `first` on; `upto`: the newest batch they are of |
+| `state`   | some rows of one key (`base.py`) after those of its earlier states; `upto`: the newest batch in them |
 | `meta`    | base, settings, totals                                                                               |
 
 A key's state is all its rows of `state` together. Rows of the journal that no state has are learned again when the
@@ -15,44 +15,64 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from hedgerow.fleet.base import KeyState
-from hedgerow.fleet.batch import Key
-from hedgerow.store import PAGE, WAL_BYTES, Row, Store, copied
+from hedgerow.fleet.base import Key, KeyState
+from hedgerow.store import PAGE, WAL_BYTES, Store, copied
 
 WIDE_PAGE = 65536  # bytes of a page of the file: for long rows a third of the work of SQLite's usual ones
 BASE = "base.safetensors"  # the file of the model that all keys start from
-Part = tuple[Key, int, int, int, bytes]  # a row of `state`
+Part = tuple[Key, int, int, bytes]  # a row of `state`: key, newest batch, rows, bytes
+
+
+class MemoryStates:
+    """The states of keys as `FleetStore` has them, in memory: for what keeps them elsewhere."""
+
+    def __init__(self) -> None:
+        self._parts: dict[Key, list[tuple[int, bytes]]] = {}
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """There is nothing to commit."""
+        return nullcontext()
+
+    def parts(self, key: Key) -> list[tuple[int, bytes]]:
+        """(newest batch, bytes) of a key, in order."""
+        return self._parts.get(key, [])
+
+    def put(self, parts: Sequence[Part]) -> None:
+        """More rows of some keys."""
+        for key, upto, _, data in parts:
+            self._parts.setdefault(key, []).append((upto, data))
+
+    def forget(self, key: Key) -> None:
+        """All that a key has in its state."""
+        self._parts.pop(key, None)
+
+    def joined(self, key: Key, base: bytes) -> bytes:
+        """The whole state of a key that belongs to the base with this digest; nothing if it has none."""
+        parts = self.parts(key)
+        if len(parts) > 1:
+            states = [KeyState.from_bytes(data, base, f"key {key!r}") for _, data in parts]
+            parts[:] = [(parts[-1][0], KeyState.joined(states).to_bytes(base))]
+        return parts[0][1] if parts else b""
 
 
 class FleetStore(Store):
     """Everything between two commits is there together or not at all; `stored` rows are in states."""
 
     FILE = "fleet.sqlite"
-    FORMAT = "hedgerow fleet 2"
+    FORMAT = "hedgerow fleet 3"
     TABLES = ("journal", "state")
     SCHEMA = """
     CREATE TABLE journal ("check" INTEGER NOT NULL, number INTEGER PRIMARY KEY, data BLOB NOT NULL);
-    CREATE TABLE state ("check" INTEGER NOT NULL, key, first INTEGER, rows INTEGER NOT NULL, upto INTEGER NOT NULL,
-        data BLOB NOT NULL, PRIMARY KEY (key, first, rows));
+    CREATE TABLE state ("check" INTEGER NOT NULL, key, upto INTEGER NOT NULL, rows INTEGER NOT NULL, data BLOB NOT NULL,
+        PRIMARY KEY (key, upto));
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        create: bool = False,
-        read_only: bool = False,
-        sync: str = "full",
-        wide: bool = False,
-        accept_loss: bool = False,
-    ) -> None:
-        """`wide`: rows are long, so that pages of a new file had better be large."""
-        page = WIDE_PAGE if wide else PAGE
-        super().__init__(folder, create=create, read_only=read_only, sync=sync, accept_loss=accept_loss, page=page)
+    def __init__(self, folder: Path, *, page: int = PAGE, **options: Any) -> None:
+        super().__init__(folder, page=page, **options)
         with self.errors():
             self._db.execute("PRAGMA cache_size = -16384")
             page = self.rows("PRAGMA page_size")[0][0]
@@ -93,12 +113,6 @@ class FleetStore(Store):
         self.add_many("state", parts)
         self.stored += sum(part[2] for part in parts)
 
-    def put_state(self, key: Key, state: KeyState, upto: int, base: bytes) -> None:
-        """A key's whole state, in place of what it had."""
-        self.forget(key)
-        if state.snapshot or len(state):
-            self.put([(key, 0, len(state), upto, state.to_bytes(base))])
-
     def forget(self, key: Key) -> None:
         """All that a key has in its state."""
         self.stored -= self.rows("SELECT coalesce(sum(rows), 0) FROM state WHERE key = ?", (key,))[0][0]
@@ -110,10 +124,10 @@ class FleetStore(Store):
         self.journal_bytes -= self.rows(size, (first_needed,))[0][0]
         self.delete("journal", "number < ?", (first_needed,))
 
-    def parts(self, key: Key) -> list[Row]:
-        """(first, rows, upto, data) of a key, in order; a state knows itself whether it is whole."""
+    def parts(self, key: Key) -> list[tuple[int, bytes]]:
+        """(newest batch, bytes) of a key, in order; a state knows itself whether it is whole."""
         with self.errors():
-            return self.rows("SELECT first, rows, upto, data FROM state WHERE key = ? ORDER BY first, rows", (key,))
+            return self.rows("SELECT upto, data FROM state WHERE key = ? ORDER BY upto", (key,))
 
     def upto(self, key: Key) -> int:
         """The newest batch that a key's state has."""

@@ -11,9 +11,19 @@ for _package in ("pyspark", "pandas", "pyarrow", "google.protobuf"):
 with warnings.catch_warnings():
     # Spark 4.3 warns of pandas 3 at every use; what is used here is tested with it
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
-    from hedgerow.spark.columns import Columns, dead_letters, metrics, outcomes, predictions
     from hedgerow.spark.shard import Settings
-    from hedgerow.spark.stream import learn_stream, learned_states, replay, session, states_of
+    from hedgerow.spark.stream import (
+        Columns,
+        dead_letters,
+        learn_stream,
+        learned_states,
+        metrics,
+        outcomes,
+        predictions,
+        replay,
+        session,
+        states_of,
+    )
 
 __all__ = [
     "Columns",

@@ -1,21 +1,31 @@
 """All keys of a shard in one batch: events by their ids, predictions and labels of many keys together.
 
-Nothing of Spark is in here. A key's rows become runs of instances and of labels, in turn; the first runs of all keys go
-together as one batch of a fleet, then the second ones, and so on.
+Nothing of Spark is in here. The rows of a key become steps, in order: an instance is predicted, the row of an event
+whose label came is learned; both are one step where the label follows its instance. The steps of all keys are one batch
+of a fleet.
+
+What Spark keeps of a shard is a list of parts. A *delta* has what one batch changed: the events that were predicted,
+with their rows, and those that were labelled or expired. A *dump* has all keys; one takes the place of the list when
+the deltas have grown large. Every part has a random token: a shard that is in memory is what Spark has only if its
+token is that of the last part, and parts after its own token bring it up to date.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+import struct
+import uuid
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
-from hedgerow.core.arrays import LARGEST, Array
+from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError
-from hedgerow.core.labels import labels_to_json, plain
+from hedgerow.core.labels import MISSING, labels_from_json, labels_to_json, objects, plain
 from hedgerow.core.limits import Limits
 from hedgerow.events import (
     EXPIRED,
@@ -26,30 +36,26 @@ from hedgerow.events import (
     LabelResult,
     MemoryLedger,
     digest_of,
+    label_of_json,
     label_to_json,
-    labels_together,
-)  # fmt: skip
-from hedgerow.fleet.base import Base
-from hedgerow.fleet.batch import Batch
-from hedgerow.fleet.holder import Holder, in_parts
-from hedgerow.inputs import usable
-from hedgerow.spark.parts import (
-    DELTA,
-    PART_BYTES,
-    Log,
-    Part,
-    dump_parts,
-    new_token,
-    part_of_bytes,
-    part_to_bytes,
-    table_of,
-    token_of,
 )
+from hedgerow.fleet.base import Base, Batch, KeyState, usable_rows
+from hedgerow.fleet.holder import Holder
+from hedgerow.fleet.store import MemoryStates
 
 INSTANCE, ANSWER = 0, 1  # the kinds of rows that come in
 NO_ORDER = -(2**63)  # stands for an order that is missing
 PREDICTION, LABEL, DEAD_LETTER = "prediction", "label", "dead letter"
 NEW, REPEATED = "new", "repeated"
+MAGIC = b"hrs1"
+HEAD = struct.Struct("<4s16s16sI")
+DELTA = pa.schema(
+    {"key": pa.string(), "id": pa.string(), "code": pa.int32(), "probability": pa.float64(), "row": pa.binary(),
+     "label": pa.string()}
+)  # fmt: skip
+DUMP = pa.schema({"key": pa.string(), "state": pa.binary(), "events": pa.binary(), "time": pa.float64()})
+Entry = tuple[str, bytes, bytes, float]  # a row of DUMP
+PART_BYTES = 2**20  # of a dump, beyond which its keys go to another part; also deltas for which no dump is made
 LABELS: dict[type, tuple[str, Callable[[str], Any]]] = {  # their types in Spark
     str: ("string", str),
     int: ("bigint", int),
@@ -134,9 +140,6 @@ class Result(NamedTuple):
     row: str | None = None
 
 
-Round = tuple[list[int], list[tuple[int | None, int]]]  # instances, labels
-
-
 @dataclass(frozen=True)
 class Query:
     """What all shards of a query share beside the base: how rows are read, and the settings.
@@ -161,7 +164,198 @@ class Query:
         return None if isinstance(label, float) and not np.isfinite(label) else label
 
 
-class Shard:
+class Part(NamedTuple):
+    """One of the parts that Spark keeps of a shard, with its rows.
+
+    | part of a part | bytes | what it is                                                                       |
+    |----------------|-------|----------------------------------------------------------------------------------|
+    | magic          | 4     | `hrs1`                                                                           |
+    | token          | 16    | random                                                                           |
+    | base           | 16    | the digest of the `Base` that its keys belong to                                 |
+    | size           | 4     | bytes of `about`                                                                 |
+    | about          |       | JSON: kind, time, classes, keys that were dropped                                |
+    | table          |       | an Arrow stream: columns of `DELTA` or `DUMP`                                    |
+    | checksum       | 4     | CRC-32 of all before                                                             |
+    """
+
+    token: bytes
+    base: bytes
+    about: dict[str, Any]
+    rows: Iterable[tuple[Any, ...]]
+
+    def to_bytes(self, schema: pa.Schema) -> bytes:
+        """As the table above says."""
+        about, sink, rows = json.dumps(self.about).encode(), pa.BufferOutputStream(), list(self.rows)
+        columns = zip(*rows, strict=True) if rows else [[]] * len(schema)
+        table = pa.table([pa.array(c, kind) for c, kind in zip(columns, schema.types, strict=True)], schema=schema)
+        with pa.ipc.new_stream(sink, schema) as writer:
+            writer.write_table(table)
+        data = b"".join((HEAD.pack(MAGIC, self.token, self.base, len(about)), about, sink.getvalue().to_pybytes()))
+        return data + struct.pack("<I", zlib.crc32(data))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Part:
+        """The inverse; whatever else the bytes are is an error."""
+        if len(data) < HEAD.size + 4 or data[:3] != MAGIC[:3]:
+            raise InputError(f"the state of a shard is none ({len(data)} bytes); start from another checkpoint")
+        if data[:4] != MAGIC:
+            raise InputError(f"the state of a shard has the format {data[3:4]!r}, this version reads b'1': upgrade")
+        if zlib.crc32(data[:-4]) != struct.unpack("<I", data[-4:])[0]:
+            raise InputError("the state of a shard is damaged; start from another checkpoint")
+        _, token, base, size = HEAD.unpack_from(data)
+        about = json.loads(data[HEAD.size : HEAD.size + size])
+        with pa.ipc.open_stream(pa.py_buffer(data)[HEAD.size + size : len(data) - 4]) as reader:
+            columns = [column.to_pylist() for column in reader.read_all().columns]
+        return cls(token, base, about, zip(*columns, strict=True))
+
+
+def new_token() -> bytes:
+    """No other part has it."""
+    return uuid.uuid4().bytes
+
+
+def token_of(data: bytes) -> bytes:
+    """The token of a part."""
+    return data[4:20]
+
+
+class Log:
+    """The keys of a shard as parts tell them: their events, their states, when they changed. It needs no base.
+
+    `classes` are those of the base with this digest.
+    """
+
+    def __init__(self, limits: Limits, digest: bytes, classes: Sequence[Any]) -> None:
+        self.limits, self.digest, self.token = limits, digest, b""
+        self.codes = {label: code for code, label in enumerate(classes)}
+        self.ledgers: dict[str, MemoryLedger] = {}
+        self.states = MemoryStates()
+        self.changed: dict[str, float] = {}
+        self.dumped = self.since = 0  # bytes of the last dump, and of the deltas after it
+
+    def ledger(self, key: str) -> MemoryLedger:
+        """The events of a key."""
+        if key not in self.ledgers:
+            self.ledgers[key] = MemoryLedger(self.limits)
+        return self.ledgers[key]
+
+    def drop(self, key: str) -> None:
+        """All of a key."""
+        self.ledgers.pop(key, None)
+        self.changed.pop(key, None)
+        self.states.forget(key)
+
+    def read(self, data: bytes) -> None:
+        """One more part."""
+        part = Part.from_bytes(data)
+        if part.base != self.digest:
+            raise InputError(
+                f"the state of its shard belongs to other sources (digest {part.base.hex()[:12]}, these have "
+                f"{self.digest.hex()[:12]}); use the base that it was learned with, or another checkpoint"
+            )
+        if part.about["kind"] == "dump":
+            self._load(part)
+            self.dumped += len(data)
+        else:
+            self._replay(part)
+            self.since += len(data)
+        self.token = part.token
+
+    def _load(self, dump: Part) -> None:
+        for key, state, events, time in dump.rows:
+            self.changed[key] = time
+            if state:
+                self.states.put([(key, 0, 0, state)])
+            if events:
+                self.ledgers[key] = MemoryLedger.from_bytes(events, self.limits, self.digest, f"key {key!r}")
+
+    def _replay(self, delta: Part) -> None:
+        now, about, learned, keys = delta.about["time"], delta.about, list[tuple[str, bytes, Any]](), set[str]()
+        for key in about["dropped"]:
+            self.drop(key)
+        for key, id, code, probability, row, text in delta.rows:
+            ledger = self.ledger(key)
+            keys.add(key)
+            if text is None:
+                ledger.add(id, now, code, probability, row)
+            else:
+                event, label = ledger.pending[id], label_of_json(text)
+                ledger.resolve(event, label)
+                learned.append((key, event.row, label))
+        for key in self.ledgers if about["woken"] else keys:
+            self.ledgers[key].overdue(now)  # for its clock: what expired then is among the rows
+            self.ledgers[key].forget()
+        self.changed |= dict.fromkeys(keys, now)
+        if learned:
+            self.learn(learned)
+
+    def learn(self, rows: Sequence[tuple[str, bytes, Any]]) -> None:
+        """Keys, rows and labels in the order in which they were learned: more rows of the keys' states."""
+        by_key: dict[str, list[tuple[bytes, Any]]] = {}
+        for key, row, label in rows:
+            by_key.setdefault(key, []).append((row, label))
+        for key, own in by_key.items():
+            before = [KeyState.from_bytes(data, self.digest, f"key {key!r}") for _, data in self.states.parts(key)[-1:]]
+            known = self.codes | {
+                label: len(self.codes) + i for i, label in enumerate(before[0].new_classes if before else ())
+            }
+            codes = [MISSING if label is None else known.setdefault(label, len(known)) for _, label in own]
+            X = np.frombuffer(b"".join(row for row, _ in own)).reshape(len(own), -1)
+            new = objects(list(known)[len(self.codes) :])
+            state = KeyState(X, np.array(codes), np.ones(len(own)), new)
+            self.states.put([(key, 0, len(own), state.to_bytes(self.digest))])
+
+    def entries(self) -> Iterator[Entry]:
+        """Of each key its state, its events and when it changed."""
+        for key, time in self.changed.items():
+            state = self.states.joined(key, self.digest)
+            yield key, state, self.ledgers[key].to_bytes(self.digest) if key in self.ledgers else b"", time
+
+
+def dump_parts(
+    keys: Iterable[tuple[str, bytes, bytes, float]], token: bytes, base: bytes, about: dict[str, Any]
+) -> list[bytes]:
+    """Keys, as `Log.entries` has them, in parts that are not too large."""
+    parts: list[list[tuple[Any, ...]]] = [[]]
+    size = 0
+    for row in keys:
+        parts[-1].append(row)
+        size += len(row[1]) + len(row[2])
+        if size > PART_BYTES:
+            parts.append([])
+            size = 0
+    return [Part(token, base, {**about, "kind": "dump"}, rows).to_bytes(DUMP) for rows in parts]
+
+
+def states_in(parts: Sequence[bytes]) -> Iterator[tuple[str, bytes, bytes]]:
+    """Of each key of a shard its state and its events, without a base."""
+    if parts:
+        last = Part.from_bytes(parts[-1])
+        limits, classes = Limits(keep_events=last.about["keep"]), labels_from_json(last.about["classes"])
+        log = Log(limits, last.base, classes.tolist())
+        for data in parts:
+            log.read(data)
+        for key, state, events, _ in log.entries():
+            yield key, state, events
+
+
+@dataclass(slots=True)
+class Step:
+    """One row of a key: that of an `instance`, which is predicted, or of an event that is learned; or both.
+
+    `instance`, `answer`: places of the rows that came in. An event that is learned without an `answer` has expired.
+    """
+
+    key: str
+    event: Event
+    row: bytes
+    instance: int | None = None
+    answer: int | None = None
+    learned: bool = False
+    label: Any = None
+
+
+class Shard(Log):
     """The keys of a shard: `take` and `wake` change them, `commit` says what Spark has to keep, `follow` reads it.
 
     `token` names the content; a shard that raised an error must not be used again.
@@ -169,12 +363,8 @@ class Shard:
 
     def __init__(self, base: Base, query: Query) -> None:
         self.base, self.query, self.settings = base, query, query.settings
-        self.token = b""
-        self._log = Log(self.settings, base.digest)
-        self._holder = Holder(base, self._log, self.settings.memory // self.settings.shards)
-        self._holder.threads = 1
-        self._dumped = self._since = 0  # bytes of the last dump, and of the deltas after it
-        self._codes = {label: code for code, label in enumerate(base.classes.tolist())}
+        super().__init__(self.settings, base.digest, base.classes.tolist())
+        self._holder = Holder(base, self.states, self.settings.memory // self.settings.shards, threads=1)
         self._begin(0.0)
 
     def _begin(self, now: float) -> None:
@@ -191,43 +381,23 @@ class Shard:
         if self.token in tokens:
             shard, start = self, len(tokens) - tokens[::-1].index(self.token)
         for data in parts[start:]:
-            shard._read(data)
+            shard.read(data)
         return shard
-
-    def _read(self, data: bytes) -> None:
-        part, digest = part_of_bytes(data), self.base.digest
-        if part.base != digest:
-            raise InputError(
-                f"the state of its shard belongs to other sources (digest {part.base.hex()[:12]}, these have "
-                f"{digest.hex()[:12]}); use the base that it was learned with, or another checkpoint"
-            )
-        if part.about["kind"] == "dump":
-            self._log.load(part)
-            self._dumped += len(data)
-        else:
-            learned = self._log.replay(part)
-            self._leave(part.about["dropped"])
-            if learned.keys:
-                self._learn_rows(*learned)
-            self._since += len(data)
-        self.token = part.token
 
     def commit(self) -> tuple[list[bytes], bool]:
         """The parts that Spark has to keep now, and whether they take the place of all others."""
         if not (self._asked or self._resolved or self._dropped):
             return [], False
         about = self.about(self._now) | {"dropped": self._dropped, "woken": self._woken}
-        self.token = new_token()
         rows = [*self._asked, *self._resolved]
-        self._log.changed |= dict.fromkeys((row[0] for row in rows), self._now)
-        parts, whole = [part_to_bytes(Part(self.token, self.base.digest, about, table_of(rows, DELTA)))], False
-        self._since += len(parts[0])
-        if self._since > max(PART_BYTES, 2 * self._dumped):
-            parts, whole = self._dump(about), True
-            self._dumped, self._since = sum(map(len, parts)), 0
-        leaving = self._holder.too_many()
-        self._holder.written(self._holder.write(leaving))
-        self._holder.leave(leaving)
+        self.changed |= dict.fromkeys((row[0] for row in rows), self._now)
+        self.token = new_token()
+        parts, whole = [Part(self.token, self.digest, about, rows).to_bytes(DELTA)], False
+        self.since += len(parts[0])
+        if self.since > max(PART_BYTES, 2 * self.dumped):
+            self._drop_idle(list(self.changed))
+            parts, whole = dump_parts(self.entries(), self.token, self.digest, about), True
+            self.dumped, self.since = sum(map(len, parts)), 0
         self._begin(self._now)
         return parts, whole
 
@@ -236,36 +406,28 @@ class Shard:
         classes = labels_to_json(self.base.classes)
         return {"kind": "delta", "time": now, "classes": classes, "keep": self.settings.keep_events}
 
-    def _dump(self, about: dict[str, Any]) -> list[bytes]:
-        log = self._log
-        self._drop_idle(list(log.changed))
-        self._holder.written(self._holder.write(list(self._holder.dirty)))
-        rows = (
-            (key, log.states.get(key, b""), log.ledgers[key].to_bytes(log.digest) if key in log.ledgers else b"", time)
-            for key, time in log.changed.items()
-        )
-        return dump_parts(rows, self.token, about, log.digest)
+    def entries(self) -> Iterator[Entry]:
+        """Of each key its state, its events and when it changed."""
+        self._holder.write(list(self._holder.dirty))
+        return super().entries()
+
+    def drop(self, key: str) -> None:
+        """All of a key."""
+        super().drop(key)
+        self._holder.drop(key)
 
     def _drop_idle(self, keys: Iterable[str]) -> None:
         """Drop those of the keys that nobody changed for too long."""
-        ttl, changed = self.settings.idle_ttl, self._log.changed
-        if ttl is not None:
-            idle = [key for key in keys if key in changed and self._now - changed[key] >= ttl]
-            for key in idle:
-                self._log.drop(key)
-            self._leave(idle)
-            self._dropped += idle
-
-    def _leave(self, keys: Sequence[str]) -> None:
-        held = [key for key in keys if key in self._holder.held]
-        self._holder.leave(held)
-        for key in held:
-            self._holder.dirty.pop(key, None)
+        ttl = self.settings.idle_ttl
+        idle = [key for key in keys if ttl is not None and self._now - self.changed.get(key, self._now) >= ttl]
+        for key in idle:
+            self.drop(key)
+        self._dropped += idle
 
     @property
     def deadline(self) -> float | None:
         """When the first of the pending events expires."""
-        timeout, ledgers = self.settings.label_timeout, self._log.ledgers.values()
+        timeout, ledgers = self.settings.label_timeout, self.ledgers.values()
         if timeout is None:
             return None
         return min((next(iter(one.pending.values())).time + timeout for one in ledgers if one.pending), default=None)
@@ -277,17 +439,16 @@ class Shard:
         self._begin(now)
         turn = self._turn(rows)
         self._drop_idle(turn.by_key)
-        self._refuse_unreadable(turn)
-        for asked, labelled in self._rounds(turn):
-            self._predict(turn, asked)
-            self._learn(turn, labelled)
-        return [*(turn.results[i] for i in turn.order), *self._expire(turn.by_key)]
+        for key, error in self._holder.fetch(key for key in turn.by_key if self.states.parts(key)).items():
+            for i in turn.by_key.pop(str(key)):  # its state cannot be read, and stays as it is
+                turn.dead_letter(i, str(error))
+        return self._run(turn)
 
     def wake(self, now: float) -> list[Result]:
         """Events of all keys that waited too long expire."""
         self._begin(now)
         self._woken = True
-        return self._expire(list(self._log.ledgers))
+        return self._run(Turn(NO_ROWS, np.empty((0, 0)), by_key={key: [] for key in self.ledgers}))
 
     def _turn(self, rows: Rows) -> Turn:
         """The rows that can be used, by key and in order; the others are dead letters."""
@@ -322,235 +483,163 @@ class Shard:
                 faults[i] = f"id {id!r}: the features are missing"
             elif kind == INSTANCE:
                 instances.append(i)
-        names, clf, X = self.query.features, self.base.clf, turn.X
-        if names is None and clf.table_ is not None:
-            names = tuple(clf.table_.feature_names)
-            numbers, reasons = usable(clf.table_, [json.loads(rows.x[i]) for i in instances]) or (X[:0], {})
-            X[instances] = numbers.astype(clf.learner_.dtype)
-            faults |= {instances[k]: f"id {rows.id[instances[k]]!r}: {reason}" for k, reason in reasons.items()}
+        if self.query.features is None:
+            given: Any = [json.loads(rows.x[i]) for i in instances]
         else:
-            wide = [i for i in instances if len(rows.x[i]) != self.base.n_features]
-            for i in wide:
+            width = self.base.n_features
+            for i in (i for i in instances if len(rows.x[i]) != width):
                 faults[i] = (
-                    f"id {rows.id[i]!r}: a row of {len(rows.x[i])} features, the base has {self.base.n_features}; "
+                    f"id {rows.id[i]!r}: a row of {len(rows.x[i])} features, the base has {width}; "
                     "send rows of its width"
                 )
-            instances = [i for i in instances if i not in faults] if wide else instances
-            if instances:
-                X[instances] = np.array([rows.x[i] for i in instances], np.float64)
-        good = np.abs(X) <= LARGEST[np.dtype(np.float64)]
-        if clf.learner_.gaps:
-            good |= np.isnan(X)
-        for i in np.flatnonzero(~good.all(axis=1)).tolist():
-            bad = ", ".join((names or ())[k] for k in np.flatnonzero(~good[i])[:3].tolist())
-            faults[i] = f"id {rows.id[i]!r}: missing or not finite: {bad}; fill it before, or leave the row out"
+            instances = [i for i in instances if i not in faults]
+            given = np.array([rows.x[i] for i in instances], np.float64)
+        if instances:
+            turn.X[instances], reasons = usable_rows(self.base.clf, given, self.query.features)
+            faults |= {instances[k]: f"id {rows.id[instances[k]]!r}: {reason}" for k, reason in reasons.items()}
         return faults
 
-    def _refuse_unreadable(self, turn: Turn) -> None:
-        """Rows of keys whose state cannot be read are dead letters; the state stays as it is."""
-        for key, error in self._holder.fetch(key for key in turn.by_key if key in self._log.states).items():
-            for i in turn.by_key.pop(str(key)):
-                turn.dead_letter(i, str(error))
-
-    def _rounds(self, turn: Turn) -> list[Round]:
-        """Of every key a run of instances and then one of labels, again and again: the first ones of all keys, ...
-
-        A label is (None, its place). An instance whose label follows at once is (its place, that of its label) in a run
-        of labels: both are one step of a model, so that a key whose rows alternate takes one run.
-        """
-        rows, rounds = turn.rows, list[Round]()
+    def _run(self, turn: Turn) -> list[Result]:
+        """The steps of all keys, and then what became of the rows that came, and of events that expired."""
+        steps, again = list[Step](), list[int]()
         for key, own in turn.by_key.items():
-            ledger = self._log.ledgers.get(key, NOTHING)
-            asked, labelled, r = set[str](), False, 0
-            places = iter(zip(own, [*own[1:], -1], strict=True))
-            for i, following in places:
-                instance = rows.kind[i] == INSTANCE
-                pair = instance and following >= 0 and self._are_pair(rows, i, following, asked, ledger)
-                r += instance and labelled and not pair
-                labelled = pair or not instance
-                asked.add(rows.id[i])
-                if r == len(rounds):
-                    rounds.append(([], []))
-                if pair:
-                    rounds[r][1].append((i, following))
-                    next(places)
-                elif instance:
-                    rounds[r][0].append(i)
+            more = list[Any]()  # new classes of this batch
+            for i in self._in_order(turn, key, own):
+                if turn.rows.kind[i] == INSTANCE:
+                    self._ask(turn, i, steps, again)
                 else:
-                    rounds[r][1].append((None, i))
-        return rounds
-
-    def _are_pair(self, rows: Rows, i: int, following: int, asked: set[str], ledger: MemoryLedger) -> bool:
-        """Whether a new instance is followed by its label, one of the base's classes."""
-        id, ordered = rows.id[i], self.query.ordered
-        new = ordered and rows.id[following] == id and id not in asked and ledger.find(id) is None
-        return new and rows.kind[following] == ANSWER and self.query.label_of(rows.label[following]) in self._codes
-
-    # -- instances -----------------------------------------------------------------------------------------------------
-
-    def _predict(self, turn: Turn, places: list[int]) -> None:
-        rows, new, again = turn.rows, dict[tuple[str, str], int](), []
-        for i in places:
-            key, id = rows.key[i], rows.id[i]
-            known = (key, id) in new or self._log.ledgers.get(key, NOTHING).find(id) is not None
-            if known:
-                again.append(i)
-            else:
-                new[key, id] = i
-        if new:
-            some = list(new.values())
-            batch = Batch(
-                [key for key, _ in new], turn.X[some], labels_together([None] * len(some)), np.ones(len(some))
-            )
-            self._holder.begin_prediction()
-            for i, code, share in zip(some, *self._predictions(batch, learn=False), strict=True):
-                key, id, row = rows.key[i], rows.id[i], turn.X[i].tobytes()
-                self._log.ledger(key).add(id, self._now, code, share, row)
-                self._asked.append((key, id, code, share, row, None))
-                turn.results[i] = Result(key, PREDICTION, id, self._label(key, code), share, NEW)
+                    self._answer(turn, i, steps, more)
+            ledger = self.ledgers.get(key, NOTHING)
+            for id in ledger.overdue(self._now):
+                event = ledger.pending[id]
+                steps.append(Step(key, event, event.row, learned=True))
+                ledger.resolve(event, None)
+        late = self._results(turn, steps)
         for i in again:
-            key, id = rows.key[i], rows.id[i]
-            try:
-                event = self._log.ledgers[key].predicted(id, digest_of(turn.X[i].tobytes()))
-                assert event is not None
-                label = self._label(key, event.code)
-                turn.results[i] = Result(key, PREDICTION, id, label, event.probability, REPEATED)
-            except InputError as error:
-                turn.dead_letter(i, str(error))
+            key = turn.rows.key[i]
+            if (asked := self.ledgers[key].find(turn.rows.id[i])) is not None:
+                turn.results[i] = self._prediction(key, asked, REPEATED)
+        for key in turn.by_key:
+            self.ledgers.get(key, NOTHING).forget()
+        return [*(turn.results[i] for i in turn.order), *late]
 
-    def _label(self, key: str, code: int) -> str | None:
-        """The class of a key that has this code."""
-        if code < len(self._codes):
-            return self.query.text_of(self.base.classes[code])
-        self._holder.fetch([key])
-        clf = self._holder.held[key].clf
-        assert clf is not None
-        return self.query.text_of(clf.classes_[code])
-
-    # -- labels --------------------------------------------------------------------------------------------------------
-
-    def _learn(self, turn: Turn, labelled: list[tuple[int | None, int]]) -> None:
-        rows, ledgers = turn.rows, self._log.ledgers
-        if not self.query.ordered:  # by their events
-            found = [ledgers.get(rows.key[i], NOTHING).find(rows.id[i]) for _, i in labelled]
-            number = [0 if event is None else event.number for event in found]
-            labelled = [labelled[k] for k in sorted(range(len(labelled)), key=number.__getitem__)]
-        taken: list[tuple[int | None, int, Event, Any]] = []
-        more: dict[str, list[Any]] = {}  # new classes of this round, by key
-        for instance, i in labelled:
-            key, id, label = rows.key[i], rows.id[i], self.query.label_of(rows.label[i])
-            if instance is None:
-                judged = ledgers.get(key, NOTHING).judge(id, label)
-                if isinstance(judged, Event) and label not in self._codes:
-                    judged = self._judge_new(key, judged, label, more.setdefault(key, []))
-            else:
-                judged = self._log.ledger(key).add(id, self._now, 0, 0.0, turn.X[instance].tobytes())
-            if isinstance(judged, LabelResult):
-                turn.results[i] = Result(
-                    key, LABEL, id, self.query.text_of(label), None, judged.status, None, judged.detail or None
-                )
-                continue
-            ledgers[key].resolve(judged, label)
-            taken.append((instance, i, judged, label))
-        if not taken:
+    def _in_order(self, turn: Turn, key: str, own: list[int]) -> Iterator[int]:
+        """The rows of a key; those without an order: instances first, then labels by their events, known by then."""
+        if self.query.ordered:
+            yield from own
             return
-        keys = [rows.key[i] for _, i, _, _ in taken]
-        labels = [label for *_, label in taken]
-        predicted = self._learn_rows(keys, [event.row for _, _, event, _ in taken], labels)
-        for (instance, i, event, label), key, code, share in zip(taken, keys, *predicted, strict=True):
-            assert event.id is not None
-            if instance is not None:
-                done = ledgers[key].resolved[event.id]
-                event = ledgers[key].resolved[event.id] = done._replace(code=code, probability=share)
-                self._asked.append((key, event.id, code, share, turn.X[instance].tobytes(), None))
-                turn.results[instance] = Result(key, PREDICTION, event.id, self._label(key, code), share, NEW)
-            self._resolved.append((key, event.id, None, None, None, label_to_json(label)))
-            right = event.code == self._code(key, label)
-            turn.results[i] = Result(key, LABEL, event.id, self.query.text_of(label), None, LEARNED, right)
+        yield from (i for i in own if turn.rows.kind[i] == INSTANCE)
+        ledger = self.ledgers.get(key, NOTHING)
+        events = {i: ledger.find(turn.rows.id[i]) for i in own if turn.rows.kind[i] == ANSWER}
+        yield from sorted(events, key=lambda i: getattr(events[i], "number", 0))
+
+    def _ask(self, turn: Turn, i: int, steps: list[Step], again: list[int]) -> None:
+        """An instance: a step, unless it was asked before."""
+        key, id, row = turn.rows.key[i], turn.rows.id[i], turn.X[i].tobytes()
+        ledger = self.ledger(key)
+        try:
+            if ledger.find(id) is None:  # what is predicted for it is known after the batch
+                steps.append(Step(key, ledger.add(id, self._now, 0, 0.0, row), row, instance=i))
+            elif ledger.predicted(id, digest_of(row)):
+                again.append(i)
+        except InputError as error:
+            turn.dead_letter(i, str(error))
+
+    def _answer(self, turn: Turn, i: int, steps: list[Step], more: list[Any]) -> None:
+        """A label: a step where it can be learned, that of its instance if it follows it."""
+        key, id, label = turn.rows.key[i], turn.rows.id[i], self.query.label_of(turn.rows.label[i])
+        judged = self.ledgers.get(key, NOTHING).judge(id, label)
+        if isinstance(judged, Event) and label not in self.codes:
+            try:  # a class that no source has, after the others of this batch
+                self._holder.model(key).check_labels([*more, label])
+                more.append(label)
+            except InputError as error:
+                judged = LabelResult(id, REFUSED, label, str(error))
+        if isinstance(judged, LabelResult):
+            text = self.query.text_of(label)
+            turn.results[i] = Result(key, LABEL, id, text, None, judged.status, None, judged.detail or None)
+            return
+        # a block that brings a new class is predicted with room for it: such an instance is a step of its own
+        if not (steps and steps[-1].event is judged and label in self.codes):
+            steps.append(Step(key, judged, judged.row))
+        steps[-1].answer, steps[-1].learned, steps[-1].label = i, True, label
+        self.ledgers[key].resolve(judged, label)
+
+    def _results(self, turn: Turn, steps: list[Step]) -> list[Result]:
+        """What became of every step, once all were predicted and learned; events that expired are returned."""
+        late = list[Result]()
+        for step, code, share in zip(steps, *self._predictions(steps), strict=True):
+            key, id, ledger = step.key, str(step.event.id), self.ledgers[step.key]
+            if step.instance is not None:
+                where = ledger.pending if id in ledger.pending else ledger.resolved
+                event = where[id] = where[id]._replace(code=code, probability=share)
+                self._asked.append((key, id, code, share, step.row, None))
+                turn.results[step.instance] = self._prediction(key, event, NEW)
+            if step.learned:
+                self._resolved.append((key, id, None, None, None, label_to_json(step.label)))
+            if step.answer is not None:
+                right = ledger.resolved[id].code == self._code(key, step.label)
+                turn.results[step.answer] = Result(key, LABEL, id, self.query.text_of(step.label), None, LEARNED, right)
+            elif step.learned:
+                late.append(Result(key, LABEL, id, None, None, EXPIRED, None, "no label came in time"))
+        return late
+
+    def _prediction(self, key: str, event: Event, status: str) -> Result:
+        """The class that was predicted for an event."""
+        classes = self.base.classes if event.code < len(self.codes) else self._holder.model(key).classes_
+        return Result(key, PREDICTION, event.id, self.query.text_of(classes[event.code]), event.probability, status)
 
     def _code(self, key: str, label: Any) -> int:
         """The code that a class which was learned has for a key."""
-        if label in self._codes:
-            return self._codes[label]
-        clf = self._holder.held[key].clf
-        assert clf is not None
-        return clf.code_of(label)
-
-    def _judge_new(self, key: str, event: Event, label: Any, more: list[Any]) -> Event | LabelResult:
-        """Whether a key can learn a class that no source has, after the others of this round."""
-        self._holder.fetch([key])
-        clf = self._holder.held[key].clf
-        try:
-            (self.base.clf if clf is None else clf).check_labels([*more, label])
-        except InputError as error:
-            return LabelResult(str(event.id), REFUSED, label, str(error))
-        more.append(label)
-        return event
-
-    def _expire(self, keys: Iterable[str]) -> list[Result]:
-        """The events that waited too long, or are too many; their rows are used without a label."""
-        late: list[tuple[str, Event]] = []
-        for key in keys:
-            ledger = self._log.ledgers.get(key)
-            if ledger is not None:
-                late += [(key, ledger.pending[id]) for id in ledger.overdue(self._now)]
-        for key, event in late:
-            self._log.ledgers[key].resolve(event, None)
-            self._resolved.append((key, event.id, None, None, None, label_to_json(None)))
-        for key in keys:
-            self._log.ledgers.get(key, NOTHING).forget()
-        if late:
-            self._learn_rows([key for key, _ in late], [event.row for _, event in late], [None] * len(late))
-        return [Result(key, LABEL, event.id, None, None, EXPIRED, None, "no label came in time") for key, event in late]
+        return self.codes[label] if label in self.codes else self._holder.model(key).code_of(label)
 
     # -- models --------------------------------------------------------------------------------------------------------
 
-    def _learn_rows(self, keys: list[str], rows: list[bytes], labels: list[Any]) -> tuple[list[int], list[float]]:
-        """Learn rows in order; what was predicted for each before."""
-        X = np.frombuffer(b"".join(rows)).reshape(len(rows), -1)
-        return self._predictions(Batch(list(keys), X, labels_together(labels), np.ones(len(rows))), learn=True)
+    def learn(self, rows: Sequence[tuple[str, bytes, Any]]) -> None:
+        """Keys, rows and labels in the order in which they were learned."""
+        self._predictions([Step(key, NO_EVENT, row, learned=True, label=label) for key, row, label in rows])
 
-    def _predictions(self, batch: Batch, learn: bool) -> tuple[list[int], list[float]]:
-        """The most likely class of each row by its code, and its probability; the rows are learned too."""
-        codes, shares, holder = np.empty(len(batch), np.int64), np.empty(len(batch)), self._holder
-        holder.fetch(batch.by_key)
-        for part in in_parts(batch.by_key.items()):
-            for some in holder.learn(batch, [part], 0) if learn else holder.predict(batch, [part]):
-                best = some.P.argmax(axis=1)
-                codes[some.places] = best
-                shares[some.places] = some.P[np.arange(len(best)), best]
+    def _predictions(self, steps: Sequence[Step]) -> tuple[list[int], list[float]]:
+        """The most likely class of each step's row by its code, and its probability, before it is learned."""
+        if not steps:
+            return [], []
+        n = len(steps)
+        codes, shares = np.empty(n, np.int64), np.empty(n)
+        X = np.frombuffer(b"".join([step.row for step in steps])).reshape(n, self.base.n_features)
+        labels, learned = objects([step.label for step in steps]), np.array([step.learned for step in steps], bool)
+        for some in self._holder.run(Batch([step.key for step in steps], X, labels, np.ones(n), learned))[0]:
+            best = some.P.argmax(axis=1)
+            codes[some.places] = best
+            shares[some.places] = some.P[np.arange(len(best)), best]
         return codes.tolist(), shares.tolist()
 
     # -- history -------------------------------------------------------------------------------------------------------
 
     def replay(self, rows: Rows) -> list[Result]:
         """Instances that have their labels, each predicted before its label is learned; `right` says how that went."""
-        turn = self._turn(rows)
-        places: list[int] = []
-        labels = [self.query.label_of(text) for text in rows.label]
+        turn, steps = self._turn(rows), list[Step]()
         for key, own in turn.by_key.items():
             first = {rows.id[i]: i for i in reversed(own)}
             for i in own:
                 if first[rows.id[i]] != i:
                     turn.dead_letter(i, f"id {rows.id[i]!r} stands there twice; give every instance an id of its own")
+            some = [i for i in own if first[rows.id[i]] == i]
+            labels = [self.query.label_of(rows.label[i]) for i in some]
             try:
-                self.base.clf.check_labels(labels_together([labels[i] for i in first.values()]))
-                places += sorted(first.values(), key=own.index)
+                self.base.clf.check_labels(objects(labels))
             except InputError as error:
-                for i in first.values():
+                for i in some:
                     turn.dead_letter(i, f"key {key!r}: {error}")
-        if places:
-            keys, given = [rows.key[i] for i in places], [labels[i] for i in places]
-            predicted = self._learn_rows(keys, [turn.X[i].tobytes() for i in places], given)
-            for i, key, label, code, share in zip(places, keys, given, *predicted, strict=True):
-                right = None if label is None else code == self._code(key, label)
-                turn.results[i] = Result(key, PREDICTION, rows.id[i], self._label(key, code), share, NEW, right)
+                continue
+            for i, label in zip(some, labels, strict=True):
+                event = NO_EVENT._replace(id=rows.id[i])
+                steps.append(Step(key, event, turn.X[i].tobytes(), i, learned=True, label=label))
+        for step, code, share in zip(steps, *self._predictions(steps), strict=True):
+            event = step.event._replace(code=code, probability=share)
+            right = None if step.label is None else code == self._code(step.key, step.label)
+            turn.results[step.instance or 0] = self._prediction(step.key, event, NEW)._replace(right=right)
+            self.changed[step.key] = self._now
         return [turn.results[i] for i in turn.order]
-
-    def states(self) -> dict[str, bytes]:
-        """What every key has learned."""
-        self._holder.written(self._holder.write(list(self._holder.dirty)))
-        return self._log.states
 
 
 @dataclass
@@ -580,4 +669,6 @@ class Turn:
         self.results[i] = Result(key, DEAD_LETTER, id, detail=reason, row=json.dumps(about))
 
 
+NO_ROWS = Rows([], [], [], [], [], [])
+NO_EVENT = Event(0, None, 0.0, 0, 0.0, b"")
 NOTHING = MemoryLedger(Limits())  # of keys that were never asked about

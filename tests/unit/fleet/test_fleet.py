@@ -153,7 +153,7 @@ def test_bad_rows_are_an_error_or_letters(tmp_path):
         mixed = [None, "a", "b", "c", True, "a"]
         said = fleet.predict_then_learn(mixed, X, y, dead_letters=letters)
         assert [letter.row for letter in letters] == [0, 4, 1]
-        assert "feature 2 is nan" in letters[2].reason
+        assert "missing or not finite: feature 2 (nan)" in letters[2].reason
         assert letters[2].key == "a"
         assert [label is None for label in said] == [True, True, False, False, True, False]
         assert sorted(fleet.keys()) == ["a", "b", "c"]

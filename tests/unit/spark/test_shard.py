@@ -15,8 +15,7 @@ pytest.importorskip("pyspark", reason="pip install 'hedgerow[spark]'")
 
 from hedgerow.spark import Settings
 from hedgerow.spark import shard as shard_module
-from hedgerow.spark.parts import part_of_bytes, states_in
-from hedgerow.spark.shard import ANSWER, INSTANCE, NO_ORDER, Query, Rows, Shard
+from hedgerow.spark.shard import ANSWER, INSTANCE, NO_ORDER, Part, Query, Rows, Shard, states_in
 
 NAMES = ("a", "b", "c", "d")
 X = np.random.default_rng(3).normal(size=(20, 4)).astype(np.float32).astype(np.float64)
@@ -192,9 +191,7 @@ def test_two_labels_of_one_event_in_one_batch(base):
 def test_a_hot_key_whose_rows_alternate_is_one_step(base, monkeypatch):
     kept, calls = Kept(base, ordered=True), []
     real = Shard._predictions
-    monkeypatch.setattr(
-        Shard, "_predictions", lambda self, batch, learn: calls.append(len(batch)) or real(self, batch, learn)
-    )
+    monkeypatch.setattr(Shard, "_predictions", lambda self, steps: calls.append(len(steps)) or real(self, steps))
     rows = [row for i in range(10) for row in (ask(i, 2 * i), tell(i, "up" if i % 3 else "down", 2 * i + 1))]
     results = kept.take(*rows)
     assert calls == [10]
@@ -295,13 +292,13 @@ def test_parts_are_read_as_they_were_written_and_what_is_none_is_refused(base):
     kept = Kept(base)
     kept.take(*(ask(i) for i in range(3)), tell(0, "up"))
     (data,) = kept.parts
-    part = part_of_bytes(data)
+    part = Part.from_bytes(data)
     assert part.token == kept.shard.token
     for place in range(0, len(data), 7):
         with pytest.raises(InputError, match="the state of a shard"):
-            part_of_bytes(data[:place] + bytes([data[place] ^ 4]) + data[place + 1 :])
+            Part.from_bytes(data[:place] + bytes([data[place] ^ 4]) + data[place + 1 :])
         with pytest.raises(InputError, match="the state of a shard"):
-            part_of_bytes(data[:place])
+            Part.from_bytes(data[:place])
     rng = np.random.default_rng(5)
     other = Base.fit([Domain("c", rng.normal(size=(40, 4)), rng.permutation(["up", "down"] * 20))], "hedgerow-linear")
     with pytest.raises(InputError, match="belongs to other sources"):
