@@ -521,10 +521,12 @@ class TableEncoder:
         """The numbers of one row; a name that it does not have is a gap."""
         return [value for column in self.used for value in column(row.get(column.name))]
 
-    def of_columns(self, columns: Mapping[str, list[Any]], rows: int) -> Array | None:
-        """The numbers of many rows, by the cells of each column; None if one of these cannot be used."""
+    def of_columns(self, columns: Mapping[str, list[Any]], rows: int) -> Array:
+        """The numbers of many rows, by the cells of each column; the error of the first that cannot be used."""
         numbers, bad = self.read(columns.get, rows)
-        return None if bad else numbers
+        if bad:
+            raise bad[0][1]
+        return numbers
 
     def encode(self, table: Frame, *, fitting: bool = False, where: str = "X") -> Array:
         """The numbers of a table.

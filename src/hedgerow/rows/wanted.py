@@ -268,11 +268,8 @@ class Encoder(Protocol):
     def as_written(self, column_of: Callable[[str], Any]) -> Encoder:
         """The encoder of a file: its dates as the cells of its columns write them."""
 
-    def of_mapping(self, row: Any) -> Sequence[Any]:
-        """From names and values to the row."""
-
-    def of_columns(self, columns: Mapping[str, list[Any]], rows: int) -> Array | None:
-        """Many rows by the cells of their columns; None if some have to be looked at one by one."""
+    def of_columns(self, columns: Mapping[str, list[Any]], rows: int) -> Array:
+        """Rows by the cells of their columns; an InputError if a cell cannot be used."""
 
 
 @dataclass(frozen=True)
