@@ -39,10 +39,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hedgerow.core.arrays import LARGEST, Array
+from hedgerow.core.domains import Frame
 from hedgerow.core.errors import InputError, together, unknown
-from hedgerow.core.frame import Frame, native
 from hedgerow.core.registry import of_json
-from hedgerow.core.values import DATE_FORMS, MONTH_FIRST, as_float, date_form, is_gap, moment, usual_digits
+from hedgerow.core.values import DATE_FORMS, MONTH_FIRST, as_cell, as_float, date_form, is_gap, moment, usual_digits
 
 # -- kinds of columns --------------------------------------------------------------------------------------------------
 
@@ -127,6 +127,7 @@ class Column(ABC):
     name: str
     gaps: bool = field(default=False, kw_only=True)
     kind: ClassVar[str]
+    words: ClassVar[str] = "{0.kind}"  # what it is, for people
 
     @property
     @abstractmethod
@@ -144,7 +145,7 @@ class Column(ABC):
 
     def __call__(self, cell: Any, absent: bool = False) -> tuple[float, ...]:
         """The numbers of a cell; `absent`: the whole domain does not have the column."""
-        cell = native(cell)
+        cell = as_cell(cell)
         if absent or is_empty(cell):
             return (NAN,) * len(self.parts) + ((NAN if absent else 1.0,) if self.gaps else ())
         if isinstance(cell, list | dict | tuple | set):
@@ -175,9 +176,8 @@ class Column(ABC):
         """With its kind."""
         return {"kind": self.kind, **asdict(self)}
 
-    def words(self) -> str:
-        """What it is, for people."""
-        return self.kind
+    def __str__(self) -> str:
+        return self.words.format(self)
 
 
 @dataclass(frozen=True)
@@ -253,6 +253,12 @@ class Category(Column):
 
     values: tuple[str, ...]
     kind = "category"
+    words = "category of {0.count}"
+
+    @property
+    def count(self) -> int:
+        """How many values have a place."""
+        return len(self.values)
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -263,11 +269,7 @@ class Category(Column):
         """A value that was rare in the sources, or is seen in the stream first, is hashed."""
         mine = category(cell)
         known = tuple(1.0 if value == mine else 0.0 for value in self.values)
-        return (*known, *((0.0,) * NEW_VALUES if mine in self.values else Hashed(self.name, NEW_VALUES).of_cell(mine)))
-
-    def words(self) -> str:
-        """With how many values."""
-        return f"category of {len(self.values)}"
+        return (*known, *signs([] if mine in self.values else [mine], NEW_VALUES))
 
 
 @dataclass(frozen=True)
@@ -276,6 +278,7 @@ class Hashed(Column):
 
     places: int
     kind = "hashed"
+    words = "category, hashed to {0.places} places"
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -287,19 +290,8 @@ class Hashed(Column):
         return [category(cell)]
 
     def of_cell(self, cell: Any) -> tuple[float, ...]:
-        """The signs of all terms in their places, of unit length; a value never seen before has a place as well."""
-        total, terms = [0.0] * self.places, self.terms(cell)
-        for term in terms:
-            place, sign = hashed(term, self.places)
-            total[place] += sign
-        if len(terms) == 1:
-            return tuple(total)
-        norm = math.sqrt(sum(value * value for value in total)) or 1.0
-        return tuple(value / norm for value in total)
-
-    def words(self) -> str:
-        """With how many places."""
-        return f"category, hashed to {self.places} places"
+        """A value never seen before has a place as well."""
+        return signs(self.terms(cell), self.places)
 
 
 @dataclass(frozen=True)
@@ -307,15 +299,12 @@ class Text(Hashed):
     """Words and pairs of words, hashed."""
 
     kind = "text"
+    words = "text, words hashed to {0.places} places"
 
     def terms(self, cell: Any) -> list[str]:
         """Words and pairs of words, in small letters."""
         words = str(cell)[:LONGEST_TEXT].lower().split()
         return [*words, *(f"{a} {b}" for a, b in pairwise(words))]
-
-    def words(self) -> str:
-        """With how many places."""
-        return f"text, words hashed to {self.places} places"
 
 
 @dataclass(frozen=True)
@@ -352,8 +341,7 @@ class Date(Column):
             numbers += [math.sin(angle), math.cos(angle)]
         return tuple(numbers)
 
-    def words(self) -> str:
-        """With the periods."""
+    def __str__(self) -> str:
         return ", ".join(["date: days since the start", *self.turns])
 
 
@@ -363,22 +351,19 @@ class Late(Column):
 
     places: int = 8
     kind = "late"
+    words = "to come"
 
     @property
     def parts(self) -> tuple[str, ...]:
         """The number, then the places."""
-        return ("", *Hashed(self.name, self.places).parts)
+        return ("", *(f"#{i}" for i in range(self.places)))
 
     def of_cell(self, cell: Any) -> tuple[float, ...]:
         """The half that it is not is a gap."""
         value = number(cell)
         if value is not None:
             return (value, *((NAN,) * self.places))
-        return (NAN, *Hashed(self.name, self.places).of_cell(cell))
-
-    def words(self) -> str:
-        """Of a column without rows."""
-        return "to come"
+        return (NAN, *signs([category(cell)], self.places))
 
 
 def hashed(value: str, places: int) -> tuple[int, float]:
@@ -389,6 +374,16 @@ def hashed(value: str, places: int) -> tuple[int, float]:
     """
     code = zlib.crc32(value.encode("utf-8", "surrogatepass"))
     return (code >> 1) % places, 1.0 if code & 1 else -1.0
+
+
+def signs(terms: list[str], places: int) -> tuple[float, ...]:
+    """The signs of all terms in their places, of unit length."""
+    total = [0.0] * places
+    for term in terms:
+        place, sign = hashed(term, places)
+        total[place] += sign
+    norm = math.sqrt(sum(value * value for value in total)) or 1.0
+    return tuple(total) if len(terms) == 1 else tuple(value / norm for value in total)
 
 
 KINDS: dict[str, type[Column]] = {kind.kind: kind for kind in (Number, Boolean, Category, Hashed, Date, Text, Late)}
@@ -511,12 +506,6 @@ class TableEncoder:
         )
         return replace(self, columns=columns, own=own)
 
-    def bound(self, names: Sequence[str]) -> Callable[[Sequence[Any]], list[float]]:
-        """The function from the cells of a row, in the order of these names, to its numbers."""
-        place = {name: i for i, name in enumerate(names)}
-        steps = [(column, place.get(column.name)) for column in self.used]
-        return lambda cells: [value for column, at in steps for value in column(None if at is None else cells[at])]
-
     def of_mapping(self, row: Mapping[Any, Any]) -> list[float]:
         """The numbers of one row; a name that it does not have is a gap."""
         return [value for column in self.used for value in column(row.get(column.name))]
@@ -605,8 +594,8 @@ class TableEncoder:
     def rows(self) -> list[tuple[str, str]]:
         """A line a column: its name and what it becomes, or why it does not."""
         return [
-            *((column.name, column.words() + (", with gaps" if column.gaps else "")) for column in self.columns),
-            *((column.name, f"{column.words()}; starts free: nothing to transfer") for column in self.own),
+            *((column.name, str(column) + (", with gaps" if column.gaps else "")) for column in self.columns),
+            *((column.name, f"{column!s}; starts free: nothing to transfer") for column in self.own),
             *((name, f"left out: {why}") for name, why in self.left_out.items()),
         ]
 

@@ -34,7 +34,7 @@ import numpy as np
 from hedgerow.core.arrays import Array, dense
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError
-from hedgerow.core.labels import MISSING, labels_from_json, labels_to_json
+from hedgerow.core.values import MISSING, labels_from_json, labels_to_json
 from hedgerow.estimator import OnlineTransferClassifier
 
 MAGIC, SCHEMA = b"hrk", b"1"

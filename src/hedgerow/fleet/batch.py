@@ -13,7 +13,7 @@ import numpy as np
 
 from hedgerow.core.arrays import LARGEST, Array, dense
 from hedgerow.core.errors import InputError
-from hedgerow.core.labels import MISSING, is_missing, plain
+from hedgerow.core.values import MISSING, is_missing, plain
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.inputs import usable, weighted_labels
 

@@ -20,8 +20,8 @@ import numpy as np
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError
 from hedgerow.core.interrupts import uninterrupted
-from hedgerow.core.labels import MISSING
 from hedgerow.core.linalg import one_blas_thread
+from hedgerow.core.values import MISSING
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.fleet.base import Base, KeyState
 from hedgerow.fleet.batch import Batch, Key

@@ -13,7 +13,7 @@
 
 CSV, TSV and JSON lines may be compressed: `.csv.gz`, `.csv.zst`. In the place of a file of the first four kinds there
 may be a folder (all files of one kind in it, by name) or a pattern (`day-*.csv.gz`): their rows are one domain. Where
-their columns are not all numbers without gaps, the domain keeps them as they are (`hedgerow.core.frame`).
+their columns are not all numbers without gaps, the domain keeps them as they are (`hedgerow.core.domains`).
 
 MATLAB files have their variables in the shapes that transfer learning papers use:
 
@@ -39,10 +39,9 @@ from typing import Any
 import numpy as np
 
 from hedgerow.core.arrays import Array, Matrix, is_sparse
-from hedgerow.core.domains import Domain
+from hedgerow.core.domains import Domain, Frame
 from hedgerow.core.errors import InputError, require, together, unknown
-from hedgerow.core.frame import Frame, cells
-from hedgerow.core.values import as_float, composed, date_form, is_gap, moment
+from hedgerow.core.values import as_float, cells, composed, date_form, is_gap, moment
 from hedgerow.rows import open_file
 from hedgerow.rows.inputs import SUFFIXES, Files, format_of, is_pattern, no_such_file, stem
 from hedgerow.rows.readers import DELIMITERS, Bad, CsvReader, Reader
@@ -164,21 +163,19 @@ def read_table(files: Files, label: str | None, name: str) -> Domain:
     The columns of the first file are those of all. float32 is kept if all of them are float32.
     """
     label = None if label is None else composed(label)
-    for raw in (False, True):
-        table = _rows(files, label, raw)
-        if table is not None:
-            break
-    features, X, labels, lines = table or ([], np.empty((0, 0)), [], np.empty(0))
-    if not len(X):
+    table = _rows(files, label, raw=False) or _rows(files, label, raw=True)
+    if table is None:
         what = "a header and no rows" if files.format in DELIMITERS else "no rows"
         raise InputError(f"{files.names[0]}: {what}; a domain needs at least one instance")
+    features, X, labels, lines = table
     y = None if label is None else (labels_of_text if files.format in DELIMITERS else labels_of_values)(labels)
-    if not raw:
+    if X.dtype != object:
         return Domain(name, X, y, feature_names=tuple(features))
+    columns = tuple(map(_typed, X.T))
     if files.format == "jsonl":
         frame = Frame.of_rows(X[:, 0].tolist())
-        return Domain(name, Frame(frame.names, frame.columns, lines, files.unit), y)
-    return Domain(name, Frame(tuple(features), tuple(map(_typed, X.T)), lines, files.unit), y)
+        features, columns = list(frame.names), frame.columns
+    return Domain(name, Frame(tuple(features), columns, lines, files.unit), y)
 
 
 def _rows(files: Files, label: str | None, raw: bool) -> tuple[list[str], Array, list[Any], Array] | None:

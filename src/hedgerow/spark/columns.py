@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from hedgerow.core.errors import InputError
-from hedgerow.core.labels import plain
+from hedgerow.core.values import plain
 from hedgerow.fleet import Base
 from hedgerow.spark.shard import ANSWER, DEAD_LETTER, INSTANCE, LABEL, LABELS, NEW, NO_ORDER, PREDICTION
 

@@ -29,8 +29,8 @@ import numpy as np
 import pyarrow as pa
 
 from hedgerow.core.errors import InputError
-from hedgerow.core.labels import MISSING, labels_from_json
-from hedgerow.core.limits import Limits
+from hedgerow.core.registry import Limits
+from hedgerow.core.values import MISSING, labels_from_json
 from hedgerow.events import MemoryLedger, label_of_json
 from hedgerow.fleet.base import HEAD as STATE_HEAD
 from hedgerow.fleet.base import KeyState

@@ -15,8 +15,8 @@ import numpy as np
 
 from hedgerow.core.arrays import LARGEST, Array
 from hedgerow.core.errors import InputError
-from hedgerow.core.labels import labels_to_json, plain
-from hedgerow.core.limits import Limits
+from hedgerow.core.registry import Limits
+from hedgerow.core.values import labels_to_json, plain
 from hedgerow.events import (
     EXPIRED,
     LEARNED,
