@@ -110,7 +110,6 @@ class RowReader(ABC):
 
     names: list[str]
     ignored: tuple[str, ...] = ()
-    most = 1 << 30  # lines or rows that are read together
     _dtype = "double"
     _written: Of = None  # from a cell as it is written to what it means
 
@@ -142,7 +141,6 @@ class RowReader(ABC):
         """Records of so many lines or rows, and how many of them were taken so far."""
         first, step = 0, max(count, FEW)
         while first < count:
-            step = min(step, self.most)
             last = min(first + step, count)
             records, taken = self._fast(first, last), last - first
             if records is None and step > FEW:
@@ -318,18 +316,11 @@ def record_at(lines: list[str], at: int, delimiter: str, final: bool) -> Record 
     >>> record_at(["1,2", '3,"4'], 1, ",", final=False)
     """
     few = lines[at : at + MOST_LINES]
-    ended = False
-
-    def supply() -> Iterator[str]:
-        nonlocal ended
-        yield from few
-        ended = True
-
-    reader = csv.reader(supply(), delimiter=delimiter, strict=True)
+    reader = csv.reader(few, delimiter=delimiter, strict=True)
     try:
         return Record(next(reader), reader.line_num)
     except csv.Error as error:
-        if not ended:
+        if str(error) != "unexpected end of data":
             further = f", {reader.line_num - 1} lines further on" if reader.line_num > 1 else ""
             return Record([], 1, f"not CSV ({error}{further})")
     if len(few) == MOST_LINES:
@@ -526,8 +517,6 @@ class JsonReader(TextReader):
     An object that has an id and a label and no feature at all is a label that comes later than its row. `exact`: a
     column that is not wanted is refused, not left out.
     """
-
-    most = 1024  # so that objects are still in the processor's cache when they are taken apart
 
     def __init__(self, text: TextLines, exact: bool = False) -> None:
         super().__init__(text)
