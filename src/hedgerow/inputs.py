@@ -348,8 +348,7 @@ def usable(encoder: TableEncoder, X: Any) -> tuple[Array, dict[int, str]] | None
 def _encoded_row(encoder: TableEncoder, x: Any) -> Any:
     """One row as numbers: a mapping, a Series or a table of one row; an array is encoded already."""
     if isinstance(x, np.ndarray) or is_sparse(x):
-        frame = _by_position(encoder, x[None]) if isinstance(x, np.ndarray) and x.ndim == 1 else None
-        return x if frame is None else encoder.encode(frame, where="x")[0]
+        return _encoded(encoder, x[None])[0] if x.ndim == 1 else x
     if isinstance(x, Mapping):
         if not _has_some(encoder, x):
             raise InputError(f"x: {_lacks_all(encoder)}")

@@ -38,11 +38,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from hedgerow.core import values
 from hedgerow.core.arrays import LARGEST, Array
 from hedgerow.core.domains import Frame
 from hedgerow.core.errors import InputError, together, unknown
 from hedgerow.core.registry import of_json
-from hedgerow.core.values import DATE_FORMS, MONTH_FIRST, as_cell, as_float, date_form, is_gap, moment, usual_digits
+from hedgerow.core.values import MONTH_FIRST, BadCell, as_cell, as_float, date_form, is_gap, moment, shown
 
 # -- kinds of columns --------------------------------------------------------------------------------------------------
 
@@ -110,16 +111,6 @@ def category(cell: Any) -> str:
     return str(cell).strip()
 
 
-class BadCell(InputError):
-    """A cell that its column cannot have."""
-
-    def __init__(self, column: str, value: Any, what: str, remedy: str) -> None:
-        shown = repr(value)
-        shown = shown if len(shown) <= 40 else f"{shown[:40]}.."
-        super().__init__(f"column {column!r}: {shown} is not {what}; {remedy}")
-        self.column = column
-
-
 @dataclass(frozen=True)
 class Column(ABC):
     """A column by its name."""
@@ -150,7 +141,7 @@ class Column(ABC):
             return (NAN,) * len(self.parts) + ((NAN if absent else 1.0,) if self.gaps else ())
         if isinstance(cell, list | dict | tuple | set):
             remedy = "give text, a number or a date, or drop the column"
-            raise BadCell(self.name, type(cell).__name__, "one value", remedy)
+            raise BadCell(self.name, f"{type(cell).__name__!r} is not one value; {remedy}")
         return (*self.of_cell(cell), 0.0) if self.gaps else self.of_cell(cell)
 
     def encode(self, cells: Array | list[Any]) -> tuple[Array, dict[int, BadCell]]:
@@ -193,7 +184,7 @@ class Number(Column):
         if value is None and category(cell) in ("true", "false"):
             value = truth(cell)
         if value is None:
-            raise BadCell(self.name, cell, "a number", f"write a finite number, {EMPTY_IT}")
+            raise BadCell(self.name, f"{shown(cell)} is not a number; write a finite number, {EMPTY_IT}")
         return (value,)
 
     def encode(self, cells: Array | list[Any]) -> tuple[Array, dict[int, BadCell]]:
@@ -217,13 +208,12 @@ def _plain_numbers(cells: Array | list[Any]) -> Array | None:
     try:
         if set(map(type, every)) <= {float, int, bool, NoneType}:
             return np.array(every, dtype=np.float64)
-        if not _only_texts(every):
-            return None
-        numbers = np.array([float(cell) if cell else NAN for cell in every], dtype=np.float64)
-    except (ValueError, OverflowError):
+    except OverflowError:
         return None
-    plain = np.isnan(numbers).sum() == every.count("") + every.count(None)  # no cell says "nan"
-    return numbers if plain and usual_digits("".join(filter(None, every))) else None
+    floats = values.all_floats([cell or NAN for cell in every]) if _only_texts(every) else None
+    numbers = np.array(floats, dtype=np.float64)
+    plain = floats is not None and np.isnan(numbers).sum() == every.count("") + every.count(None)  # none says "nan"
+    return numbers if plain else None
 
 
 @dataclass(frozen=True)
@@ -237,7 +227,7 @@ class Boolean(Column):
         """1 or 0."""
         value = truth(cell)
         if value is None:
-            raise BadCell(self.name, cell, "yes or no", f"write yes or no, {EMPTY_IT}")
+            raise BadCell(self.name, f"{shown(cell)} is not yes or no; write yes or no, {EMPTY_IT}")
         return (value,)
 
     def encode(self, cells: Array | list[Any]) -> tuple[Array, dict[int, BadCell]]:
@@ -334,7 +324,7 @@ class Date(Column):
         value = self.seconds(cell)
         if value is None:
             remedy = f"write it as 2024-01-31 or 2024-01-31T12:00, {EMPTY_IT}"
-            raise BadCell(self.name, cell, "a date as in the other rows", remedy)
+            raise BadCell(self.name, f"{shown(cell)} is not a date as in the other rows; {remedy}")
         numbers = [(value - self.start) / PERIODS["hour"]]
         for turn in self.turns:
             angle = 2 * math.pi * (value % PERIODS[turn]) / PERIODS[turn]
@@ -397,7 +387,7 @@ def column_of_json(data: Mapping[str, Any]) -> Column:
         raise InputError(f"a column of the kind {data.get('kind')!r}")
     column = of_json(kind, fields)
     known = not isinstance(column, Date) or (
-        set(column.turns) <= PERIODS.keys() and column.form in (*DATE_FORMS, "number")
+        set(column.turns) <= PERIODS.keys() and column.form in (*values.DATE_FORMS, "number")
     )
     if not known or not 1 <= getattr(column, "places", 1) <= MOST_PLACES:
         raise InputError(f"the column {column!r}")

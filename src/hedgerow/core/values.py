@@ -29,6 +29,25 @@ from hedgerow.core.errors import InputError
 DATE_FORMS = MONTH_FIRST, DAY_FIRST = "month first", "day first"  # what 1/2/2024 is; any other date says it itself
 _DATE = re.compile(r"(\d{1,4})([./])(\d{1,2})\2(\d{1,4})(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2}))?)?")
 _SHORTEST = 6  # letters of the shortest date
+SHOWN = 40  # characters of a cell in an error
+
+
+def shown(value: object) -> str:
+    """A value for an error: as Python writes it, cut where it is long.
+
+    >>> shown("x" * 401)
+    "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx.. (401 characters)"
+    """
+    text = repr(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}.. ({len(str(value))} characters)"
+
+
+class BadCell(InputError):
+    """A cell of the column `column` that it cannot have."""
+
+    def __init__(self, column: object, problem: str, row: int = 0) -> None:
+        super().__init__((f"row {row}, " if row else "") + f"column {column!r}: {problem}")
+        self.column = column
 
 
 def usual_digits(text: str) -> bool:
@@ -117,6 +136,19 @@ def as_float(cell: Any) -> float | None:
         return math.inf
     except (TypeError, ValueError):
         return None
+
+
+def all_floats(cells: Sequence[Any]) -> list[float] | None:
+    """Cells as numbers all at once; None if one of them has to be looked at by itself.
+
+    >>> all_floats(["1", 2.5]), all_floats(["1_000", 2.5])
+    ([1.0, 2.5], None)
+    """
+    try:
+        floats = list(map(float, cells))
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return floats if usual_digits("".join(cell for cell in cells if isinstance(cell, str))) else None
 
 
 def as_whole(cell: str) -> int | None:

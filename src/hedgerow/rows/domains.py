@@ -39,13 +39,13 @@ from typing import Any
 import numpy as np
 
 from hedgerow.core.arrays import Array, Matrix, is_sparse
-from hedgerow.core.domains import Domain, Frame
+from hedgerow.core.domains import Domain, Frame, order_by_name
 from hedgerow.core.errors import InputError, require, together, unknown
-from hedgerow.core.values import as_float, cells, composed, date_form, is_gap, moment
+from hedgerow.core.values import BadCell, as_float, cells, composed, date_form, is_gap, moment
 from hedgerow.rows import open_file
 from hedgerow.rows.inputs import SUFFIXES, Files, format_of, is_pattern, no_such_file, stem
 from hedgerow.rows.readers import DELIMITERS, Bad, CsvReader, Reader
-from hedgerow.rows.wanted import BadNumber, Wanted, labels_of_text, labels_of_values, listed, plain_labels
+from hedgerow.rows.wanted import Wanted, is_blank, labels_of_text, labels_of_values, plain_labels
 
 MATLAB_FEATURES = ("X", "fts", "fea", "data")
 MATLAB_LABELS = ("y", "Y", "labels", "gnd")
@@ -192,7 +192,7 @@ def _rows(files: Files, label: str | None, raw: bool) -> tuple[list[str], Array,
         with files.naming(number):
             try:
                 reader.match(Wanted(len(features), features, label, None, raw=raw))
-            except BadNumber:
+            except BadCell:
                 return None
             for records in reader.records():
                 bad = [item for item in records.others if isinstance(item, Bad)]
@@ -225,13 +225,8 @@ def _headers(files: Files, label: str | None, *, fitting: bool = True) -> Iterat
 
 
 def _check_same(files: Files, number: int, features: list[str], own: list[str]) -> None:
-    there, here = set(features), set(own)
-    kinds = (("no", [c for c in features if c not in here]), ("also", [c for c in own if c not in there]))
-    text = " and ".join(f"{word} column {listed([repr(c) for c in columns])}" for word, columns in kinds if columns)
-    if text:
-        raise InputError(
-            f"{files.names[number]} has {text}, unlike {files.names[0]}; the files of one source have the same columns"
-        )
+    """Refuse a file with other columns than the first."""
+    order_by_name(own, features, files.names[number], f"those of {files.names[0]}")
 
 
 def _words(files: Files, bad: Bad) -> str:
@@ -241,7 +236,7 @@ def _words(files: Files, bad: Bad) -> str:
 
 def _typed(column: Array) -> Array:
     """Numbers as floats, where every cell is one; empty cells are gaps."""
-    values = [None if isinstance(cell, str) and not cell.strip() else cell for cell in column]
+    values = [None if is_blank(cell) else cell for cell in column]
     numbers = [math.nan if cell is None else as_float(cell) for cell in values]
     texts = None in numbers or any(type(cell) is bool for cell in values)
     return cells(values) if texts else np.array(numbers, np.float64)
@@ -271,7 +266,7 @@ def check_rows(files: Files, features: list[str], label: str | None) -> None:
 def _match_numbers(reader: Reader, features: list[str], label: str | None) -> None:
     try:
         reader.match(Wanted(len(features), features, label, None))
-    except BadNumber as error:
+    except BadCell as error:
         raise InputError(
             f"{error}; drop the column, encode it as numbers, or make it the label with label={error.column!r}"
         ) from error

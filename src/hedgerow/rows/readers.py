@@ -21,7 +21,6 @@ import importlib
 import json
 import re
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -34,10 +33,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hedgerow.core.arrays import Array
+from hedgerow.core.domains import checked_names
 from hedgerow.core.errors import InputError, require
-from hedgerow.core.values import as_float, as_whole, composed
+from hedgerow.core.values import BadCell, as_float, as_whole, composed, shown
 from hedgerow.rows.inputs import Dialect, TextLines, shorter
-from hedgerow.rows.wanted import BadNumber, Wanted, id_text, listed, numbers, shown, these, utf8
+from hedgerow.rows.wanted import Wanted, id_text, listed, numbers, these, utf8
 
 MOST_TEXT = 10_000  # characters of a bad row that are kept
 FEW = 256  # lines or rows that are read with care together
@@ -393,7 +393,7 @@ class CsvReader(TextReader):
                     break
         text.drop(line)
         names = [composed(utf8(cell.strip(), "the header")) for cell in record.cells]
-        refuse_twice(names, "header")
+        checked_names(names, "header")
         return names
 
     def refuse_numbers_as_names(self) -> None:
@@ -497,13 +497,6 @@ class CsvReader(TextReader):
 def _with_point(cell: str) -> str:
     """A cell that is a number with a decimal comma as one with a point; any other as it is."""
     return cell.replace(",", ".") if COMMA.fullmatch(cell) else cell
-
-
-def refuse_twice(names: list[str], where: str) -> None:
-    """Refuse two columns of one name."""
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise InputError(f"the column name {twice[0]!r} stands in the {where} twice; rename one of them")
 
 
 # ---- JSON lines
@@ -719,7 +712,7 @@ class ArrowReader(RowReader):
         with self._readable():
             self._open(path, format, stream)
         stored = self._schema.names
-        refuse_twice(list(map(composed, stored)), "table")
+        checked_names(map(composed, stored), "table")
         self._stored = {composed(name): name for name in stored}
         self.names = [name for name in self._stored if not name.startswith("__index_level_")]
 
@@ -773,8 +766,8 @@ class ArrowReader(RowReader):
         values = (value for batch in self._batches([name]) for value in batch.column(0).to_pylist())
         for row, value in enumerate(values, start=1):
             if value is not None:
-                raise BadNumber(name, f"{shown(value)} is not a number", row=row)
-        raise BadNumber(name, f"a column of {kind}, not of numbers")
+                raise BadCell(name, f"{shown(value)} is not a number", row=row)
+        raise BadCell(name, f"a column of {kind}, not of numbers")
 
     def go_to(self, at: int, line: int) -> None:
         """Go on after so many rows."""

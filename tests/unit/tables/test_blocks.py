@@ -11,8 +11,9 @@ from support.laws import law
 from support.messy import messy
 
 from hedgerow import Domain, OnlineTransferClassifier
+from hedgerow.core.values import BadCell
 from hedgerow.rows import Wanted, open_rows, readers
-from hedgerow.tables import BadCell, Boolean, Category, Date, Hashed, Late, Number, Text
+from hedgerow.tables import Boolean, Category, Date, Hashed, Late, Number, Text
 
 COLUMNS = [
     Number("n"), Number("n", gaps=True), Boolean("b", gaps=True), Category("c", ("Oslo", "3", "true"), gaps=True),
