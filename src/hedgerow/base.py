@@ -22,8 +22,8 @@ from hedgerow.core.arrays import Array, Matrix, dense
 from hedgerow.core.constants import Constants
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError
-from hedgerow.core.labels import Codes
 from hedgerow.core.source_rows import LabelledSource
+from hedgerow.core.values import Codes
 from hedgerow.drift import Drift
 from hedgerow.files import WRONG, StoredModel, read_model, unreadable, write_whole
 from hedgerow.inputs import (

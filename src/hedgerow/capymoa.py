@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from hedgerow.core.arrays import Array
+from hedgerow.core.domains import listed
 from hedgerow.core.errors import InputError, require
-from hedgerow.core.frame import listed
-from hedgerow.core.labels import plain
+from hedgerow.core.values import plain
 from hedgerow.estimator import OnlineTransferClassifier
 
 require("capymoa", extra="capymoa")

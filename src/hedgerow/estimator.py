@@ -17,13 +17,12 @@ from hedgerow.align import Aligner
 from hedgerow.base import NamedValues, OnlineTransferEstimator
 from hedgerow.contributions import Contributions
 from hedgerow.core.arrays import DENSE_LIMIT, Array, Matrix, blocks, cast, check_finite, rows_from
-from hedgerow.core.domains import Domain, same_columns
+from hedgerow.core.domains import Domain, Frame, same_columns
 from hedgerow.core.errors import InputError, unknown
-from hedgerow.core.frame import Frame
 from hedgerow.core.interrupts import uninterrupted
-from hedgerow.core.labels import MISSING, Codes, as_labels, classes_of, is_missing, objects, plain
 from hedgerow.core.linalg import one_blas_thread
 from hedgerow.core.source_rows import LabelledSource
+from hedgerow.core.values import MISSING, Codes, as_labels, classes_of, is_missing, objects, plain
 from hedgerow.coverage import COUNTS, LEVELS, QUANTILE, coverages, level_of, sets
 from hedgerow.heads import Head
 from hedgerow.inputs import (

@@ -30,8 +30,8 @@ from scipy import sparse
 
 from hedgerow.core.arrays import Array, Matrix, is_sparse
 from hedgerow.core.errors import InputError
-from hedgerow.core.labels import is_missing, plain
-from hedgerow.core.limits import Limits as Limits
+from hedgerow.core.registry import Limits as Limits
+from hedgerow.core.values import is_missing, plain
 
 LEARNED, DUPLICATE, CONFLICT, EXPIRED, UNKNOWN, REFUSED = (
     "learned", "duplicate", "conflict", "expired", "unknown", "refused",

@@ -26,9 +26,9 @@ from hedgerow.align import ALIGNERS
 from hedgerow.core.arrays import Array
 from hedgerow.core.constants import Constants, array_digest
 from hedgerow.core.errors import InputError
-from hedgerow.core.labels import as_labels, labels_from_json, labels_to_json
 from hedgerow.core.preprocess import parse
 from hedgerow.core.registry import Parts, of_json
+from hedgerow.core.values import as_labels, labels_from_json, labels_to_json
 from hedgerow.coverage import coverages
 from hedgerow.heads import HEADS
 from hedgerow.inputs import Inputs, checked_dtype

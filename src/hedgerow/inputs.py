@@ -28,14 +28,23 @@ from hedgerow.core.arrays import (
     checked_csr,
     is_sparse,
 )
-from hedgerow.core.domains import Domain, same_columns
+from hedgerow.core.domains import (
+    Domain,
+    Frame,
+    as_frame,
+    check_same_order,
+    listed,
+    names_of_row,
+    names_of_table,
+    order_by_name,
+    same_columns,
+)
 from hedgerow.core.errors import InputError, together
-from hedgerow.core.frame import Frame, as_frame, check_same_order, listed, names_of_row, names_of_table, order_by_name
 from hedgerow.core.interrupts import uninterrupted
-from hedgerow.core.labels import Codes, as_labels, classes_of, is_missing, plain
 from hedgerow.core.linalg import one_blas_thread
 from hedgerow.core.preprocess import TABLE, parse
 from hedgerow.core.source_rows import InMemory
+from hedgerow.core.values import Codes, as_labels, classes_of, is_missing, plain
 from hedgerow.methods import choose
 from hedgerow.tables import Named, TableEncoder, TableOptions, learn
 
@@ -162,7 +171,7 @@ class Inputs:
     def row(self, x: Any) -> Matrix:
         """One instance, a 1-d array or a sparse 1 x m matrix: an array, a Series, a table of one row, a mapping.
 
-        What has names comes in the model's order (`hedgerow.core.frame`).
+        What has names comes in the model's order (`hedgerow.core.domains`).
         """
         plain = type(x) is np.ndarray and x.shape == (self.width,) and x.dtype == self.dtype
         if plain and x.flags.c_contiguous and np.vdot(x, x) <= LARGEST_SQUARE[self.dtype]:
@@ -339,8 +348,7 @@ def usable(encoder: TableEncoder, X: Any) -> tuple[Array, dict[int, str]] | None
 def _encoded_row(encoder: TableEncoder, x: Any) -> Any:
     """One row as numbers: a mapping, a Series or a table of one row; an array is encoded already."""
     if isinstance(x, np.ndarray) or is_sparse(x):
-        frame = _by_position(encoder, x[None]) if isinstance(x, np.ndarray) and x.ndim == 1 else None
-        return x if frame is None else encoder.encode(frame, where="x")[0]
+        return _encoded(encoder, x[None])[0] if x.ndim == 1 else x
     if isinstance(x, Mapping):
         if not _has_some(encoder, x):
             raise InputError(f"x: {_lacks_all(encoder)}")

@@ -18,7 +18,7 @@ import numpy as np
 from hedgerow import __version__
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError, require
-from hedgerow.core.labels import as_labels, is_missing
+from hedgerow.core.values import as_labels, is_missing
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.pipeline import OnlinePipeline
 from hedgerow.regressor import OnlineTransferRegressor

@@ -16,8 +16,8 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _is_fitted, _num_samples
 
 from hedgerow.core.arrays import Array, is_sparse
+from hedgerow.core.domains import names_of_row
 from hedgerow.core.errors import InputError, require
-from hedgerow.core.frame import names_of_row
 from hedgerow.estimator import Explanation, OnlineTransferClassifier
 from hedgerow.files import write_whole
 from hedgerow.inputs import sample_domains

@@ -13,7 +13,7 @@ from hedgerow.contributions import Contributions
 from hedgerow.core.arrays import Array, Matrix, cast, dense
 from hedgerow.core.constants import Constants
 from hedgerow.core.errors import InputError
-from hedgerow.core.labels import Codes, is_missing, objects
+from hedgerow.core.values import Codes, is_missing, objects
 from hedgerow.coverage import coverages, level_of
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.files import StoredModel, read_model

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from hedgerow.core.arrays import Array
-from hedgerow.core.domains import Domain
+from hedgerow.core.domains import Domain, listed
 from hedgerow.core.errors import InputError, require
-from hedgerow.core.frame import listed
 from hedgerow.core.values import as_float
 from hedgerow.drift import THRESHOLD, Drift, DriftDetector
 from hedgerow.estimator import OnlineTransferClassifier

@@ -38,11 +38,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from hedgerow.core import values
 from hedgerow.core.arrays import LARGEST, Array
+from hedgerow.core.domains import Frame
 from hedgerow.core.errors import InputError, together, unknown
-from hedgerow.core.frame import Frame, native
 from hedgerow.core.registry import of_json
-from hedgerow.core.values import DATE_FORMS, MONTH_FIRST, as_float, date_form, is_gap, moment, usual_digits
+from hedgerow.core.values import MONTH_FIRST, BadCell, as_cell, as_float, date_form, is_gap, moment, shown
 
 # -- kinds of columns --------------------------------------------------------------------------------------------------
 
@@ -110,16 +111,6 @@ def category(cell: Any) -> str:
     return str(cell).strip()
 
 
-class BadCell(InputError):
-    """A cell that its column cannot have."""
-
-    def __init__(self, column: str, value: Any, what: str, remedy: str) -> None:
-        shown = repr(value)
-        shown = shown if len(shown) <= 40 else f"{shown[:40]}.."
-        super().__init__(f"column {column!r}: {shown} is not {what}; {remedy}")
-        self.column = column
-
-
 @dataclass(frozen=True)
 class Column(ABC):
     """A column by its name."""
@@ -127,6 +118,7 @@ class Column(ABC):
     name: str
     gaps: bool = field(default=False, kw_only=True)
     kind: ClassVar[str]
+    words: ClassVar[str] = "{0.kind}"  # what it is, for people
 
     @property
     @abstractmethod
@@ -144,12 +136,12 @@ class Column(ABC):
 
     def __call__(self, cell: Any, absent: bool = False) -> tuple[float, ...]:
         """The numbers of a cell; `absent`: the whole domain does not have the column."""
-        cell = native(cell)
+        cell = as_cell(cell)
         if absent or is_empty(cell):
             return (NAN,) * len(self.parts) + ((NAN if absent else 1.0,) if self.gaps else ())
         if isinstance(cell, list | dict | tuple | set):
             remedy = "give text, a number or a date, or drop the column"
-            raise BadCell(self.name, type(cell).__name__, "one value", remedy)
+            raise BadCell(self.name, f"{type(cell).__name__!r} is not one value; {remedy}")
         return (*self.of_cell(cell), 0.0) if self.gaps else self.of_cell(cell)
 
     def encode(self, cells: Array | list[Any]) -> tuple[Array, dict[int, BadCell]]:
@@ -175,9 +167,8 @@ class Column(ABC):
         """With its kind."""
         return {"kind": self.kind, **asdict(self)}
 
-    def words(self) -> str:
-        """What it is, for people."""
-        return self.kind
+    def __str__(self) -> str:
+        return self.words.format(self)
 
 
 @dataclass(frozen=True)
@@ -193,7 +184,7 @@ class Number(Column):
         if value is None and category(cell) in ("true", "false"):
             value = truth(cell)
         if value is None:
-            raise BadCell(self.name, cell, "a number", f"write a finite number, {EMPTY_IT}")
+            raise BadCell(self.name, f"{shown(cell)} is not a number; write a finite number, {EMPTY_IT}")
         return (value,)
 
     def encode(self, cells: Array | list[Any]) -> tuple[Array, dict[int, BadCell]]:
@@ -217,13 +208,12 @@ def _plain_numbers(cells: Array | list[Any]) -> Array | None:
     try:
         if set(map(type, every)) <= {float, int, bool, NoneType}:
             return np.array(every, dtype=np.float64)
-        if not _only_texts(every):
-            return None
-        numbers = np.array([float(cell) if cell else NAN for cell in every], dtype=np.float64)
-    except (ValueError, OverflowError):
+    except OverflowError:
         return None
-    plain = np.isnan(numbers).sum() == every.count("") + every.count(None)  # no cell says "nan"
-    return numbers if plain and usual_digits("".join(filter(None, every))) else None
+    floats = values.all_floats([cell or NAN for cell in every]) if _only_texts(every) else None
+    numbers = np.array(floats, dtype=np.float64)
+    plain = floats is not None and np.isnan(numbers).sum() == every.count("") + every.count(None)  # none says "nan"
+    return numbers if plain else None
 
 
 @dataclass(frozen=True)
@@ -237,7 +227,7 @@ class Boolean(Column):
         """1 or 0."""
         value = truth(cell)
         if value is None:
-            raise BadCell(self.name, cell, "yes or no", f"write yes or no, {EMPTY_IT}")
+            raise BadCell(self.name, f"{shown(cell)} is not yes or no; write yes or no, {EMPTY_IT}")
         return (value,)
 
     def encode(self, cells: Array | list[Any]) -> tuple[Array, dict[int, BadCell]]:
@@ -253,6 +243,12 @@ class Category(Column):
 
     values: tuple[str, ...]
     kind = "category"
+    words = "category of {0.count}"
+
+    @property
+    def count(self) -> int:
+        """How many values have a place."""
+        return len(self.values)
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -263,11 +259,7 @@ class Category(Column):
         """A value that was rare in the sources, or is seen in the stream first, is hashed."""
         mine = category(cell)
         known = tuple(1.0 if value == mine else 0.0 for value in self.values)
-        return (*known, *((0.0,) * NEW_VALUES if mine in self.values else Hashed(self.name, NEW_VALUES).of_cell(mine)))
-
-    def words(self) -> str:
-        """With how many values."""
-        return f"category of {len(self.values)}"
+        return (*known, *signs([] if mine in self.values else [mine], NEW_VALUES))
 
 
 @dataclass(frozen=True)
@@ -276,6 +268,7 @@ class Hashed(Column):
 
     places: int
     kind = "hashed"
+    words = "category, hashed to {0.places} places"
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -287,19 +280,8 @@ class Hashed(Column):
         return [category(cell)]
 
     def of_cell(self, cell: Any) -> tuple[float, ...]:
-        """The signs of all terms in their places, of unit length; a value never seen before has a place as well."""
-        total, terms = [0.0] * self.places, self.terms(cell)
-        for term in terms:
-            place, sign = hashed(term, self.places)
-            total[place] += sign
-        if len(terms) == 1:
-            return tuple(total)
-        norm = math.sqrt(sum(value * value for value in total)) or 1.0
-        return tuple(value / norm for value in total)
-
-    def words(self) -> str:
-        """With how many places."""
-        return f"category, hashed to {self.places} places"
+        """A value never seen before has a place as well."""
+        return signs(self.terms(cell), self.places)
 
 
 @dataclass(frozen=True)
@@ -307,15 +289,12 @@ class Text(Hashed):
     """Words and pairs of words, hashed."""
 
     kind = "text"
+    words = "text, words hashed to {0.places} places"
 
     def terms(self, cell: Any) -> list[str]:
         """Words and pairs of words, in small letters."""
         words = str(cell)[:LONGEST_TEXT].lower().split()
         return [*words, *(f"{a} {b}" for a, b in pairwise(words))]
-
-    def words(self) -> str:
-        """With how many places."""
-        return f"text, words hashed to {self.places} places"
 
 
 @dataclass(frozen=True)
@@ -345,15 +324,14 @@ class Date(Column):
         value = self.seconds(cell)
         if value is None:
             remedy = f"write it as 2024-01-31 or 2024-01-31T12:00, {EMPTY_IT}"
-            raise BadCell(self.name, cell, "a date as in the other rows", remedy)
+            raise BadCell(self.name, f"{shown(cell)} is not a date as in the other rows; {remedy}")
         numbers = [(value - self.start) / PERIODS["hour"]]
         for turn in self.turns:
             angle = 2 * math.pi * (value % PERIODS[turn]) / PERIODS[turn]
             numbers += [math.sin(angle), math.cos(angle)]
         return tuple(numbers)
 
-    def words(self) -> str:
-        """With the periods."""
+    def __str__(self) -> str:
         return ", ".join(["date: days since the start", *self.turns])
 
 
@@ -363,22 +341,19 @@ class Late(Column):
 
     places: int = 8
     kind = "late"
+    words = "to come"
 
     @property
     def parts(self) -> tuple[str, ...]:
         """The number, then the places."""
-        return ("", *Hashed(self.name, self.places).parts)
+        return ("", *(f"#{i}" for i in range(self.places)))
 
     def of_cell(self, cell: Any) -> tuple[float, ...]:
         """The half that it is not is a gap."""
         value = number(cell)
         if value is not None:
             return (value, *((NAN,) * self.places))
-        return (NAN, *Hashed(self.name, self.places).of_cell(cell))
-
-    def words(self) -> str:
-        """Of a column without rows."""
-        return "to come"
+        return (NAN, *signs([category(cell)], self.places))
 
 
 def hashed(value: str, places: int) -> tuple[int, float]:
@@ -389,6 +364,16 @@ def hashed(value: str, places: int) -> tuple[int, float]:
     """
     code = zlib.crc32(value.encode("utf-8", "surrogatepass"))
     return (code >> 1) % places, 1.0 if code & 1 else -1.0
+
+
+def signs(terms: list[str], places: int) -> tuple[float, ...]:
+    """The signs of all terms in their places, of unit length."""
+    total = [0.0] * places
+    for term in terms:
+        place, sign = hashed(term, places)
+        total[place] += sign
+    norm = math.sqrt(sum(value * value for value in total)) or 1.0
+    return tuple(total) if len(terms) == 1 else tuple(value / norm for value in total)
 
 
 KINDS: dict[str, type[Column]] = {kind.kind: kind for kind in (Number, Boolean, Category, Hashed, Date, Text, Late)}
@@ -402,7 +387,7 @@ def column_of_json(data: Mapping[str, Any]) -> Column:
         raise InputError(f"a column of the kind {data.get('kind')!r}")
     column = of_json(kind, fields)
     known = not isinstance(column, Date) or (
-        set(column.turns) <= PERIODS.keys() and column.form in (*DATE_FORMS, "number")
+        set(column.turns) <= PERIODS.keys() and column.form in (*values.DATE_FORMS, "number")
     )
     if not known or not 1 <= getattr(column, "places", 1) <= MOST_PLACES:
         raise InputError(f"the column {column!r}")
@@ -511,20 +496,16 @@ class TableEncoder:
         )
         return replace(self, columns=columns, own=own)
 
-    def bound(self, names: Sequence[str]) -> Callable[[Sequence[Any]], list[float]]:
-        """The function from the cells of a row, in the order of these names, to its numbers."""
-        place = {name: i for i, name in enumerate(names)}
-        steps = [(column, place.get(column.name)) for column in self.used]
-        return lambda cells: [value for column, at in steps for value in column(None if at is None else cells[at])]
-
     def of_mapping(self, row: Mapping[Any, Any]) -> list[float]:
         """The numbers of one row; a name that it does not have is a gap."""
         return [value for column in self.used for value in column(row.get(column.name))]
 
-    def of_columns(self, columns: Mapping[str, list[Any]], rows: int) -> Array | None:
-        """The numbers of many rows, by the cells of each column; None if one of these cannot be used."""
+    def of_columns(self, columns: Mapping[str, list[Any]], rows: int) -> Array:
+        """The numbers of many rows, by the cells of each column; the error of the first that cannot be used."""
         numbers, bad = self.read(columns.get, rows)
-        return None if bad else numbers
+        if bad:
+            raise bad[0][1]
+        return numbers
 
     def encode(self, table: Frame, *, fitting: bool = False, where: str = "X") -> Array:
         """The numbers of a table.
@@ -603,8 +584,8 @@ class TableEncoder:
     def rows(self) -> list[tuple[str, str]]:
         """A line a column: its name and what it becomes, or why it does not."""
         return [
-            *((column.name, column.words() + (", with gaps" if column.gaps else "")) for column in self.columns),
-            *((column.name, f"{column.words()}; starts free: nothing to transfer") for column in self.own),
+            *((column.name, str(column) + (", with gaps" if column.gaps else "")) for column in self.columns),
+            *((column.name, f"{column!s}; starts free: nothing to transfer") for column in self.own),
             *((name, f"left out: {why}") for name, why in self.left_out.items()),
         ]
 

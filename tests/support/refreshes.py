@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from hedgerow.align.refresh import refreshed
+from hedgerow.core.constants import UNSEEN
 from hedgerow.core.moments import Moments, class_sums, gap
-from hedgerow.core.rule_numbers import UNSEEN
 from hedgerow.experts.plan import Refresh
 
 rules = st.builds(

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from support.laws import classifier, law, make_task, seeds
 
 from hedgerow import Domain
+from hedgerow.core.constants import RULES
 from hedgerow.core.errors import InputError
-from hedgerow.core.rule_numbers import RULES
 from hedgerow.heads import StepwiseHead, make_head, train
 from hedgerow.heads.base import compact
 

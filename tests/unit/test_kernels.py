@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from support.laws import law, seeds
 
 from hedgerow.align.refresh import refreshed
+from hedgerow.core.constants import RULES, UNSEEN
 from hedgerow.core.moments import Moments, gap, gap_weights, or_one
 from hedgerow.core.preprocess import unit
-from hedgerow.core.rule_numbers import RULES, UNSEEN
 from hedgerow.heads import StepwiseHead, make_head, margin
 from hedgerow.kernels import EVEN, experts, refresh, rows
 from hedgerow.learner import Trace

@@ -14,7 +14,7 @@ from support.laws import assert_same_state, make_task, state_of
 
 from hedgerow import Domain, OnlineTransferClassifier
 from hedgerow.core.errors import InputError
-from hedgerow.core.labels import Codes, as_labels, classes_of, is_missing
+from hedgerow.core.values import Codes, as_labels, classes_of, is_missing
 
 TASK = make_task(0, n=2)
 X = TASK.X[:12]

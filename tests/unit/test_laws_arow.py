@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from support.laws import law, seeds
 
 from hedgerow import OnlineTransferClassifier, checks
+from hedgerow.core.constants import PA2
 from hedgerow.core.errors import InputError
-from hedgerow.core.rule_numbers import PA2
 from hedgerow.heads import make_head
 from hedgerow.heads.margin import AROW_RULES, step
 from hedgerow.kernels.experts import Heads, passes

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.laws import law, seeds
 
 from hedgerow import OnlineTransferClassifier
-from hedgerow.core.rule_numbers import RULES
+from hedgerow.core.constants import RULES
 from hedgerow.heads import HEADS, PassiveAggressive, StepwiseHead, make_head, margin, train
 
 KEEPS_SUM = [rule for rule in RULES if rule.startswith(("pa", "perceptron"))]

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from support.laws import METHODS, assert_close_state, assert_same_state, fitted, law, make_task, seeds
 
 from hedgerow import OnlineTransferClassifier
+from hedgerow.core.constants import RULES
 from hedgerow.core.errors import InputError
 from hedgerow.core.moments import class_sums
-from hedgerow.core.rule_numbers import RULES
 from hedgerow.heads import StepwiseHead, make_head, margin
 
 

@@ -10,9 +10,8 @@ import pytest
 from support.laws import assert_same_state, make_task, state_of
 
 from hedgerow import Domain, OnlineTransferClassifier
-from hedgerow.core.domains import pool, same_columns
+from hedgerow.core.domains import names_of_table, pool, same_columns
 from hedgerow.core.errors import InputError
-from hedgerow.core.frame import names_of_table
 
 NAMES = ["width", "height", "depth", "weight", "age", "price"]
 TURNED = NAMES[::-1]

@@ -13,9 +13,9 @@ from sklearn.pipeline import make_pipeline
 from support.laws import METHODS, assert_same_state, law, make_task, seeds, state_of
 
 from hedgerow import OnlineTransferClassifier
+from hedgerow.core.constants import RULES
 from hedgerow.core.errors import InputError
 from hedgerow.core.moments import Moments
-from hedgerow.core.rule_numbers import RULES
 from hedgerow.heads import StepwiseHead, make_head, margin, train
 
 

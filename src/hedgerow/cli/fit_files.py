@@ -15,9 +15,9 @@ from hedgerow.cli.memory import LOCAL, choose_engine
 from hedgerow.core.arrays import Array, dense
 from hedgerow.core.domains import Domain, same_columns
 from hedgerow.core.errors import InputError, unknown
-from hedgerow.core.labels import Codes
 from hedgerow.core.moments import Moments, discrepancy, gap
 from hedgerow.core.preprocess import Preprocess
+from hedgerow.core.values import Codes
 from hedgerow.data import read
 from hedgerow.estimator import OnlineTransferClassifier, arguments_of
 from hedgerow.events import labels_together

@@ -1,4 +1,4 @@
-"""What never changes after `fit`, as one immutable value: arrays by name, known by what they contain.
+"""What never changes after `fit`, as one immutable value: arrays by name, known by what they contain; rules as numbers.
 
 Many models may share one `Constants`, in memory and on disk: its `digest` says whether two are the same.
 """
@@ -18,6 +18,12 @@ from hedgerow.core.arrays import LARGEST, Array
 SUM = LARGEST[np.dtype(np.float64)] * 2.0**53  # of rows that the estimator accepts
 DOUBLE, WHOLE = "double", "whole"
 MOST = 2.0**53  # labels: no stream is as long, and beyond it a count is no exact number
+
+# rules by name, and by the number that compiled loops know them by: updates of heads, gaps of unseen classes
+PERCEPTRON, PA, PA1, PA2, PA1_PRINTED = range(5)
+RULES = {"perceptron": PERCEPTRON, "pa": PA, "pa1": PA1, "pa2": PA2, "pa1-printed": PA1_PRINTED}
+ZERO, SKIP, SHRINK = range(3)
+UNSEEN = {"zero": ZERO, "skip": SKIP, "shrink": SHRINK}
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from hedgerow.core.arrays import Array, Matrix, dense, is_sparse
+from hedgerow.core.constants import UNSEEN
 from hedgerow.core.errors import InputError, unknown
-from hedgerow.core.rule_numbers import UNSEEN
 
 KAPPA = 5.0  # instances a class must have before `unseen="shrink"` trusts half of its gap
 

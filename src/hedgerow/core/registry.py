@@ -1,15 +1,18 @@
-"""Tables of named parts, ours and those of other packages, filled by `register` or by entry points."""
+"""Options: dataclasses of plain values, checked; and tables of named parts, ours and those of other packages.
+
+Nothing here needs NumPy: the command starts without it.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
 from importlib import import_module
 from importlib.metadata import entry_points
 from types import NoneType, UnionType
-from typing import Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from hedgerow.core.errors import InputError, unknown
 
@@ -65,6 +68,31 @@ def _made(value: Any, kind: Any) -> Any:
         return tuple(value)
     kinds = get_args(kind) or (kind,)
     return float(value) if type(value) is int and float in kinds and int not in kinds else value
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What is waited for and remembered.
+
+    label_timeout : seconds after which the label of an event is no longer awaited; None waits for ever.
+    max_pending : events that may wait for their labels; one more, and the oldest expires.
+    keep_events : events that are remembered after they were labelled or expired.
+    """
+
+    label_timeout: float | None = None
+    max_pending: int = 100_000
+    keep_events: int = 100_000
+
+    LEAST: ClassVar[Mapping[str, int]] = {"max_pending": 1, "keep_events": 0}  # of whole numbers
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value, least = getattr(self, field.name), self.LEAST.get(field.name, 0)
+            if value is None or isinstance(value, str):
+                continue
+            number = isinstance(value, int) if field.name in self.LEAST else isinstance(value, int | float)
+            if not number or isinstance(value, bool) or not math.isfinite(value) or value < least:
+                raise InputError(f"{field.name}={value!r}: must be a number of at least {least}")
 
 
 class Registry(Generic[T]):

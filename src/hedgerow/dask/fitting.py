@@ -19,10 +19,10 @@ from hedgerow.align.base import MergingAligner
 from hedgerow.core.arrays import DENSE_LIMIT, Array, Matrix, cast, dense
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import HedgerowError, InputError, require
-from hedgerow.core.labels import Codes, classes_of, objects
 from hedgerow.core.moments import Moments
 from hedgerow.core.preprocess import Spread
 from hedgerow.core.source_rows import Part, RowMap, Smallest, SourceRows, Statistic
+from hedgerow.core.values import Codes, classes_of, objects
 from hedgerow.dask.cluster import Place, connected
 from hedgerow.dask.partitions import Block, Opened, Partition, open_frame, open_parquet
 from hedgerow.estimator import OnlineTransferClassifier

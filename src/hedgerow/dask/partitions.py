@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hedgerow.core.arrays import LARGEST, Array, check_finite
+from hedgerow.core.domains import order_by_name
 from hedgerow.core.errors import InputError, require
-from hedgerow.core.frame import order_by_name
-from hedgerow.core.labels import is_missing
+from hedgerow.core.values import is_missing
 from hedgerow.rows.domains import check_rows, columns
 from hedgerow.rows.inputs import Files
 from hedgerow.rows.wanted import labels_of_values

@@ -75,9 +75,9 @@ def load(
     paths = obtain(data_set, data_dir, cache=cache, mirror=mirror)
     domains = {domain: read_matlab(path, None, domain) for domain, path in zip(data_set.domains, paths, strict=True)}
     for path, domain in zip(paths, domains.values(), strict=True):
-        if domain.X.shape[1] != data_set.features:  # files of another set may have the same names
+        if domain.X.shape[1] != data_set.shape[1]:  # files of another set may have the same names
             raise DataMissing(
-                f"{path} has {domain.X.shape[1]} features, {name} has {data_set.features}: "
+                f"{path} has {domain.X.shape[1]} features, {name} has {data_set.shape[1]}: "
                 f"another data set; name the folder that has {name}"
             )
     return domains

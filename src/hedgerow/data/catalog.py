@@ -142,9 +142,7 @@ _AMAZON_REVIEWS = DataSet(
 _OFFICE_GOOGLENET = DataSet(
     name="office-googlenet",
     domains=("amazon", "dslr", "webcam"),
-    rows=1410,
-    features=1024,
-    classes=10,
+    shape=(1410, 1024, 10),
     layouts=(
         _published(
             "office_googlenet",

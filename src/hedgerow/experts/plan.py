@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from hedgerow.core.constants import UNSEEN
 from hedgerow.core.errors import InputError
 from hedgerow.core.moments import KAPPA
 from hedgerow.core.preprocess import parse
 from hedgerow.core.registry import of_json
-from hedgerow.core.rule_numbers import UNSEEN
 from hedgerow.heads import HEADS, Head, make_head
 from hedgerow.methods import ANSWERS
 from hedgerow.mix import MIXERS, Mixer

@@ -29,8 +29,8 @@ import numpy as np
 
 from hedgerow import kernels
 from hedgerow.core.arrays import Array, Matrix, Order, is_sparse, on_large_pages
+from hedgerow.core.constants import UNSEEN
 from hedgerow.core.moments import Moments
-from hedgerow.core.rule_numbers import UNSEEN
 from hedgerow.experts.plan import Refresh
 
 ANCHOR = 128  # refreshes between two computations from scratch

@@ -35,7 +35,7 @@ import numpy as np
 from hedgerow.core.arrays import LARGEST, Array, dense
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError
-from hedgerow.core.labels import MISSING, is_missing, labels_from_json, labels_to_json, objects, plain
+from hedgerow.core.values import MISSING, is_missing, labels_from_json, labels_to_json, objects, plain
 from hedgerow.estimator import NamedValues, OnlineTransferClassifier
 from hedgerow.inputs import usable, weighted_labels
 

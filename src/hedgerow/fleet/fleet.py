@@ -25,7 +25,7 @@ from hedgerow.core.arrays import Array
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError
 from hedgerow.core.interrupts import uninterrupted
-from hedgerow.core.labels import MISSING, plain
+from hedgerow.core.values import MISSING, plain
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.files import write_whole
 from hedgerow.fleet.base import Base, Batch, DeadLetter, Key, KeyModel, KeyState, checked, checked_key

@@ -21,9 +21,9 @@ import numpy as np
 from hedgerow.core.arrays import Array, Matrix, dense
 from hedgerow.core.errors import InputError
 from hedgerow.core.interrupts import uninterrupted
-from hedgerow.core.labels import MISSING
 from hedgerow.core.linalg import one_blas_thread
 from hedgerow.core.preprocess import Centre, Fill, Preprocess, Step, TargetOnly, ZScore
+from hedgerow.core.values import MISSING
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.fleet.base import Base, Batch, Key, KeyState
 from hedgerow.fleet.store import FleetStore, MemoryStates

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from functools import partial
 
+from hedgerow.core.constants import RULES
 from hedgerow.core.errors import InputError
 from hedgerow.core.registry import Parts
-from hedgerow.core.rule_numbers import RULES
 from hedgerow.heads.base import Head, StepwiseHead, train
 from hedgerow.heads.margin import AROW, AROW_RULES, PassiveAggressive
 

@@ -31,8 +31,8 @@ import numpy as np
 
 from hedgerow import kernels
 from hedgerow.core.arrays import Array
+from hedgerow.core.constants import PA, PA1_PRINTED, PA2, PERCEPTRON, RULES
 from hedgerow.core.errors import InputError, unknown
-from hedgerow.core.rule_numbers import PA, PA1_PRINTED, PA2, PERCEPTRON, RULES
 from hedgerow.heads.base import Head
 
 FULL, DIAGONAL = AROW_RULES = ("arow", "arow-diagonal")

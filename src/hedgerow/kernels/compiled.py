@@ -29,7 +29,7 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult, Flags
 
-from hedgerow.core import rule_numbers
+from hedgerow.core import constants
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 KERNELS: list[Any] = []  # every kernel that was imported
@@ -187,7 +187,7 @@ class KernelCache(FunctionCache):
 @cache
 def _stamp() -> str:
     """A digest of the sources of all kernels: a kernel has those that it calls, and their constants, inside."""
-    sources = [*sorted(HERE.glob("*.py")), Path(rule_numbers.__file__)]
+    sources = [*sorted(HERE.glob("*.py")), Path(constants.__file__)]
     return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hedgerow.core.arrays import Array
-from hedgerow.core.rule_numbers import PA1, PA1_PRINTED, PA2, PERCEPTRON
+from hedgerow.core.constants import PA1, PA1_PRINTED, PA2, PERCEPTRON
 from hedgerow.kernels import SUMS
 from hedgerow.kernels.compiled import compiled
 from hedgerow.kernels.refresh import add_moments

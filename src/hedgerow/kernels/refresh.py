@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hedgerow.core.arrays import Array
-from hedgerow.core.rule_numbers import SHRINK, ZERO
+from hedgerow.core.constants import SHRINK, ZERO
 from hedgerow.kernels import SUMS
 from hedgerow.kernels.compiled import compiled
 

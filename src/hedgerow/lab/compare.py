@@ -43,10 +43,9 @@ import joblib
 import numpy as np
 
 from hedgerow.core.arrays import Array, as_narwhals
-from hedgerow.core.domains import Domain, same_columns, split
+from hedgerow.core.domains import Domain, names_of_table, same_columns, split
 from hedgerow.core.errors import InputError, require, unknown
-from hedgerow.core.frame import names_of_table
-from hedgerow.core.labels import Codes, is_missing, plain
+from hedgerow.core.values import Codes, is_missing, plain
 from hedgerow.data import read
 from hedgerow.estimator import OnlineTransferClassifier, arguments_of
 from hedgerow.inputs import as_table, kind_of_targets, need_encoder

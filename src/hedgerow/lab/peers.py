@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 from hedgerow.core.arrays import Array, Matrix, dense, stack_rows
 from hedgerow.core.domains import Domain
-from hedgerow.core.labels import Codes
+from hedgerow.core.values import Codes
 from hedgerow.inputs import as_table, need_encoder
 from hedgerow.lab.tasks import SEED, Task
 from hedgerow.regressor import numbers

@@ -20,7 +20,7 @@ from hedgerow.align import JDA
 from hedgerow.core.arrays import Array, dense
 from hedgerow.core.domains import Domain, pool, same_columns, split
 from hedgerow.core.errors import InputError, unknown
-from hedgerow.core.labels import is_missing
+from hedgerow.core.values import is_missing
 from hedgerow.data import load, read
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.inputs import all_classes, need_encoder

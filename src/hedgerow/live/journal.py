@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.core.arrays import Array
-from hedgerow.core.labels import labels_from_json, labels_to_json, plain
+from hedgerow.core.values import labels_from_json, labels_to_json, plain
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.regressor import OnlineTransferRegressor
 from hedgerow.store import Store

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from hedgerow.core.arrays import Matrix, is_sparse
-from hedgerow.core.domains import Domain
+from hedgerow.core.domains import Domain, Frame
 from hedgerow.core.errors import InputError, require
-from hedgerow.core.frame import Frame
 from hedgerow.events import EXPIRED, LEARNED, OWN, PENDING, label_of_json, row_of_bytes
 from hedgerow.files import check_writable
 from hedgerow.live.journal import Journal, Model, interval_of, model_at

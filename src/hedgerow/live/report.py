@@ -13,7 +13,7 @@ import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError
-from hedgerow.core.labels import plain
+from hedgerow.core.values import plain
 from hedgerow.drift import LONGEST, THRESHOLD
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.events import EXPIRED, LEARNED, OWN, PENDING, label_of_json

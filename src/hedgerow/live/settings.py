@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hedgerow.core.errors import unknown
-from hedgerow.core.limits import Limits
+from hedgerow.core.registry import Limits
 
 SYNC = ("full", "normal")
 

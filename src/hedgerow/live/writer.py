@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hedgerow.core.arrays import Array, Matrix, is_sparse
+from hedgerow.core.domains import as_frame
 from hedgerow.core.errors import HedgerowError, InputError
-from hedgerow.core.frame import as_frame, cells
-from hedgerow.core.labels import plain
+from hedgerow.core.values import cells, plain
 from hedgerow.drift import last_alarm
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.events import (

@@ -48,11 +48,9 @@ class RowBlock:
 
     def part(self, first: int, last: int) -> RowBlock:
         """Some of its rows, without what is bad or late."""
-        labels, ids, cells = (
-            None if each is None else each[first:last] for each in (self.labels, self.ids, self.cells)
-        )
-        rows, lines, X = (each[first:last] for each in (self.rows, self.lines, self.X))
-        return RowBlock(rows, lines, X, labels, ids, [], [], self.end, self.file, cells)
+        names = ("rows", "lines", "X", "labels", "ids", "cells")
+        parts = {name: each[first:last] for name in names if (each := getattr(self, name)) is not None}
+        return replace(self, bad=[], late=[], **parts)
 
 
 def open_file(files: Files, number: int, *, fitting: bool = False) -> Reader:
@@ -166,20 +164,18 @@ class RowSource:
         """Blocks of `size` records; rows and labels that come later than their rows do not stand in one."""
         held: list[Records] = []
         count, kind = 0, None
-        for records in self._read(reader):
-            first = 0
-            while first < len(records):
-                last = min(first + self.size - count, len(records))
-                stop, kind = self._joinable(records, first, last, kind)
-                if stop > first:
-                    held.append(records.part(first, stop))
-                    count, first = count + stop - first, stop
-                if count == self.size or stop < last:
-                    yield self._block(held)
-                    held, count, kind = [], 0, None
-            if held and self._files.live:
-                yield self._block(held)
-                held, count, kind = [], 0, None
+        with self._files.naming(self._number):
+            for records in reader.records():
+                first = 0
+                while first < len(records):
+                    last = min(first + self.size - count, len(records))
+                    stop, kind = self._joinable(records, first, last, kind)
+                    if stop > first:
+                        held.append(records.part(first, stop))
+                        count, first = count + stop - first, stop
+                    if count == self.size or stop < last or (first == len(records) and self._files.live):
+                        yield self._block(held)
+                        held, count, kind = [], 0, None
         if held:
             yield self._block(held)
 
@@ -197,10 +193,6 @@ class RowSource:
                 return i, kind
             kind = own
         return last, kind
-
-    def _read(self, reader: Reader) -> Iterator[Records]:
-        with self._files.naming(self._number):
-            yield from reader.records()
 
     def _block(self, parts: list[Records]) -> RowBlock:
         records = Records.joined(parts)

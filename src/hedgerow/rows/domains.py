@@ -13,7 +13,7 @@
 
 CSV, TSV and JSON lines may be compressed: `.csv.gz`, `.csv.zst`. In the place of a file of the first four kinds there
 may be a folder (all files of one kind in it, by name) or a pattern (`day-*.csv.gz`): their rows are one domain. Where
-their columns are not all numbers without gaps, the domain keeps them as they are (`hedgerow.core.frame`).
+their columns are not all numbers without gaps, the domain keeps them as they are (`hedgerow.core.domains`).
 
 MATLAB files have their variables in the shapes that transfer learning papers use:
 
@@ -39,14 +39,13 @@ from typing import Any
 import numpy as np
 
 from hedgerow.core.arrays import Array, Matrix, is_sparse
-from hedgerow.core.domains import Domain
+from hedgerow.core.domains import Domain, Frame, order_by_name
 from hedgerow.core.errors import InputError, require, together, unknown
-from hedgerow.core.frame import Frame, cells
-from hedgerow.core.values import as_float, composed, date_form, is_gap, moment
+from hedgerow.core.values import BadCell, as_float, cells, composed, date_form, is_gap, moment
 from hedgerow.rows import open_file
 from hedgerow.rows.inputs import SUFFIXES, Files, format_of, is_pattern, no_such_file, stem
 from hedgerow.rows.readers import DELIMITERS, Bad, CsvReader, Reader
-from hedgerow.rows.wanted import BadNumber, Wanted, labels_of_text, labels_of_values, listed, plain_labels
+from hedgerow.rows.wanted import Wanted, is_blank, labels_of_text, labels_of_values, plain_labels
 
 MATLAB_FEATURES = ("X", "fts", "fea", "data")
 MATLAB_LABELS = ("y", "Y", "labels", "gnd")
@@ -164,21 +163,19 @@ def read_table(files: Files, label: str | None, name: str) -> Domain:
     The columns of the first file are those of all. float32 is kept if all of them are float32.
     """
     label = None if label is None else composed(label)
-    for raw in (False, True):
-        table = _rows(files, label, raw)
-        if table is not None:
-            break
-    features, X, labels, lines = table or ([], np.empty((0, 0)), [], np.empty(0))
-    if not len(X):
+    table = _rows(files, label, raw=False) or _rows(files, label, raw=True)
+    if table is None:
         what = "a header and no rows" if files.format in DELIMITERS else "no rows"
         raise InputError(f"{files.names[0]}: {what}; a domain needs at least one instance")
+    features, X, labels, lines = table
     y = None if label is None else (labels_of_text if files.format in DELIMITERS else labels_of_values)(labels)
-    if not raw:
+    if X.dtype != object:
         return Domain(name, X, y, feature_names=tuple(features))
+    columns = tuple(map(_typed, X.T))
     if files.format == "jsonl":
         frame = Frame.of_rows(X[:, 0].tolist())
-        return Domain(name, Frame(frame.names, frame.columns, lines, files.unit), y)
-    return Domain(name, Frame(tuple(features), tuple(map(_typed, X.T)), lines, files.unit), y)
+        features, columns = list(frame.names), frame.columns
+    return Domain(name, Frame(tuple(features), columns, lines, files.unit), y)
 
 
 def _rows(files: Files, label: str | None, raw: bool) -> tuple[list[str], Array, list[Any], Array] | None:
@@ -195,7 +192,7 @@ def _rows(files: Files, label: str | None, raw: bool) -> tuple[list[str], Array,
         with files.naming(number):
             try:
                 reader.match(Wanted(len(features), features, label, None, raw=raw))
-            except BadNumber:
+            except BadCell:
                 return None
             for records in reader.records():
                 bad = [item for item in records.others if isinstance(item, Bad)]
@@ -228,13 +225,8 @@ def _headers(files: Files, label: str | None, *, fitting: bool = True) -> Iterat
 
 
 def _check_same(files: Files, number: int, features: list[str], own: list[str]) -> None:
-    there, here = set(features), set(own)
-    kinds = (("no", [c for c in features if c not in here]), ("also", [c for c in own if c not in there]))
-    text = " and ".join(f"{word} column {listed([repr(c) for c in columns])}" for word, columns in kinds if columns)
-    if text:
-        raise InputError(
-            f"{files.names[number]} has {text}, unlike {files.names[0]}; the files of one source have the same columns"
-        )
+    """Refuse a file with other columns than the first."""
+    order_by_name(own, features, files.names[number], f"those of {files.names[0]}")
 
 
 def _words(files: Files, bad: Bad) -> str:
@@ -244,7 +236,7 @@ def _words(files: Files, bad: Bad) -> str:
 
 def _typed(column: Array) -> Array:
     """Numbers as floats, where every cell is one; empty cells are gaps."""
-    values = [None if isinstance(cell, str) and not cell.strip() else cell for cell in column]
+    values = [None if is_blank(cell) else cell for cell in column]
     numbers = [math.nan if cell is None else as_float(cell) for cell in values]
     texts = None in numbers or any(type(cell) is bool for cell in values)
     return cells(values) if texts else np.array(numbers, np.float64)
@@ -274,7 +266,7 @@ def check_rows(files: Files, features: list[str], label: str | None) -> None:
 def _match_numbers(reader: Reader, features: list[str], label: str | None) -> None:
     try:
         reader.match(Wanted(len(features), features, label, None))
-    except BadNumber as error:
+    except BadCell as error:
         raise InputError(
             f"{error}; drop the column, encode it as numbers, or make it the label with label={error.column!r}"
         ) from error

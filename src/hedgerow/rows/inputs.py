@@ -394,6 +394,15 @@ class TextLines:
         """Where a line begins in `data`."""
         return 0 if line == 0 else int(self.ends[line - 1])
 
+    def place(self, first: int, last: int) -> tuple[int, int, int]:
+        """The number of the first line, and where the one after the last begins: byte of the text and number."""
+        return self.line + first, self.at + self.start(last), self.line + last
+
+    def places(self, first: int, last: int) -> Array:
+        """The place of each of these lines."""
+        lines = np.arange(self.line + first, self.line + last)
+        return np.stack([lines, self.ends[first:last] + self.at, lines + 1], axis=1)
+
     def texts(self, first: int, last: int) -> list[str]:
         """Lines as text; bytes that are not UTF-8 are surrogates, so that the line they stand on can be named."""
         text = self.data[self.start(first) : self.start(last)].decode("utf-8", "surrogateescape")

@@ -1,8 +1,8 @@
 """Readers of one file or pipe each: CSV and TSV, JSON lines, Parquet and Arrow.
 
 A reader makes `Records`: rows that can be used, rows that cannot with their line and the reason, and labels that come
-later than their rows. Rows are read many at once where they are plain (`_fast`, by pyarrow and orjson), else a few at a
-time, each by itself (`_careful`), which says what a row means: the fast way decides nothing, and both give the same.
+later than their rows. Rows are parsed many at once where they are plain (`_fast`, by pyarrow and orjson), else a few at
+a time, each by itself (`_entries`). What their cells mean, `_made` says for both.
 
 | format | a record is                                                         | fast                                  |
 |--------|---------------------------------------------------------------------|---------------------------------------|
@@ -21,10 +21,11 @@ import importlib
 import json
 import re
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,10 +33,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hedgerow.core.arrays import Array
+from hedgerow.core.domains import checked_names
 from hedgerow.core.errors import InputError, require
-from hedgerow.core.values import as_float, as_whole, composed
+from hedgerow.core.values import BadCell, as_float, as_whole, composed, shown
 from hedgerow.rows.inputs import Dialect, TextLines, shorter
-from hedgerow.rows.wanted import BadNumber, Wanted, id_text, listed, numbers, shown, these, utf8
+from hedgerow.rows.wanted import Wanted, id_text, listed, numbers, these, utf8
 
 MOST_TEXT = 10_000  # characters of a bad row that are kept
 FEW = 256  # lines or rows that are read with care together
@@ -58,16 +60,8 @@ class Late(NamedTuple):
     label: Any
 
 
-class Row(NamedTuple):
-    """A row that can be used."""
-
-    x: Sequence[Any]
-    label: Any
-    id: str | None
-    cells: dict[str, Any] | None = None
-
-
 Place = tuple[int, int, int]  # the line of a record, the place in the file after it, and the line after it
+Entry = tuple[Place, "dict[Any, Any] | Bad | Late"]  # a row by names and cells, or what is none
 
 
 @dataclass(frozen=True)
@@ -116,7 +110,8 @@ class RowReader(ABC):
 
     names: list[str]
     ignored: tuple[str, ...] = ()
-    most = 1 << 30  # lines or rows that are read together
+    _dtype = "double"
+    _written: Of = None  # from a cell as it is written to what it means
 
     def match(self, wanted: Wanted) -> None:
         """Look for what is wanted in the columns."""
@@ -135,14 +130,17 @@ class RowReader(ABC):
         """These lines or rows of what is in hand, if all of them are plain rows."""
 
     @abstractmethod
-    def _careful(self, first: int, last: int) -> tuple[Records, int]:
+    def _entries(self, first: int, last: int) -> tuple[list[Entry], int]:
         """The records that begin within them, one by one, and how many lines or rows those take."""
+
+    @abstractmethod
+    def _shown(self, place: Place, row: dict[Any, Any] | None = None) -> str:
+        """A record as it stands there, cut where it is very long."""
 
     def _pieces(self, count: int) -> Iterator[tuple[Records, int]]:
         """Records of so many lines or rows, and how many of them were taken so far."""
         first, step = 0, max(count, FEW)
         while first < count:
-            step = min(step, self.most)
             last = min(first + step, count)
             records, taken = self._fast(first, last), last - first
             if records is None and step > FEW:
@@ -156,71 +154,90 @@ class RowReader(ABC):
             yield records, first
             step *= 4
 
-    def _plain(
-        self, lines: Array, ends: Array, matrix: Callable[[], Array | None], cells: Callable[[str, Of], list[Any]]
-    ) -> Records | None:
-        """Rows that stand one on a line: their numbers as a matrix, or the cells of their columns, through `Of`."""
-        wanted = self._wanted
-        kept: list[dict[str, Any]] = []
+    def _careful(self, first: int, last: int) -> tuple[Records, int]:
+        """The records that begin within these lines or rows, and how many of them those take."""
+        entries, taken = self._entries(first, last)
+        return self._gathered(entries), taken
+
+    def _gathered(self, entries: list[Entry]) -> Records:
+        """Entries as records: together if all are rows that can be used, else each half by itself, down to one."""
+        places = np.array([place for place, _ in entries], np.int64).reshape(-1, 3)
+        rows = [item for _, item in entries if isinstance(item, dict)]
+        other = entries[0][1] if len(entries) == 1 else None
+        if len(rows) == len(entries):
+            try:
+                return self._of_rows(places, rows)
+            except InputError as error:
+                if len(entries) == 1:
+                    place, row = entries[0][0], rows[0]
+                    other = Bad(place[0], str(error), self._shown(place, row))
+        if isinstance(other, Bad | Late):
+            return Records(places, self._empty(1), [None], [None], [other], [None])
+        half = len(entries) // 2
+        return Records.joined([self._gathered(entries[:half]), self._gathered(entries[half:])])
+
+    def _of_rows(self, places: Array, rows: list[dict[Any, Any]]) -> Records:
+        """Rows by names and cells, all of which can be used, else an InputError."""
+
+        def cells(name: str, of: Of) -> list[Any]:
+            column = [row.get(name) for row in rows]
+            if of is not None:
+                return list(map(of, column))
+            for cell in column:
+                if isinstance(cell, str):
+                    utf8(cell, f"column {name!r}")
+            return column
+
+        return self._made(places, cells, lambda: self._matrix(rows))
+
+    def _of_batch(self, places: Array, batch: Any) -> Records | None:
+        """Rows of a batch of pyarrow, the features first, if all of them can be used."""
+
+        def matrix() -> Array:
+            X = matrix_of(batch.columns[: len(self._features)], self._dtype)
+            if not np.isfinite(X).all():
+                raise InputError("not a finite number")
+            return X
+
         try:
-            if wanted.table is not None:
-                columns = {name: cells(name, None) for name in self._features}
-                X = wanted.table.of_columns(columns, len(lines))
-                if wanted.keep_cells and X is not None:
-                    typed = [self._as_kept(name, column) for name, column in columns.items()]
-                    kept = [dict(zip(columns, row, strict=True)) for row in zip(*typed, strict=True)]
-            elif wanted.raw:
-                X = np.empty((len(lines), len(self._features)), object)
-                for j, name in enumerate(self._features):
-                    X[:, j] = np.fromiter(cells(name, None), object, len(lines))  # a cell may be a list
-            else:
-                X = matrix() if self._features else np.empty((len(lines), 0))
-                X = X if X is not None and np.isfinite(X).all() else None
-            labels = [] if X is None or wanted.label is None else cells(wanted.label, self._label_of)
-            ids = (
-                [] if X is None or wanted.id is None else [id_text(cell, wanted.id) for cell in cells(wanted.id, None)]
-            )
+            return self._made(places, lambda name, of: cells_of(batch.column(name), of, self._written), matrix)
         except (InputError, UnicodeDecodeError):
             return None
-        return None if X is None else Records(np.stack([lines, ends, lines + 1], axis=1), X, labels, ids, (), kept)
+
+    def _made(self, places: Array, cells: Callable[[str, Of], list[Any]], matrix: Callable[[], Array]) -> Records:
+        """Rows that can be used, of the cells of their columns, through `Of`, or of their numbers as a matrix."""
+        wanted, names = self._wanted, self._features
+        kept: list[dict[str, Any]] = []
+        labels = [] if wanted.label is None else cells(wanted.label, self._label_of)
+        ids = [] if wanted.id is None else cells(wanted.id, partial(id_text, name=wanted.id))
+        if wanted.table is not None:
+            columns = {name: cells(name, None) for name in names}
+            X = wanted.table.of_columns(columns, len(places))
+            if wanted.keep_cells:
+                typed = [self._as_kept(name, column) for name, column in columns.items()]
+                kept = [dict(zip(columns, row, strict=True)) for row in zip(*typed, strict=True)]
+        elif wanted.raw:
+            X = self._empty(len(places))
+            for j, name in enumerate(names):
+                X[:, j] = np.fromiter(cells(name, None), object, len(places))  # a cell may be a list
+        else:
+            X = matrix() if wanted.width else self._empty(len(places))
+        return Records(places, X, labels, ids, (), kept)
+
+    def _empty(self, count: int) -> Array:
+        """Rows without cells, or of zeros."""
+        if self._wanted.raw:
+            return np.empty((count, len(self._features)), object)
+        return np.zeros((count, self._wanted.width))
 
     def _as_kept(self, name: str, cells: list[Any]) -> list[Any]:
         """Cells of a column for whoever keeps rows as they came."""
         return cells
 
-    def _item(self, row: dict[Any, Any], line: int) -> Row | Late:
-        """One row, by names and cells."""
-        wanted = self._wanted
-        label = None if wanted.label is None else self._label_of(row.get(wanted.label))
-        id = None if wanted.id is None else id_text(row.get(wanted.id), wanted.id)
-        x = self._values(row, self._features)
-        if not wanted.keep_cells:
-            return Row(x, label, id)
-        names = [name for name in self._features if name in row]
-        return Row(x, label, id, {name: self._as_kept(name, [row[name]])[0] for name in names})
-
-    def _values(self, row: dict[Any, Any], names: Sequence[Any]) -> Sequence[Any]:
-        """The numbers of a row, or its cells."""
-        wanted = self._wanted
-        if wanted.table is None and not wanted.raw:
-            return numbers([row[name] for name in names], names)
-        for name in names:
-            if isinstance(cell := row.get(name), str):
-                utf8(cell, f"column {name!r}")
-        return [row[name] for name in names] if wanted.table is None else wanted.table.of_mapping(row)
-
-    def _gathered(self, items: list[tuple[Place, Row | Bad | Late]], width: int | None = None) -> Records:
-        """Records that came one at a time; rows that are taken as they are have this width."""
-        raw = self._wanted.raw
-        width = self._wanted.width if not raw else len(self._features) if width is None else width
-        X = np.zeros((len(items), width), object if raw else np.float64)
-        for i, (_, item) in enumerate(items):
-            if isinstance(item, Row):
-                X[i] = np.fromiter(item.x, object, width) if raw else item.x  # a cell may be a list
-        places = np.array([place for place, _ in items], np.int64).reshape(-1, 3)
-        labels, ids, cells = ([getattr(item, name, None) for _, item in items] for name in ("label", "id", "cells"))
-        others = [None if isinstance(item, Row) else item for _, item in items]
-        return Records(places, X, labels, ids, others if any(others) else (), cells if self._wanted.keep_cells else ())
+    def _matrix(self, rows: list[dict[Any, Any]]) -> Array:
+        """The numbers of rows."""
+        names = self._features
+        return np.array([numbers([row[name] for name in names], names) for row in rows])
 
 
 class TextReader(RowReader):
@@ -235,6 +252,9 @@ class TextReader(RowReader):
             head = list(rows())
             table = table.as_written(lambda name: [row.get(name) for row in head])
             self._wanted = replace(self._wanted, table=table)
+
+    def _shown(self, place: Place, row: dict[Any, Any] | None = None) -> str:
+        return self._text.shown(place[0] - self._text.line, place[2] - self._text.line, MOST_TEXT)
 
     def go_to(self, at: int, line: int) -> None:
         """Go on at a byte of the text."""
@@ -296,18 +316,11 @@ def record_at(lines: list[str], at: int, delimiter: str, final: bool) -> Record 
     >>> record_at(["1,2", '3,"4'], 1, ",", final=False)
     """
     few = lines[at : at + MOST_LINES]
-    ended = False
-
-    def supply() -> Iterator[str]:
-        nonlocal ended
-        yield from few
-        ended = True
-
-    reader = csv.reader(supply(), delimiter=delimiter, strict=True)
+    reader = csv.reader(few, delimiter=delimiter, strict=True)
     try:
         return Record(next(reader), reader.line_num)
     except csv.Error as error:
-        if not ended:
+        if str(error) != "unexpected end of data":
             further = f", {reader.line_num - 1} lines further on" if reader.line_num > 1 else ""
             return Record([], 1, f"not CSV ({error}{further})")
     if len(few) == MOST_LINES:
@@ -339,12 +352,13 @@ class CsvReader(TextReader):
         self.names = self._header(ask=dialect.delimiter is None)
         mark = re.escape(self._delimiter).encode()
         self._quoted = re.compile(rb'(?<![^%b\r\n])"[^"\r\n]*"(?![^%b\r\n])' % (mark, mark))
-        self._comma = dialect.decimal == ","
+        comma = dialect.decimal == ","
         if dialect.decimal is None and self._delimiter != ",":
             every = [cell for cells in self._head() for cell in cells]
-            self._comma = any(map(COMMA.fullmatch, every)) and not any(map(POINT.fullmatch, every))
-        if self._delimiter != DELIMITERS[format] or self._comma:
-            decimal = ", decimal commas" if self._comma else ""
+            comma = any(map(COMMA.fullmatch, every)) and not any(map(POINT.fullmatch, every))
+        self._written = _with_point if comma else None
+        if self._delimiter != DELIMITERS[format] or comma:
+            decimal = ", decimal commas" if comma else ""
             self.odd = f"fields separated by {self._delimiter!r}{decimal} (--delimiter and --decimal say otherwise)"
 
     def _head(self) -> list[list[str]]:
@@ -379,7 +393,7 @@ class CsvReader(TextReader):
                     break
         text.drop(line)
         names = [composed(utf8(cell.strip(), "the header")) for cell in record.cells]
-        refuse_twice(names, "header")
+        checked_names(names, "header")
         return names
 
     def refuse_numbers_as_names(self) -> None:
@@ -409,7 +423,7 @@ class CsvReader(TextReader):
         read = arrow.ReadOptions(column_names=self.names, block_size=PARSED)
         convert = arrow.ConvertOptions(
             column_types=types, null_values=[], strings_can_be_null=False, include_columns=list(types),
-            decimal_point="," if self._comma else ".",
+            decimal_point="." if self._written is None else ",",
         )  # fmt: skip
 
         def parse(piece: memoryview, quoted: bool) -> Any:
@@ -441,44 +455,25 @@ class CsvReader(TextReader):
         if table is None or table.num_rows != len(ends):
             return None
         [batch] = table.combine_chunks().to_batches()
-        lines = np.arange(text.line + first, text.line + last)
-        matrix = lambda: matrix_of(batch.columns[: len(self._features)], "double")  # noqa: E731
-        return self._plain(
-            lines, ends + text.at, matrix, lambda name, of: cells_of(batch.column(name), self._point(of))
-        )
+        return self._of_batch(text.places(first, last), batch)
 
-    def _point(self, of: Of) -> Of:
-        """Cells with a decimal point, where commas stand for it, before `of`."""
-        if not self._comma:
-            return of
-        return lambda cell: of(_with_point(cell)) if of is not None else _with_point(cell)
-
-    def _careful(self, first: int, last: int) -> tuple[Records, int]:
+    def _entries(self, first: int, last: int) -> tuple[list[Entry], int]:
         """Records that begin within these lines, and how many lines they take; none if more have to be known."""
         text = self._text
         beyond = min(last + MOST_LINES, len(text.ends))
         final, lines = text.final or beyond < len(text.ends), text.texts(first, beyond)
-        items: list[tuple[Place, Row | Bad | Late]] = []
+        entries: list[Entry] = []
         at = 0
         while at < last - first and (record := record_at(lines, at, self._delimiter, final)) is not None:
-            if record.is_blank:
-                at += record.lines
-                continue
-            begin, line, taken = first + at, text.line + first + at, record.lines
-            problem = record.problem or self._broken(record)
+            problem = "" if record.is_blank else record.problem or self._broken(record)
+            begin, at = at, at + (1 if problem else record.lines)
+            place = text.place(first + begin, first + at)
             if problem:
-                taken = 1
-            else:
-                try:
-                    cells = map(_with_point, record.cells) if self._comma else record.cells
-                    item: Row | Bad | Late = self._item(dict(zip(self.names, cells, strict=True)), line)
-                except InputError as error:
-                    problem = str(error)
-            at += taken
-            if problem:
-                item = Bad(line, problem, text.shown(begin, first + at, MOST_TEXT))
-            items.append(((line, text.at + text.start(first + at), text.line + first + at), item))
-        return self._gathered(items), at
+                entries.append((place, Bad(place[0], problem, self._shown(place))))
+            elif not record.is_blank:
+                cells = record.cells if self._written is None else map(self._written, record.cells)
+                entries.append((place, dict(zip(self.names, cells, strict=True))))
+        return entries, at
 
     def _as_kept(self, name: str, cells: list[Any]) -> list[Any]:
         """Text, and numbers where the model's column has numbers; None is a cell without anything."""
@@ -504,13 +499,6 @@ def _with_point(cell: str) -> str:
     return cell.replace(",", ".") if COMMA.fullmatch(cell) else cell
 
 
-def refuse_twice(names: list[str], where: str) -> None:
-    """Refuse two columns of one name."""
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise InputError(f"the column name {twice[0]!r} stands in the {where} twice; rename one of them")
-
-
 # ---- JSON lines
 
 LARGE = 2.0**63  # a whole number beyond is a float to orjson
@@ -522,8 +510,6 @@ class JsonReader(TextReader):
     An object that has an id and a label and no feature at all is a label that comes later than its row. `exact`: a
     column that is not wanted is refused, not left out.
     """
-
-    most = 1024  # so that objects are still in the processor's cache when they are taken apart
 
     def __init__(self, text: TextLines, exact: bool = False) -> None:
         super().__init__(text)
@@ -543,9 +529,13 @@ class JsonReader(TextReader):
     def match(self, wanted: Wanted) -> None:
         """Keep what is wanted. Which columns are not shows only in the rows."""
         self._wanted, self._label_of, self._spelling = wanted, wanted.label_of(), wanted.spelling()
-        names = wanted.names if wanted.table is None or not wanted.table.names else wanted.table.names
+        names = wanted.names if wanted.table is None else wanted.table.names
         self._features, self._known = list(names or ()), None if names is None else {*names}
-        self._other = {wanted.label, wanted.id, *(() if wanted.table is None else wanted.table.left_out)}
+        self._by_name = names is not None and wanted.table is None and not wanted.raw
+        if wanted.raw:
+            self._features = [WHOLE]
+        self._apart = {wanted.label, wanted.id}
+        self._other = {*self._apart, *(() if wanted.table is None else wanted.table.left_out)}
         self._as_written(self._head)
 
     def _head(self) -> Iterator[dict[str, Any]]:
@@ -558,66 +548,46 @@ class JsonReader(TextReader):
                     yield row
 
     def _fast(self, first: int, last: int) -> Records | None:
-        """These lines by orjson, if all of them are rows of a model that has names."""
-        text, wanted, names = self._text, self._wanted, self._features
-        if self._known is None:
-            return None
-        start, ends = text.start(first), text.ends[first:last]
-        piece = text.data[start : int(ends[-1])]
+        """These lines by orjson, if all of them are rows that can be used."""
+        text = self._text
+        piece = text.data[text.start(first) : text.start(last)]
         try:
             rows = list(map(self._loads, piece.splitlines()))
-            if len(rows) != len(ends) or any(type(row) is not dict for row in rows):
+            if len(rows) != last - first or set(map(type, rows)) != {dict}:
                 return None
             if not piece.isascii():
                 rows = list(map(self._spelled, rows))
-            if wanted.raw:
-                return self._plain_objects(rows, np.arange(text.line + first, text.line + last), ends + text.at)
-            longest = max(rows, key=len)
-            if len(longest) > len(names) and not self._note_ignored(longest):
+            self._note_ignored(max(rows, key=len))
+            label = self._wanted.label
+            exact = [row.get(label) for row in rows] if self._by_name else chain(*map(dict.values, rows))
+            if any(map(_is_large, exact)):
                 return None
-            return self._plain(
-                np.arange(text.line + first, text.line + last),
-                ends + text.at,
-                lambda: _matrix_of_rows(list(map(itemgetter(*names), rows)), len(names)),
-                lambda name, of: _exact_cells(rows, name, of),
-            )
-        except (ValueError, KeyError, RecursionError):
+            if not self._by_name:
+                rows = list(map(self._row, rows))
+            return self._of_rows(text.places(first, last), rows)
+        except (ValueError, RecursionError):
             return None
 
-    def _plain_objects(self, rows: list[dict[str, Any]], lines: Array, ends: Array) -> Records:
-        """Rows as they are written, each in one cell, without label and id."""
-        wanted = self._wanted
-        labels = [] if wanted.label is None else _exact_cells(rows, wanted.label, self._label_of)
-        X = np.empty((len(rows), 1), object)
-        for i, row in enumerate(rows):
-            X[i, 0] = {name: cell for name, cell in row.items() if name != wanted.label}
-            if any(map(_is_large, row.values())):
-                raise ValueError("perhaps rounded")
-        return Records(np.stack([lines, ends, lines + 1], axis=1), X, labels, [])
+    def _entries(self, first: int, last: int) -> tuple[list[Entry], int]:
+        text = self._text
+        entries: list[Entry] = []
+        for i in range(first, last):
+            place = text.place(i, i + 1)
+            try:
+                value = self._parsed(text.data[text.start(i) : text.start(i + 1)])
+                if value is not BLANK:
+                    entries.append((place, self._late(value, place[0]) or self._row(value, note=True)))
+            except InputError as error:
+                entries.append((place, Bad(place[0], str(error), self._shown(place))))
+        return entries, last - first
 
-    def _note_ignored(self, row: Mapping[Any, Any]) -> bool:
-        """Take note of columns that the model does not know; False if there must be none."""
+    def _note_ignored(self, row: Mapping[Any, Any]) -> None:
+        """Take note of columns that the model does not know, or refuse them where there must be none."""
         if not self.ignored and self._known is not None:
             others = tuple(name for name in row if name not in self._known and name not in self._other)
             if others and self._exact:
-                return False
+                raise InputError(f"{these('column', others)} not in the first line; every line must have the same")
             self.ignored = others
-        return True
-
-    def _careful(self, first: int, last: int) -> tuple[Records, int]:
-        text = self._text
-        items: list[tuple[Place, Row | Bad | Late]] = []
-        for i in range(first, last):
-            line, end = text.line + i, text.start(i + 1)
-            try:
-                value = self._parsed(text.data[text.start(i) : end])
-                if value is BLANK:
-                    continue
-                item: Row | Bad | Late = self._item(value, line)
-            except InputError as error:
-                item = Bad(line, str(error), text.shown(i, i + 1, MOST_TEXT))
-            items.append(((line, text.at + end, line + 1), item))
-        return self._gathered(items, 1), last - first
 
     def _parsed(self, line: bytes) -> Any:
         """The value of a line, names in their composed form."""
@@ -642,61 +612,61 @@ class JsonReader(TextReader):
         """A row with the names of its columns as the model has them."""
         return {self._spelling.get(name := composed(key), name): cell for key, cell in row.items()}
 
-    def _item(self, value: Any, line: int) -> Row | Late:
-        wanted = self._wanted
+    def _late(self, row: Any, line: int) -> Late | None:
+        """The label of an earlier row, if that is what a line has."""
+        label, id, width = self._wanted.label, self._wanted.id, self._wanted.width
+        if not width or not isinstance(row, dict) or label not in row or id not in row:
+            return None
+        if not (row.keys() - self._apart if self._known is None else self._known).isdisjoint(row):
+            return None
+        late = Late(line, id_text(row[id], str(id)), self._label_of(row[label]))
+        if late.label is None:
+            raise InputError("an id without features and without a label")
+        return late
+
+    def _row(self, value: Any, note: bool = False) -> dict[Any, Any]:
+        """A line as a row by names and cells."""
+        wanted, table = self._wanted, self._wanted.table
         row = dict(enumerate(value)) if isinstance(value, list) and wanted.names is None else value
         if not isinstance(row, dict):
             raise InputError("not a JSON object of column names and values")
-        if wanted.width and wanted.label in row and wanted.id in row:
-            known = row.keys() - {wanted.label, wanted.id} if self._known is None else self._known
-            if known.isdisjoint(row):
-                label, id = self._label_of(row[wanted.label]), id_text(row[wanted.id], str(wanted.id))
-                if label is None:
-                    raise InputError("an id without features and without a label")
-                return Late(line, id, label)
-        return super()._item(row, line)
-
-    def _values(self, row: dict[Any, Any], names: Sequence[Any]) -> Sequence[Any]:
-        wanted, table = self._wanted, self._wanted.table
         if table is not None and self._known is not None and self._known.isdisjoint(row):
             raise InputError(f"none of the model's columns ({listed(table.names)}) is there")
-        if wanted.raw:
-            row = {name: cell for name, cell in row.items() if name not in (wanted.label, wanted.id)}
-            super()._values(row, list(row))
-            return [row]
+        if note:
+            self._note_ignored(row)
+        if not wanted.raw:
+            return row
+        for name, cell in row.items():
+            if isinstance(cell, str):
+                utf8(cell, f"column {name!r}")
+        cells = {name: cell for name, cell in row.items() if name not in self._apart}
+        return {WHOLE: cells, wanted.label: row.get(wanted.label), wanted.id: row.get(wanted.id)}
+
+    def _matrix(self, rows: list[dict[Any, Any]]) -> Array:
+        """The numbers of rows: at once where JSON has them as such."""
+        with suppress(KeyError, TypeError, ValueError):
+            X = np.array(list(map(itemgetter(*self._features), rows)))
+            if X.dtype.kind in "fiub" and X.size == len(rows) * self._wanted.width and np.isfinite(X).all():
+                return X.reshape(len(rows), -1).astype(np.float64, copy=False)
+        return np.array(list(map(self._numbers, rows)))
+
+    def _numbers(self, row: dict[Any, Any]) -> list[float]:
+        names, width = self._features, self._wanted.width
         if self._known is None:
-            names = [name for name in row if name not in (wanted.label, wanted.id)]
-        if table is None:
-            if len(names) != wanted.width:
-                raise InputError(f"{len(names)} features, but the model was fitted on {wanted.width} (without names)")
-            missing = [name for name in names if name not in row]
-            if missing:
-                raise InputError(f"{these('column', missing)} missing")
-        if not self._note_ignored(row):
-            others = [name for name in row if name not in self._features and name not in self._other]
-            raise InputError(f"{these('column', others)} not in the first line; every line must have the same")
-        return super()._values(row, names)
+            names = [name for name in row if name not in self._apart]
+            if len(names) != width:
+                raise InputError(f"{len(names)} features, but the model was fitted on {width} (without names)")
+        if missing := [name for name in names if name not in row]:
+            raise InputError(f"{these('column', missing)} missing")
+        return numbers([row[name] for name in names], names)
 
 
+WHOLE = ""  # the name under which a row of JSON stands as one cell
 BLANK = object()  # a line without a value
 
 
 def _is_large(cell: Any) -> bool:
     return type(cell) is float and not -LARGE < cell < LARGE
-
-
-def _exact_cells(rows: list[dict[str, Any]], name: str, of: Of) -> list[Any]:
-    cells = [row.get(name) for row in rows]
-    if any(map(_is_large, cells)):
-        raise ValueError("perhaps rounded")
-    return cells if of is None else list(map(of, cells))
-
-
-def _matrix_of_rows(rows: list[Any], width: int) -> Array | None:
-    """Numbers that JSON has as such; None if some are something else."""
-    X = np.array(rows)
-    plain = X.dtype.kind in "fiub" and X.ndim == (2 if width > 1 else 1)
-    return X.reshape(len(rows), width).astype(np.float64, copy=False) if plain else None
 
 
 def fast_loads() -> Callable[[bytes], Any]:
@@ -722,13 +692,13 @@ def matrix_of(columns: list[Any], kind: str) -> Array:
     return np.asarray(batch.to_tensor(null_to_nan=True).to_numpy())
 
 
-def cells_of(column: Any, of: Of) -> list[Any]:
-    """The cells of a column of pyarrow, or what `of` makes of them: each different one is made once."""
-    if column.null_count:
-        return [cell if of is None else of(cell) for cell in column.to_pylist()]
-    encoded = column.dictionary_encode()
-    values = [cell if of is None else of(cell) for cell in encoded.dictionary.to_pylist()]
-    return list(map(values.__getitem__, np.from_dlpack(encoded.indices).tolist()))
+def cells_of(column: Any, *through: Of) -> list[Any]:
+    """The cells of a column of pyarrow, or what the last and then the first function makes of them, of each once."""
+    encoded = None if column.null_count else column.dictionary_encode()
+    values = column.to_pylist() if encoded is None else encoded.dictionary.to_pylist()
+    for of in reversed(through):
+        values = values if of is None else list(map(of, values))
+    return values if encoded is None else list(map(values.__getitem__, np.from_dlpack(encoded.indices).tolist()))
 
 
 class ArrowReader(RowReader):
@@ -742,7 +712,7 @@ class ArrowReader(RowReader):
         with self._readable():
             self._open(path, format, stream)
         stored = self._schema.names
-        refuse_twice(list(map(composed, stored)), "table")
+        checked_names(map(composed, stored), "table")
         self._stored = {composed(name): name for name in stored}
         self.names = [name for name in self._stored if not name.startswith("__index_level_")]
 
@@ -789,14 +759,15 @@ class ArrowReader(RowReader):
             if types.is_nested(kinds[name]):
                 what = "label" if name == wanted.label else "id"
                 raise InputError(f"the {what} column {name!r} holds {kinds[name]}; it must be text or numbers")
-        self._single = self._single and all(str(kinds[name]) == "float" for name in self._features)
+        if self._single and all(str(kinds[name]) == "float" for name in self._features):
+            self._dtype = "float"
 
     def _refuse(self, name: str, kind: Any) -> None:
         values = (value for batch in self._batches([name]) for value in batch.column(0).to_pylist())
         for row, value in enumerate(values, start=1):
             if value is not None:
-                raise BadNumber(name, f"{shown(value)} is not a number", row=row)
-        raise BadNumber(name, f"a column of {kind}, not of numbers")
+                raise BadCell(name, f"{shown(value)} is not a number", row=row)
+        raise BadCell(name, f"a column of {kind}, not of numbers")
 
     def go_to(self, at: int, line: int) -> None:
         """Go on after so many rows."""
@@ -846,22 +817,19 @@ class ArrowReader(RowReader):
             self._at += batch.num_rows
 
     def _fast(self, first: int, last: int) -> Records | None:
-        part, lines = self._batch.slice(first, last - first), np.arange(self._at + first + 1, self._at + last + 1)
-        kind = "float" if self._single else "double"
-        matrix = lambda: matrix_of(part.columns[: len(self._features)], kind)  # noqa: E731
-        return self._plain(lines, lines, matrix, lambda name, of: cells_of(part.column(name), of))
+        return self._of_batch(self._places(first, last), self._batch.slice(first, last - first))
 
-    def _careful(self, first: int, last: int) -> tuple[Records, int]:
-        items: list[tuple[Place, Row | Bad | Late]] = []
+    def _places(self, first: int, last: int) -> Array:
+        lines = np.arange(self._at + first + 1, self._at + last + 1)
+        return np.stack([lines, lines, lines + 1], axis=1)
+
+    def _entries(self, first: int, last: int) -> tuple[list[Entry], int]:
         with self._readable():
             rows = self._batch.slice(first, last - first).to_pylist()
-        for line, row in enumerate(rows, start=self._at + first + 1):
-            try:
-                item: Row | Bad | Late = self._item(row, line)
-            except InputError as error:
-                item = Bad(line, str(error), json.dumps(row, ensure_ascii=False, default=str)[:MOST_TEXT])
-            items.append(((line, line, line + 1), item))
-        return self._gathered(items), last - first
+        return list(zip(map(tuple, self._places(first, last).tolist()), rows, strict=True)), last - first
+
+    def _shown(self, place: Place, row: dict[Any, Any] | None = None) -> str:
+        return json.dumps(row, ensure_ascii=False, default=str)[:MOST_TEXT]
 
 
 Reader = CsvReader | JsonReader | ArrowReader

@@ -12,24 +12,13 @@ import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError, unknown
-from hedgerow.core.values import as_float, as_whole, composed, usual_digits
+from hedgerow.core.values import BadCell, all_floats, as_float, as_whole, composed, shown
 
-SHOWN = 40  # characters of a cell in an error
 WHOLE = np.iinfo(np.int64)
 NUMBERS = (0.0,)  # in place of classes: labels are finite numbers
 
 
 # ---- words for errors
-
-
-def shown(value: object) -> str:
-    """A value for an error: as Python writes it, cut where it is long.
-
-    >>> shown("x" * 401)
-    "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx.. (401 characters)"
-    """
-    text = repr(value)
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}.. ({len(str(value))} characters)"
 
 
 def listed(names: Sequence[object], most: int = 8) -> str:
@@ -186,14 +175,6 @@ def _whole(text: str) -> int:
 # ---- numbers and ids
 
 
-class BadNumber(InputError):
-    """A cell of the column `column` that is no finite number."""
-
-    def __init__(self, column: object, problem: str, row: int = 0) -> None:
-        super().__init__((f"row {row}, " if row else "") + f"column {column!r}: {problem}")
-        self.column = column
-
-
 def number(value: Any, name: object) -> float:
     """A cell or JSON value of the column `name` as a finite number.
 
@@ -201,14 +182,14 @@ def number(value: Any, name: object) -> float:
     2.5
     """
     if is_blank(value):
-        raise BadNumber(name, "missing value")
+        raise BadCell(name, "missing value")
     if isinstance(value, list | dict):
-        raise BadNumber(name, f"{_container(value)} is not a number")
+        raise BadCell(name, f"{_container(value)} is not a number")
     result = as_float(value)
     if result is None:
-        raise BadNumber(name, f"{shown(utf8(value, f'column {name!r}'))} is not a number")
+        raise BadCell(name, f"{shown(utf8(value, f'column {name!r}'))} is not a number")
     if not math.isfinite(result):
-        raise BadNumber(name, f"{shown(value)} is not a finite number")
+        raise BadCell(name, f"{shown(value)} is not a finite number")
     return result
 
 
@@ -218,15 +199,9 @@ def numbers(values: Sequence[Any], names: Sequence[object]) -> list[float]:
     >>> numbers(["1", 2.5], ["a", "b"])
     [1.0, 2.5]
     """
-    try:
-        result = list(map(float, values))
-        texts = str in set(map(type, values))
-        if math.isfinite(sum(result)) and not (
-            texts and not usual_digits("".join(v for v in values if isinstance(v, str)))
-        ):
-            return result
-    except (ValueError, TypeError, OverflowError):
-        pass
+    floats = all_floats(values)
+    if floats is not None and math.isfinite(sum(floats)):
+        return floats
     return [number(value, name) for value, name in zip(values, names, strict=True)]
 
 
@@ -268,11 +243,8 @@ class Encoder(Protocol):
     def as_written(self, column_of: Callable[[str], Any]) -> Encoder:
         """The encoder of a file: its dates as the cells of its columns write them."""
 
-    def of_mapping(self, row: Any) -> Sequence[Any]:
-        """From names and values to the row."""
-
-    def of_columns(self, columns: Mapping[str, list[Any]], rows: int) -> Array | None:
-        """Many rows by the cells of their columns; None if some have to be looked at one by one."""
+    def of_columns(self, columns: Mapping[str, list[Any]], rows: int) -> Array:
+        """Rows by the cells of their columns; an InputError if a cell cannot be used."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError
-from hedgerow.core.labels import plain
+from hedgerow.core.values import plain
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.events import (
     DUPLICATE,

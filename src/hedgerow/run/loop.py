@@ -20,12 +20,13 @@ from typing import Any
 import numpy as np
 
 from hedgerow.core.errors import InputError
+from hedgerow.core.values import shown
 from hedgerow.events import LabelResult, labels_together
 from hedgerow.files import same_file, write_whole
 from hedgerow.live.writer import Encoded
 from hedgerow.regressor import OnlineTransferRegressor
 from hedgerow.rows import Bad, RowBlock
-from hedgerow.rows.wanted import listed, shown
+from hedgerow.rows.wanted import listed
 from hedgerow.run.engine import Engine, Marks, Predictions, model_mark, open_engine
 from hedgerow.run.interrupts import Interrupted, Interrupts
 from hedgerow.run.job import Job, called, check

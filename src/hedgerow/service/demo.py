@@ -19,7 +19,7 @@ import numpy as np
 from hedgerow.core.arrays import Array
 from hedgerow.core.domains import Domain, split
 from hedgerow.core.errors import HedgerowError
-from hedgerow.core.labels import plain
+from hedgerow.core.values import plain
 from hedgerow.data import load
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.live import Settings

@@ -10,7 +10,7 @@ import numpy as np
 from starlette.responses import Response
 
 from hedgerow.client import KeyPrediction
-from hedgerow.core.labels import plain
+from hedgerow.core.values import plain
 from hedgerow.fleet import Fleet
 from hedgerow.fleet.holder import Predictions
 from hedgerow.service import schemas

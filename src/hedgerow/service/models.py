@@ -19,7 +19,7 @@ from uuid import uuid4
 import numpy as np
 
 from hedgerow.core.errors import HedgerowError, InputError
-from hedgerow.core.labels import plain
+from hedgerow.core.values import plain
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.events import labels_together
 from hedgerow.fleet import Fleet

@@ -17,9 +17,10 @@ from starlette.responses import Response
 
 from hedgerow.client import KeyPrediction, LabelResult, Prediction
 from hedgerow.core.arrays import Array
+from hedgerow.core.values import BadCell
 from hedgerow.events import LONGEST_ID
 from hedgerow.service.worker import LONGEST_LABEL
-from hedgerow.tables import BadCell, TableEncoder
+from hedgerow.tables import TableEncoder
 
 T = TypeVar("T")
 

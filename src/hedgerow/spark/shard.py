@@ -25,8 +25,8 @@ import pyarrow as pa
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError
-from hedgerow.core.labels import MISSING, labels_from_json, labels_to_json, objects, plain
-from hedgerow.core.limits import Limits
+from hedgerow.core.registry import Limits
+from hedgerow.core.values import MISSING, labels_from_json, labels_to_json, objects, plain
 from hedgerow.events import (
     EXPIRED,
     LEARNED,

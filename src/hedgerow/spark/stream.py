@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from hedgerow.core.errors import HedgerowError, InputError
-from hedgerow.core.labels import plain
+from hedgerow.core.values import plain
 from hedgerow.fleet import Base
 from hedgerow.spark.shard import (
     ANSWER,

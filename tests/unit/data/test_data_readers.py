@@ -55,7 +55,7 @@ BAD_TEXT = {
     "no header": ("1,2\n3,4\n", r"must name the columns"),
     "blank": ("\n\n", r"no header"),
     "header only": ("a,b\n", r"no rows"),
-    "twice": ("a,a\n1,2\n", r"'a' stands in the header twice"),
+    "twice": ("a,a\n1,2\n", r"header: more than one column of the name \['a'\]"),
     "open quote": ('a,b\n1,"2\n3,4\n', r"line 2: a quote is opened and not closed"),
 }
 
@@ -208,7 +208,9 @@ def test_a_folder_and_a_pattern_are_one_domain(write, tmp_path):
         assert domain.y.tolist() == [1, None, 2]
         assert domain.name == ("day" if "day" in place else "site")
     write("site/day-3.csv", "kind,b,c\n2,6,5\n")
-    with pytest.raises(InputError, match=r"day-3.csv has no column 'a' and also column 'c', unlike .*day-1.csv"):
+    with pytest.raises(
+        InputError, match=r"day-3.csv: other features than those of .*day-1.csv: missing \['a'\], unexpected \['c'\]"
+    ):
         read(tmp_path / "site", label="kind")
     write("site/day-3.csv", "b,a\n6,5\n")
     with pytest.raises(InputError, match=r"unknown label column of day-3.csv 'kind'"):

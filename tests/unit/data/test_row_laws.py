@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from support.laws import law
 from support.row_inputs import Slowly, blocks, line_by_line
 
+from hedgerow.core.domains import Frame
 from hedgerow.core.errors import InputError
-from hedgerow.core.frame import Frame
 from hedgerow.data import read
 from hedgerow.rows import readers
 

@@ -69,7 +69,7 @@ class Rows:
         ("a,y", "column 'b' is missing"),
         ("c,y", "columns 'a', 'b' are missing"),
         ("a,b", "unknown label column 'y'"),
-        ("a,a,b,y", "stands in the header twice"),
+        ("a,a,b,y", "header: more than one column of the name"),
         ("", "empty"),
     ],
 )

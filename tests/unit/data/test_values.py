@@ -128,8 +128,8 @@ def test_a_table_fitted_in_memory_is_found_in_files_of_either_form(tmp_path, wri
 
 def test_two_columns_of_one_name_are_refused(tmp_path):
     (tmp_path / "t.csv").write_text(f"{E},{E_MARK}\n1,2\n")
-    with pytest.raises(InputError, match="stands in the header twice"):
+    with pytest.raises(InputError, match="header: more than one column of the name"):
         read(tmp_path / "t.csv")
     parquet.write_table(pa.table({E: [1.0], E_MARK: [2.0]}), tmp_path / "t.parquet")
-    with pytest.raises(InputError, match="stands in the table twice"):
+    with pytest.raises(InputError, match="table: more than one column of the name"):
         read(tmp_path / "t.parquet")

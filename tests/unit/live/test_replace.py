@@ -12,8 +12,8 @@ from support.live_models import assert_same_model, make_model, make_rows
 
 from hedgerow import Domain, OnlineTransferClassifier
 from hedgerow.cli.journals import back_up, bring_back, inspected
+from hedgerow.core.domains import Frame
 from hedgerow.core.errors import InputError
-from hedgerow.core.frame import Frame
 from hedgerow.fleet import Fleet
 from hedgerow.live import JournalError, LiveModel, Replaced, Settings
 from hedgerow.live.look import look

@@ -11,8 +11,9 @@ from support.laws import law
 from support.messy import messy
 
 from hedgerow import Domain, OnlineTransferClassifier
+from hedgerow.core.values import BadCell
 from hedgerow.rows import Wanted, open_rows, readers
-from hedgerow.tables import BadCell, Boolean, Category, Date, Hashed, Late, Number, Text
+from hedgerow.tables import Boolean, Category, Date, Hashed, Late, Number, Text
 
 COLUMNS = [
     Number("n"), Number("n", gaps=True), Boolean("b", gaps=True), Category("c", ("Oslo", "3", "true"), gaps=True),
@@ -119,3 +120,15 @@ def test_bytes_that_are_no_text_matter_only_in_columns_that_are_read(tmp_path, m
     assert repr(fast) == repr(careful)
     expected = [(32, "column 'city' is not UTF-8 text")] if column == "city" else []
     assert [(line, reason) for line, reason, _ in fast[1]] == expected
+
+
+def test_a_label_that_comes_later_is_no_row_of_gaps(tmp_path, clf):
+    """Not in a block of JSON either, of which all other lines are rows."""
+    rows = messy(300, 2).drop(columns="bought").to_json(orient="records", lines=True).splitlines()
+    late = '{"customer_id": 7, "bought": true}'
+    (tmp_path / "s.jsonl").write_text("\n".join([*rows, late, *rows]))
+    wanted = Wanted(clf.table_.width, None, "bought", clf.classes_, id="customer_id", table=clf.table_)
+    with open_rows(str(tmp_path / "s.jsonl"), wanted, size=1000) as source:
+        blocks = list(source)
+    assert [len(block.X) for block in blocks] == [300, 0, 300]
+    assert [(item.line, item.id) for block in blocks for item in block.late] == [(301, "7")]

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from hedgerow import InputError, OnlineTransferClassifier
-from hedgerow.core.frame import Frame
+from hedgerow.core.domains import Frame
 from hedgerow.tables import Named, TableEncoder, TableOptions, learn
 
 
