@@ -36,12 +36,23 @@ __all__ += ["Projection", "WhitenedPCA", "Whitening", "refreshed", "register_ali
 
 @dataclass(frozen=True)
 class Projection:
-    """z = phi(x) A, for rows never seen before as well.
+    r"""Into the common space, for rows never seen before as well.
 
-    phi is the identity, or with `landmarks` the row of kernel values over them (`kernel_rows`): Gaussian with a gamma,
-    quadratic with gamma = None. A = None is the identity.
-    A source row first goes through `source_map` (CORAL moves the source and leaves the target where it is).
+    .. math:: z = A^\top \varphi(x)
 
+    Parameters
+    ----------
+    A : array of shape (features, dimensions) or None
+        None is the identity.
+    source_map : array or None
+        What a source row is multiplied by first: CORAL moves the source and leaves the target where it is.
+    landmarks : array or None
+        With them :math:`\varphi(x)` is the row of kernel values over them (`kernel_rows`); None: x itself.
+    gamma : float or None
+        Of the Gaussian kernel; None is the quadratic one.
+
+    Examples
+    --------
     >>> Projection(A=np.array([[2.0], [0.0]]))(np.array([[1.0, 5.0]]))
     array([[2.]])
     """
@@ -90,9 +101,20 @@ def rbf_rows(X: Matrix, landmarks: Array, gamma: float) -> Array:
 class Info:
     """How an alignment was found, for people and plots; nothing later depends on it.
 
-    `discrepancy[r]` is the MMD part of the objective, |V^T A|_F^2, in round r; `changed[r]` the number of pseudo-labels
-    that differ from the round before; `eigenvalues` those of the problem solved, largest first (for an MMD aligner
-    a^T S a / a^T P a of each direction a).
+    Attributes
+    ----------
+    discrepancy : list of float
+        The MMD part of the objective, |V^T A|_F^2, in each round.
+    changed : list of int
+        The number of pseudo-labels that differ from the round before.
+    rank : int
+        The dimension of the space that the data allowed.
+    eigenvalues : array
+        Those of the problem solved, largest first; for an MMD aligner a^T S a / a^T P a of each direction a.
+    pseudo_labels : array or None
+        Codes of the target rows in the last round.
+    note : str
+        What else is to be said.
     """
 
     discrepancy: list[float] = field(default_factory=list)
@@ -105,7 +127,15 @@ class Info:
 
 @dataclass(frozen=True)
 class Alignment:
-    """A projection and how it was found."""
+    """What an aligner returns: a projection and how it was found.
+
+    Attributes
+    ----------
+    projection : Projection
+        For rows of both domains, old and new.
+    info : Info
+        For people and plots.
+    """
 
     projection: Projection
     info: Info
@@ -113,10 +143,27 @@ class Alignment:
 
 @runtime_checkable
 class Aligner(Protocol):
-    """source (N_s x m) with codes 0..K-1, target (N_t x m, may have no rows) -> Alignment."""
+    """What an aligner has to have: one method. Its options are fields of a frozen dataclass.
+
+    `hedgerow.checks.check_aligner` tests its laws; `JDA` and `CORAL` are examples.
+    """
 
     def fit(self, source: Matrix, codes: Array, target: Matrix) -> Alignment:
-        """Align the source with the unlabelled target rows."""
+        """Align the source with the unlabelled target rows.
+
+        Parameters
+        ----------
+        source : array or sparse matrix of shape (rows, features)
+            Rows of one source.
+        codes : array of int
+            Their classes, 0..K-1.
+        target : array or sparse matrix
+            Unlabelled rows; there may be none.
+
+        Returns
+        -------
+        Alignment
+        """
         ...
 
 
@@ -134,7 +181,14 @@ class MergingAligner(ABC):
 
 @dataclass(frozen=True)
 class Identity(MergingAligner):
-    """z = x."""
+    """z = x: domains are compared as they are.
+
+    Examples
+    --------
+    >>> rows = np.array([[1.0, 2.0]])
+    >>> Identity().fit(rows, np.array([0]), rows).projection(rows).tolist()
+    [[1.0, 2.0]]
+    """
 
     def fit_rows(self, source: SourceRows, K: int, target: Matrix) -> Alignment:
         """The identity projection."""
@@ -205,10 +259,14 @@ class Solution:
         return float(((self.T / self.scales(scaling)) ** 2).sum())
 
 
-class Scatter(ABC):
-    """X^T H X of rows X, factorised; made by `scatter(X)`. `values` are its eigenvalues L, largest first."""
+class Scatter:
+    """The centred scatter X^T H X (m x m), factorised: Q and L, its eigenvalues `values`, largest first.
 
-    values: Array
+    Of rows it is made by `scatter(X)`; without them a contrast is the sum over them, E the k x m V^T.
+    """
+
+    def __init__(self, S: Array) -> None:
+        self.values, self.Q = _eigenvectors(np.array(S, dtype=np.float64, order="F"))
 
     def solve(self, E: Matrix, lam: float, dim: int) -> Solution:
         """The `dim` best directions for V = X^T E^T, or fewer where V V^T leaves fewer above rounding."""
@@ -230,13 +288,19 @@ class Scatter(ABC):
         A /= np.sqrt(np.einsum("ij,ij->j", A, A)) if scaling == "unit" else solution.values
         return fix_signs(A)
 
-    @abstractmethod
+    def _sums(self, E: Matrix) -> Array:
+        """V^T."""
+        return np.asarray(E)
+
     def _contrasted(self, E: Matrix) -> tuple[Array, Array]:
         """V^T R (k x r) and V^T V (k x k)."""
+        V = self._sums(E)
+        return (V @ self.Q) * np.sqrt(self.values), V @ V.T
 
-    @abstractmethod
     def _directions(self, solution: Solution) -> Array:
         """a = (R y - V t)/lam."""
+        RY = self.Q @ (np.sqrt(self.values)[:, None] * solution.Y)
+        return np.asarray(RY - self._sums(solution.E).T @ solution.T) / solution.lam
 
 
 def scatter(X: Matrix) -> _Tall | _Wide:
@@ -250,26 +314,7 @@ def scatter(X: Matrix) -> _Tall | _Wide:
     return _Tall(X) if X.shape[1] <= X.shape[0] else _Wide(X)
 
 
-class OfMoments(Scatter):
-    """The scatter itself (m x m): Q and L. Without the rows a contrast is the sum over them, E the k x m V^T."""
-
-    def __init__(self, S: Array) -> None:
-        self.values, self.Q = _eigenvectors(np.array(S, dtype=np.float64, order="F"))
-
-    def _sums(self, E: Matrix) -> Array:
-        """V^T."""
-        return np.asarray(E)
-
-    def _contrasted(self, E: Matrix) -> tuple[Array, Array]:
-        V = self._sums(E)
-        return (V @ self.Q) * np.sqrt(self.values), V @ V.T
-
-    def _directions(self, solution: Solution) -> Array:
-        RY = self.Q @ (np.sqrt(self.values)[:, None] * solution.Y)
-        return np.asarray(RY - self._sums(solution.E).T @ solution.T) / solution.lam
-
-
-class _Tall(OfMoments):
+class _Tall(Scatter):
     """At least as many rows as features."""
 
     def __init__(self, X: Matrix) -> None:
@@ -510,7 +555,7 @@ class TCA(_MMD, MergingAligner):
             source, target = source.through(unit), unit(target)
         statistic = ClassMoments(0, weighed=False, scatter=True)
         (there,), here = source.totals(statistic), statistic.of(Part(dense(target)))
-        S = OfMoments(np.asarray(there.merge(here).scatter))
+        S = Scatter(np.asarray(there.merge(here).scatter))
         if not len(S.values):
             raise no_direction(source.count + target.shape[0], "the same")
         V = (there.mean - here.mean)[None] if target.shape[0] else np.empty((0, source.width))
@@ -660,11 +705,35 @@ INVERSES = ("woodbury", "pinv")
 
 
 def refreshed(A: Array, G: Array, mu: float, inverse: str = "woodbury") -> Array:
-    """argmin_B |B - A|_F^2 + mu sum_k |B^T g_k|^2 (Eq. 12) = (I + mu G^T G)^{-1} A (Eq. 13; Alg. 1, line 16), m x d.
+    r"""The projection after some labels (Eq. 12, 13; Alg. 1, line 16).
 
-    I + mu G^T G has no eigenvalue below 1, so the pseudo-inverse that the paper keeps for the singular case is never
-    needed; `inverse="pinv"` takes it all the same, as printed, and gives the same numbers at m^3 the price.
+    .. math:: \arg\min_B \|B - A\|_F^2 + \mu \sum_k \|B^\top g_k\|^2 = (I + \mu G^\top G)^{-1} A
 
+    By default `oddm` does it in products of vectors alone, `experts/spaces.py`; tests hold that form to this one.
+
+    Parameters
+    ----------
+    A : array of shape (features, dimensions)
+        The projection.
+    G : array of shape (gaps, features)
+        The gaps of the means, :math:`g_k` in row k.
+    mu : float
+        The strength of the update.
+    inverse : {"woodbury", "pinv"}
+        :math:`I + \mu G^\top G` has no eigenvalue below 1, so the pseudo-inverse that the paper keeps for the singular
+        case is never needed; "pinv" takes it all the same, and gives the same numbers at m^3 the price.
+
+    Returns
+    -------
+    array of shape (features, dimensions)
+
+    References
+    ----------
+    Du, Wang, Zhao, Zhang: Homogeneous online transfer learning with online distribution discrepancy minimization
+    (ECAI 2020).
+
+    Examples
+    --------
     >>> A, G = np.eye(2), np.array([[1.0, 0.0], [0.0, 0.0]])
     >>> refreshed(A, G, 1.0), np.allclose(refreshed(A, G, 1.0), refreshed(A, G, 1.0, "pinv"))
     (array([[0.5, 0. ],

@@ -54,8 +54,9 @@ ROWS = 16  # sparse rows at once: more share no columns in text, and each would 
 class Head(ABC):
     """A linear multiclass classifier f = W z with W of shape K x d, learned one labelled row at a time.
 
-    A head with options is a frozen dataclass of them; C, if it has one, is the estimator's. Subclass `StepwiseHead` to
-    write one row by row, and run `hedgerow.checks.check_head` on it.
+    Use one of ours by name (`OnlineTransferClassifier(head="arow")`), or your own as an object. A head with options is
+    a frozen dataclass of them; C, if it has one, is the estimator's. Subclass `StepwiseHead` to write one row by row,
+    and run `hedgerow.checks.check_head` on it.
     """
 
     def memory(self, d: int, dtype: Any = np.float64) -> Array | None:
@@ -378,8 +379,26 @@ HEADS: Parts[Head] = Parts(
 
 
 def make_head(choice: str | Head, C: float | None = None) -> Head:
-    """The head of this name, with aggressiveness C if it has one; an object stays as it is.
+    """The head of this name.
 
+    Parameters
+    ----------
+    choice : str or Head
+        A name of `HEADS`; an object stays as it is.
+    C : float or None
+        Its aggressiveness, if it has one; None is its own default.
+
+    Returns
+    -------
+    Head
+
+    Raises
+    ------
+    InputError
+        For a name that is not known, or what is no head.
+
+    Examples
+    --------
     >>> make_head("pa1", C=2.0)
     PassiveAggressive(rule='pa1', C=2.0)
     """

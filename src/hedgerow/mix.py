@@ -44,9 +44,18 @@ State = dict[str, Array]  # the mixer's part of a learner's state
 
 
 class Mixed(NamedTuple):
-    """A block of combined predictions: scores B x K, weights B x N used for them, losses B x N suffered after them.
+    """A block of combined predictions.
 
-    `expert_predictions` (B x N) are the classes that the experts name, each for itself.
+    Attributes
+    ----------
+    scores : array of shape (rows, classes)
+        Combined.
+    weights : array of shape (rows, experts)
+        Those used for them.
+    losses : array of shape (rows, experts)
+        What each expert suffered after them.
+    expert_predictions : array of shape (rows, experts)
+        The classes that the experts name, each for itself.
     """
 
     scores: Array
@@ -196,15 +205,25 @@ def so_far(loss: Array, losses: Array) -> Array:
 
 
 def votes(F: Array) -> Array:
-    """One-hot of each expert's own prediction; ties go to the lowest class."""
+    """One-hot of each expert's own prediction; ties go to the lowest class.
+
+    Examples
+    --------
+    >>> votes(np.array([[0.2, 0.7, 0.7]]))
+    array([[0., 1., 0.]])
+    """
     out = np.zeros_like(F)
     np.put_along_axis(out, F.argmax(axis=-1)[..., None], 1.0, axis=-1)
     return out
 
 
 def softmax(F: Array) -> Array:
-    """exp(f_k)/sum exp(f), safe for large scores.
+    r"""Scores as probabilities, safe for large scores.
 
+    .. math:: p_k = e^{f_k} \Big/ \sum_j e^{f_j}
+
+    Examples
+    --------
     >>> softmax(np.array([[0.0, 0.0]]))
     array([[0.5, 0.5]])
     """
@@ -213,8 +232,16 @@ def softmax(F: Array) -> Array:
 
 
 def simplex_projection(F: Array) -> Array:
-    """The nearest point of the simplex, max(f - theta, 0) with the theta that makes it sum to one.
+    r"""The nearest point of the simplex, which HomOTL-I's loss is made of.
 
+    .. math:: q_k = \max(f_k - \theta, 0) \quad \text{with the } \theta \text{ that makes } \textstyle\sum_k q_k = 1
+
+    References
+    ----------
+    J. Duchi, S. Shalev-Shwartz, Y. Singer, T. Chandra. Efficient projections onto the l1-ball. ICML, 2008.
+
+    Examples
+    --------
     >>> simplex_projection(np.array([2.0, 0.5, 0.0])), simplex_projection(np.array([0.3, -0.3]))
     (array([1., 0., 0.]), array([0.8, 0.2]))
     """
@@ -320,8 +347,29 @@ class Single(Hedge):
 
 
 def horizon_beta(horizon: float, experts: float) -> float:
-    """sqrt T/(sqrt T + sqrt ln N), the discount tuned for a stream of T labels and N experts (Sec. 4.3, where N = 2).
+    r"""The discount tuned for a stream of T labels and N experts (Sec. 4.3 of the paper, where N = 2).
 
+    .. math:: \beta = \frac{\sqrt T}{\sqrt T + \sqrt{\ln N}}
+
+    Parameters
+    ----------
+    horizon : float
+        T, the expected number of labels.
+    experts : float
+        N.
+
+    Returns
+    -------
+    float
+        For `Hedge(beta=...)`.
+
+    Raises
+    ------
+    InputError
+        If the horizon is not positive.
+
+    Examples
+    --------
     >>> round(horizon_beta(110, 2), 4)
     0.9265
     """

@@ -69,8 +69,8 @@ def build(recipe: Recipe, training: Training) -> Built:
 
 def _head(recipe: Recipe, options: Options) -> Head:
     """The head, with the printed tau where the reading asks for it."""
-    choice = recipe.head if options.head is None else options.head
-    return make_head("pa1-printed" if choice == "pa1" and options.reading.tau == "printed" else choice, options.C)
+    printed = recipe.head == "pa1" and options.reading.tau == "printed"
+    return make_head("pa1-printed" if printed else recipe.head, options.C)
 
 
 def _mixer(recipe: Recipe, options: Options, n: int) -> Mixer:
@@ -78,7 +78,7 @@ def _mixer(recipe: Recipe, options: Options, n: int) -> Mixer:
 
     Fixed share that averages points of the simplex is that on the log-loss.
     """
-    reading, choice = options.reading, recipe.mixer if options.mixer is None else options.mixer
+    reading, choice = options.reading, recipe.mixer
     if choice == SINGLE and n > 1:
         raise InputError(f"mixer='single' cannot combine {n} experts; use one of {', '.join(MIXERS)}")
     if n == 1:
@@ -93,15 +93,13 @@ def _mixer(recipe: Recipe, options: Options, n: int) -> Mixer:
 
 
 def _align(recipe: Recipe, training: Training, group: list[InMemory]) -> Alignment:
-    U = training.warmup
+    U, options = training.warmup, training.options
     if not group:
         return Identity().fit(U, np.empty(0, dtype=np.int64), U)
-    choice = recipe.aligner if training.options.aligner is None else training.options.aligner
     X = group[0].X if len(group) == 1 else stack_rows([source.X for source in group])
     codes = np.concatenate([source.codes for source in group if source.codes is not None])
-    options = training.options
     aligner = ALIGNERS.make(
-        choice,
+        recipe.aligner,
         dim=DIM if options.dim is None else options.dim,
         lam=options.reading.lam,
         eigenvectors=options.reading.eigenvectors,

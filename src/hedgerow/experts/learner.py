@@ -48,7 +48,7 @@ from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.linalg import one_blas_thread
 from hedgerow.core.preprocess import parse
 from hedgerow.core.registry import of_json
-from hedgerow.experts.spaces import FixedSpaces, MovingSpaces, PrintedSpaces, Refresh, Spaces, Target, on_pages, pooled
+from hedgerow.experts.spaces import MovingSpaces, PrintedSpaces, Refresh, Spaces, Target, on_pages, pooled
 from hedgerow.heads import AROW, HEADS, Head, PassiveAggressive
 from hedgerow.learner import (
     BLOCK,
@@ -157,6 +157,7 @@ class ExpertsLearner(OnlineLearner):
     """Linear heads in aligned spaces, weighed by a mixer, with or without a refresh of the spaces."""
 
     kind = "experts"
+    plan_type = Plan
     plan: Plan
 
     def __init__(self, plan: Plan, constants: Constants, state: State) -> None:
@@ -191,7 +192,7 @@ class ExpertsLearner(OnlineLearner):
         if plan.refresh is None:
             A = constants.for_kernels("A") if "A" in constants else None
             landmarks = [constants[f"landmarks.{i}"] for i in range(len(plan.gammas))]
-            return FixedSpaces(A, landmarks, plan.gammas, self._target)
+            return Spaces(A, landmarks, plan.gammas, self._target)
         sources = pooled([self.source(i) for i in range(self.n_sources)], plan.spaces)
         state["A"] = A = on_pages(state["A"])
         if plan.refresh.inverse == "pinv":
@@ -203,11 +204,6 @@ class ExpertsLearner(OnlineLearner):
     def plan_to_json(self) -> dict[str, Any]:
         """As `Plan` writes itself."""
         return self.plan.to_json()
-
-    @classmethod
-    def plan_from_json(cls, data: Mapping[str, Any]) -> Plan:
-        """The inverse."""
-        return Plan.from_json(data)
 
     @classmethod
     def layout(cls, plan: Plan) -> Layout:

@@ -2,7 +2,7 @@ r"""The spaces that the experts score rows in: fixed, or moving with the labels 
 
 | spaces          | A_i                                | refresh, every T_w labels                    |
 |-----------------|------------------------------------|----------------------------------------------|
-| `FixedSpaces`   | as the aligner found them, or none | -                                            |
+| `Spaces`        | as the aligner found them, or none | -                                            |
 | `MovingSpaces`  | follow the labels                  | low-rank: `experts/spaces.py`               |
 | `PrintedSpaces` | follow the labels                  | pinv(I + mu G^T G) A, as the paper prints it |
 
@@ -32,7 +32,6 @@ up along this path, so after `ANCHOR` refreshes all products are computed anew f
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -310,33 +309,11 @@ def add_product(H: Array, S: Array, U: Array) -> None:
 # -- the spaces --------------------------------------------------------------------------------------------------------
 
 
-class Spaces(ABC):
-    """Rows in every space (B x n x d), and what labels do to them."""
+class Spaces:
+    """Rows in every space: x -> A_i^T x, or A_i^T k(x) over landmarks, or x itself; labels do not move them."""
 
-    block: int  # rows that are best taken at once
+    block = FIXED_BLOCK  # rows that are best taken at once
     row_alone = False  # whether one row may be learned without `one_blas_thread`: no product of it is the BLAS's
-    target: Target
-
-    @abstractmethod
-    def project(self, X: Matrix) -> Array:
-        """Preprocessed rows in every space, by what was learned so far; nothing is changed."""
-
-    @abstractmethod
-    def learn(self, X: Matrix, y: Array, weight: Array | None, seen: int) -> Array:
-        """Rows in every space, each before its label, `seen` labels having come before; then the labels are learned."""
-
-    @abstractmethod
-    def projection(self, i: int) -> Array | None:
-        """A_i as it is now; None is the identity."""
-
-    def flush(self) -> None:  # noqa: B027 (spaces that do not move have nothing pending)
-        """Do all pending work."""
-
-
-class FixedSpaces(Spaces):
-    """x -> A_i^T x, or A_i^T k(x) over landmarks, or x itself."""
-
-    block = FIXED_BLOCK
 
     def __init__(
         self, A: Array | None, landmarks: Sequence[Array], gammas: Sequence[float | None], target: Target
@@ -346,7 +323,7 @@ class FixedSpaces(Spaces):
         self._last = LastRow()
 
     def project(self, X: Matrix) -> Array:
-        """Rows in every space (B x n x d; B x 1 x m where there is no projection)."""
+        """Preprocessed rows in every space (B x n x d; B x 1 x m where there is no projection); nothing is changed."""
         if self.A is None:
             return X[:, None] if isinstance(X, np.ndarray) else dense(X)[:, None]
         if self.gammas:
@@ -357,23 +334,27 @@ class FixedSpaces(Spaces):
         return Z.reshape(X.shape[0], *self.A.shape[1:])
 
     def learn(self, X: Matrix, y: Array, weight: Array | None, seen: int) -> Array:
-        """Nothing moves but the target's moments."""
+        """Rows in every space, each before its label, `seen` labels having come before; then the labels are learned."""
         self.target.add(X, y, kernels.EVEN if weight is None else weight)
         return self.project(X)
 
     def projection(self, i: int) -> Array | None:
-        """A_i, or that of all."""
+        """A_i as it is now, or that of all; None is the identity."""
         return None if self.A is None else self.A[:, min(i, self.A.shape[1] - 1)]
+
+    def flush(self) -> None:
+        """Do all pending work: here there is none."""
 
 
 class MovingSpaces(Spaces):
     """Projections that follow the labels; the products that a refresh needs are kept between blocks."""
 
-    row_alone = True
+    A: Array
 
     def __init__(self, A: Array, sources: list[Moments], target: Target, refresh: Refresh) -> None:
         """A: m x n x d; `sources`: the moments of each space's. A and target change in place."""
-        self.A, self.sources, self.target, self.refresh = A, sources, target, refresh
+        super().__init__(A, (), (), target)
+        self.sources, self.refresh = sources, refresh
         self.H = A.reshape(len(A), -1)
         self.block = _whole_windows(refresh.every)
         self._moves: LowRankRefresh | None = None
@@ -413,8 +394,10 @@ class MovingSpaces(Spaces):
         self._moves = None
 
 
-class PrintedSpaces(FixedSpaces):
+class PrintedSpaces(Spaces):
     """Eq. 13 as printed, with the pseudo-inverse: m^3 a refresh, and the same numbers."""
+
+    A: Array
 
     def __init__(self, A: Array, sources: list[Moments], target: Target, refresh: Refresh) -> None:
         super().__init__(A, (), (), target)
@@ -433,7 +416,6 @@ class PrintedSpaces(FixedSpaces):
 
     def _refresh(self) -> None:
         rule = self.refresh
-        assert self.A is not None
         for i, source in enumerate(self.sources):
             G = gap(source, self.target.moments, rule.unseen, rule.kappa)
             if not np.isfinite(rule.mu * np.square(G).sum()):  # of such numbers a decomposition may never end
