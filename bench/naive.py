@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.linalg
 
-from hedgerow.align.spaces import kernel_root
+from hedgerow.align import kernel_root
 from hedgerow.kernels import SCALE
 from hedgerow.kernels.ridge import FLOOR, KEEP, LEAST, SHARE, START, TRUST
 from hedgerow.kernels.trees import LARGE, Trees

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, BinaryIO, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Generic, Self, TypeVar
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
@@ -22,7 +22,6 @@ from hedgerow.core.arrays import Array, Matrix, dense
 from hedgerow.core.constants import Constants
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError
-from hedgerow.core.source_rows import LabelledSource
 from hedgerow.core.values import Codes
 from hedgerow.drift import Drift
 from hedgerow.files import WRONG, StoredModel, read_model, unreadable, write_whole
@@ -61,11 +60,18 @@ if TYPE_CHECKING:
         def __getstate__(self) -> dict[str, Any]: ...
         def __setstate__(self, state: dict[str, Any]) -> None: ...
         def _html_repr(self) -> str: ...
+
+    class ClassifierMixin:
+        """scikit-learn's."""
+
+    class RegressorMixin:
+        """scikit-learn's."""
 else:
-    from sklearn.base import BaseEstimator
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
-__all__ = ["NamedValues", "OnlineTransferEstimator"]
+__all__ = ["ClassifierMixin", "FromLearner", "NamedValues", "OnlineTransferEstimator", "RegressorMixin"]
 
+T = TypeVar("T")
 CHANGEABLE = ("classes", "max_classes")  # parameters that matter after a fit: limits of later labels
 ASKING = ("fit", "partial_fit", "predict", "predict_proba", "decision_function", "score")  # that metadata are routed to
 
@@ -88,6 +94,19 @@ class NamedValues(dict[str, float]):
         return np.array(self.array, dtype=dtype, copy=copy)
 
 
+class FromLearner(Generic[T]):
+    """An attribute of a fitted model that is its learner's, read inside the lock."""
+
+    def __init__(self, name: str, doc: str) -> None:
+        self.name, self.__doc__ = name, doc
+
+    def __get__(self, model: Any, kind: Any = None) -> T:
+        if model is None:
+            return self  # type: ignore[return-value]
+        with model._fitted:
+            return getattr(model._learner, self.name)  # type: ignore[no-any-return]
+
+
 class OnlineTransferEstimator(BaseEstimator):
     """What does not depend on the kind of target: domains, inputs, the lock, what a model says of itself, files.
 
@@ -105,6 +124,7 @@ class OnlineTransferEstimator(BaseEstimator):
     _inputs: Inputs
     _params: dict[str, Any]  # those that it was fitted with
     _lock: threading.RLock
+    _start: Callable[..., None]  # every form of `fit`: build the learner and install it
     _is_regressor = False
     _takes_gaps = False  # whether rows of numbers may have gaps (NaN) from the start
 
@@ -276,17 +296,6 @@ class OnlineTransferEstimator(BaseEstimator):
             self._start(*parts, positions, align)
         return self
 
-    def _start(
-        self,
-        inputs: Inputs,
-        sources: Sequence[Labelled] | Sequence[LabelledSource],
-        warmup: Matrix,
-        positions: Sequence[Array] = (),
-        align: AlignFit = fit_aligner,
-    ) -> None:
-        """Every form of `fit`: build the learner and install it."""
-        raise NotImplementedError
-
     # -- checking rows ------------------------------------------------------------------------------------------------
 
     @property
@@ -358,29 +367,10 @@ class OnlineTransferEstimator(BaseEstimator):
         with self._fitted:
             return NamedValues(self._learner.expert_names, self.learner_.weights)
 
-    @property
-    def seen_(self) -> int:
-        """Labels learned so far."""
-        with self._fitted:
-            return self._learner.seen
-
-    @property
-    def bound_(self) -> float:
-        """The guarantee for what was observed so far; `guarantee_` says in words what it bounds."""
-        with self._fitted:
-            return self._learner.bound
-
-    @property
-    def guarantee_(self) -> str:
-        """What `bound_` bounds."""
-        with self._fitted:
-            return self._learner.guarantee
-
-    @property
-    def drift_(self) -> Drift:
-        """Whether the target seems to have changed: alarms so far, and how near the next one is."""
-        with self._fitted:
-            return self._learner.drift
+    seen_ = FromLearner[int]("seen", "Labels learned so far.")
+    bound_ = FromLearner[float]("bound", "The guarantee for what was observed so far; what it bounds is `guarantee_`.")
+    guarantee_ = FromLearner[str]("guarantee", "What `bound_` bounds, in words.")
+    drift_ = FromLearner[Drift]("drift", "Whether the target seems to have changed: alarms, and how near the next is.")
 
     @property
     def constants_(self) -> Constants:

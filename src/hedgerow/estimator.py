@@ -9,12 +9,12 @@ import itertools
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import fields
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from hedgerow.align import Aligner
-from hedgerow.base import NamedValues, OnlineTransferEstimator
+from hedgerow.base import ClassifierMixin, FromLearner, NamedValues, OnlineTransferEstimator
 from hedgerow.contributions import Contributions
 from hedgerow.core.arrays import DENSE_LIMIT, Array, Matrix, blocks, cast, check_finite, rows_from
 from hedgerow.core.domains import Domain, Frame, same_columns
@@ -43,13 +43,6 @@ from hedgerow.inputs import (
 from hedgerow.learner import OnlineLearner, Prediction, Trace
 from hedgerow.methods import AlignFit, Reading, Training, build, check_merges, choose, fit_aligner, reading_of
 from hedgerow.mix import Mixer
-
-if TYPE_CHECKING:
-
-    class ClassifierMixin:
-        """scikit-learn's, which has no types of its own."""
-else:
-    from sklearn.base import ClassifierMixin
 
 __all__ = ["Explanation", "Explanations", "NamedValues", "OnlineTransferClassifier", "OnlineTransferEstimator"]
 
@@ -84,7 +77,16 @@ class Explanation(NamedTuple):
 class Explanations:
     """The predictions of a block, each made before its label was learned, with their reasons; a row an instance.
 
-    `classes` are those known at the end of the block: one met within it has probability 0 until then.
+    Attributes
+    ----------
+    classes : array
+        Those known at the end of the block: one met within it has probability 0 until then.
+    labels, codes : arrays of shape (rows,)
+        The predictions, and their places in `classes`.
+    probabilities : array of shape (rows, classes)
+        A column a class.
+    votes, weights : arrays of shape (rows, experts)
+        The place in `classes` of what each expert names, and how much it was trusted.
     """
 
     def __init__(self, classes: Array, traces: Sequence[Trace], learner: OnlineLearner) -> None:
@@ -426,6 +428,17 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         -------
         array of shape (rows,)
             Labels of `classes_`.
+
+        Raises
+        ------
+        InputError
+            For rows that cannot be used, and before any class is known.
+
+        Examples
+        --------
+        >>> clf = OnlineTransferClassifier("homotlms").fit([[0.0, 1.0], [1.0, 0.0]], ["a", "b"])
+        >>> clf.predict([[0.1, 2.0], [3.0, 0.0]]).tolist()
+        ['a', 'b']
         """
         with self._fitted:
             return np.asarray(self.classes_[self._scores(X, sample_domain, allow_source).argmax(axis=1)])
@@ -433,15 +446,43 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
     def predict_proba(self, X: Matrix, sample_domain: Any = None, *, allow_source: bool = False) -> Array:
         """A probability a class: the softmax of the scores, or the shares where they are on the simplex already.
 
-        Parameters as in `predict`; a column a class, in the order of `classes_`.
+        Parameters
+        ----------
+        X, sample_domain, allow_source
+            As in `predict`.
+
+        Returns
+        -------
+        array of shape (rows, classes)
+            Columns in the order of `classes_`; a row sums to one.
+
+        Examples
+        --------
+        >>> clf = OnlineTransferClassifier("homotlms").fit([[0.0, 1.0], [1.0, 0.0]], ["a", "b"])
+        >>> clf.predict_proba([[0.0, 1.0]]).round(2).tolist()
+        [[0.62, 0.38]]
         """
         with self._fitted:
             return self._learner.probabilities(self._scores(X, sample_domain, allow_source))
 
     def decision_function(self, X: Matrix, sample_domain: Any = None, *, allow_source: bool = False) -> Array:
-        """Combined scores: a column a class, or for two classes one number, positive for `classes_[1]`.
+        """Combined scores, of which the largest is the prediction.
 
-        Parameters as in `predict`.
+        Parameters
+        ----------
+        X, sample_domain, allow_source
+            As in `predict`.
+
+        Returns
+        -------
+        array of shape (rows, classes), or (rows,) for two classes
+            A column a class; of two classes one number, positive for `classes_[1]`.
+
+        Examples
+        --------
+        >>> clf = OnlineTransferClassifier("homotlms").fit([[0.0, 1.0], [1.0, 0.0]], ["a", "b"])
+        >>> clf.decision_function([[0.0, 1.0], [1.0, 0.0]]).round(2).tolist()
+        [-0.5, 0.5]
         """
         with self._fitted:
             scores = self._scores(X, sample_domain, allow_source)
@@ -495,24 +536,79 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
     def score(
         self, X: Matrix, y: Any, sample_weight: Any = None, *, sample_domain: Any = None, allow_source: bool = False
     ) -> float:
-        """The share of rows whose label is predicted; `sample_domain` and `allow_source` as in `predict`."""
+        """The share of rows whose label is predicted (accuracy).
+
+        Parameters
+        ----------
+        X, sample_domain, allow_source
+            As in `predict`.
+        y : array of shape (rows,)
+            The labels.
+        sample_weight : array or None
+            How much each row counts.
+
+        Returns
+        -------
+        float
+        """
         from sklearn.metrics import accuracy_score
 
         predictions = self.predict(X, sample_domain, allow_source=allow_source)
         return float(accuracy_score(y, predictions, sample_weight=sample_weight))
 
     def predict_one(self, x: Any) -> Hashable:
-        """The most likely class of one instance: a 1-d array, or a mapping from feature names to values."""
+        """The most likely class of one instance by the model as it is; nothing is learned.
+
+        Parameters
+        ----------
+        x : array, mapping, Series or table of one row
+            A 1-d array in the order of the features, or values by their names.
+
+        Returns
+        -------
+        Hashable
+            A label of `classes_`.
+
+        Raises
+        ------
+        InputError
+            For a row that cannot be used, and before any class is known.
+
+        Examples
+        --------
+        >>> clf = OnlineTransferClassifier("pa").partial_fit([[0.0, 1.0], [1.0, 0.0]], ["a", "b"])
+        >>> clf.predict_one([0.0, 2.0])
+        'a'
+        """
         with self._fitted:
             return self._codes.labels[self._predict_row(x).code]  # type: ignore[no-any-return]
 
     def predict_proba_one(self, x: Any) -> dict[Hashable, float]:
-        """Class -> probability for one instance."""
+        """The probability of each class for one instance; `x` as in `predict_one`.
+
+        Returns
+        -------
+        dict
+            Class -> probability, in the order of `classes_`.
+
+        Examples
+        --------
+        >>> clf = OnlineTransferClassifier("pa").partial_fit([[0.0, 1.0], [1.0, 0.0]], ["a", "b"])
+        >>> shares = clf.predict_proba_one([0.0, 2.0])
+        >>> max(shares, key=shares.get), round(sum(shares.values()), 6)
+        ('a', 1.0)
+        """
         with self._fitted:
             return self._shares(self._predict_row(x))
 
     def predict_set_one(self, x: Any, coverage: float | None = None) -> list[Hashable]:
-        """The set of one instance, the most likely class first; `coverage` as in `predict_set`."""
+        """The prediction set of one instance; `x` as in `predict_one`, `coverage` as in `predict_set`.
+
+        Returns
+        -------
+        list
+            Labels, the most likely one first.
+        """
         with self._fitted:
             quantile, prediction = self._quantile(coverage), self._predict_row(x)
             P = self.learner_.probabilities(prediction.scores[None])
@@ -572,7 +668,25 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         return np.asarray(np.log(np.maximum(P[:, k], SMALLEST)) - np.log(np.maximum(1 - P[:, k], SMALLEST)))
 
     def explain(self, X: Matrix) -> Explanations:
-        """The predictions of rows by the model as it is, as `explain_one` gives one; nothing is learned."""
+        """The predictions of rows by the model as it is, with their reasons; nothing is learned.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or table of shape (rows, features)
+            Rows of the target.
+
+        Returns
+        -------
+        Explanations
+            Predictions, probabilities, votes and weights, a row an instance.
+
+        Examples
+        --------
+        >>> clf = OnlineTransferClassifier("homotlms").fit([[0.0, 1.0], [1.0, 0.0]], ["a", "b"])
+        >>> reasons = clf.explain([[0.0, 1.0]])
+        >>> reasons.labels.tolist(), reasons.weights.tolist()
+        (['a'], [[0.5, 0.5]])
+        """
         with self._fitted:
             X, learner = self._inputs.matrix(X), self._learner
             self._check_ready()
@@ -628,6 +742,12 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         ------
         InputError
             For rows, labels or classes that cannot be used; nothing is then learned.
+
+        Examples
+        --------
+        >>> clf = OnlineTransferClassifier("homotlms").fit([[0.0, 1.0], [1.0, 0.0]], ["a", "b"])
+        >>> clf.partial_fit([[0.0, 2.0], [2.0, 0.0]], ["a", "new"]).classes_.tolist(), clf.seen_
+        (['a', 'b', 'new'], 2)
         """
         if not self.__sklearn_is_fitted__():
             with self._restored_on_error():
@@ -658,10 +778,33 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         return Codes(met)
 
     def learn_one(self, x: Any, y: Any, weight: float = 1.0) -> Self:
-        """Learn one target instance. Of one without a label (None, NaN) our own learner uses the row, others nothing.
+        """Learn one target instance.
 
-        A late label is learned the same way: keep the x, and call this when the label arrives. `weight` says how much
-        the label counts; see `partial_fit`.
+        A late label is learned the same way: keep the x, and call this when the label arrives.
+
+        Parameters
+        ----------
+        x : array, mapping, Series or table of one row
+            As in `predict_one`.
+        y : Hashable or None
+            Its label. Of a row without one (None, NaN) our own learner uses the row itself, others nothing.
+        weight : float
+            How much the label counts; see `partial_fit`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError
+            For a row, a label or a weight that cannot be used; nothing is then learned.
+
+        Examples
+        --------
+        >>> clf = OnlineTransferClassifier("pa").learn_one([0.0, 1.0], "a").learn_one([1.0, 0.0], "b")
+        >>> clf.seen_, clf.classes_.tolist()
+        (2, ['a', 'b'])
         """
         lock = self.__dict__.get("_lock")
         if lock is None:
@@ -685,7 +828,22 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
     def predict_then_learn(self, X: Matrix, y: Any, sample_weight: Any = None) -> Array:
         """The prequential block path ("test-then-train"): each row is predicted before its label is learned.
 
-        Parameters as in `partial_fit`; the predictions are those of `predict_one` and `learn_one` in turns.
+        The predictions are those of `predict_one` and `learn_one` in turns.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `partial_fit`.
+
+        Returns
+        -------
+        array of shape (rows,)
+            What was predicted for each row before its label.
+
+        Raises
+        ------
+        InputError
+            For rows or labels that cannot be used; nothing is then learned.
 
         Examples
         --------
@@ -696,7 +854,25 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         return self.explain_then_learn(X, y, sample_weight).labels
 
     def explain_then_learn(self, X: Matrix, y: Any, sample_weight: Any = None) -> Explanations:
-        """As `predict_then_learn`, with the probabilities, votes and weights of every prediction."""
+        """As `predict_then_learn`, with the probabilities, votes and weights of every prediction.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `partial_fit`.
+
+        Returns
+        -------
+        Explanations
+            A row an instance, each as it was before its label.
+
+        Examples
+        --------
+        >>> clf = OnlineTransferClassifier("pa", preprocess="unit").partial_fit([[0.0, 1.0]], ["a"])
+        >>> block = clf.explain_then_learn([[1.0, 0.0], [2.0, 0.0]], ["b", "b"])
+        >>> block.labels.tolist(), block.probabilities.round(2).tolist()
+        (['a', 'b'], [[1.0, 0.0], [0.27, 0.73]])
+        """
         with self._fitted:
             self._check_ready()
             traces = self._learn_rows(X, y, sample_weight)  # which may bring classes
@@ -747,17 +923,11 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         with self._fitted, uninterrupted(), one_blas_thread:
             return NamedValues(self.source_names_, self._learner.discrepancies())
 
-    @property
-    def mistakes_(self) -> int:
-        """Mistakes so far, each counted when its label was learned."""
-        with self._fitted:
-            return self._learner.mistakes
-
-    @property
-    def hedge_loss_(self) -> float:
-        r""":math:`\sum_t p_t \cdot \ell_t`, what the mixer's weights suffered so far: Hedge's bound is about it."""
-        with self._fitted:
-            return self._learner.mixture_loss
+    mistakes_ = FromLearner[int]("mistakes", "Mistakes so far, each counted when its label was learned.")
+    hedge_loss_ = FromLearner[float](
+        "mixture_loss",
+        r":math:`\sum_t p_t \cdot \ell_t`, what the mixer's weights suffered, which Hedge's bound is about.",
+    )
 
 
 def arguments_of(method: str, options: Mapping[str, Any]) -> dict[str, Any]:

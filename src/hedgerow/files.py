@@ -373,7 +373,7 @@ def _plain(value: Any) -> Any:
 # -- an estimator's parameters: parts and readings by name, or by name and options -------------------------------------
 
 NUMBER_PARAMS = {"method", "head", "C", "coverage", "random_state", "table"}  # of a regressor
-PARTS: dict[str, Parts] = {"aligner": ALIGNERS, "head": HEADS, "mixer": MIXERS}
+PARTS: dict[str, Parts[Any]] = {"aligner": ALIGNERS, "head": HEADS, "mixer": MIXERS}
 # how a value that is no name is written, and read again
 WRITERS: dict[str, Callable[[Any], Any]] = {
     **{name: parts.to_json for name, parts in PARTS.items()},

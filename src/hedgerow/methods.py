@@ -44,7 +44,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from numbers import Real
-from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -365,6 +365,7 @@ def _build(method: Method, training: Training) -> Built:
 
 ORIGINAL = "ln N"  # HomOTL-II and HomOTLMS define beta with their own number of experts; no reading changes that
 SINGLE = "single"
+PARTS = ("aligner", "head", "mixer")
 
 
 @dataclass(frozen=True)
@@ -410,18 +411,21 @@ class Recipe(Method):
         """Align every space, train the source classifiers, lay out the experts."""
         from hedgerow.experts.build import build
 
-        return build(self, training)
+        return build(self.with_parts(training.options), training)
+
+    def with_parts(self, options: Options) -> Self:
+        """With the aligner, the head and the mixer that were chosen in place of its own."""
+        return replace(self, **{name: part for name in PARTS if (part := getattr(options, name)) is not None})
 
     def takes_target_only(self, options: Options) -> bool:
         """Where experts see the input itself; an aligned space would have to be made of all columns."""
-        aligner = self.aligner if options.aligner is None else options.aligner
-        return aligner == "identity" and not self.refresh
+        return self.with_parts(options).aligner == "identity" and not self.refresh
 
     def options(self, options: Options) -> frozenset[str]:
         """What its parts read."""
-        aligner = self.aligner if options.aligner is None else options.aligner
-        head = self.head if options.head is None else options.head
-        read = {"aligner", "head", "preprocess", "target_mean", "dtype"} | self._of_mixer(options)
+        parts = self.with_parts(options)
+        aligner, head, mixer = parts.aligner, parts.head, parts.mixer
+        read = {"aligner", "head", "preprocess", "target_mean", "dtype"}
         if isinstance(aligner, str):
             read |= ALIGNERS.options(aligner) & {"dim", "lam", "eigenvectors"}
         if aligner != "identity" or self.refresh:
@@ -432,13 +436,9 @@ class Recipe(Method):
             read |= {"source_pass"}
         if self.refresh:
             read |= {"mu", "refresh_every", "unseen", "inverse"}
-        return frozenset(read)
-
-    def _of_mixer(self, options: Options) -> set[str]:
         if self.mixer == SINGLE:
-            return set()
-        mixer = self.mixer if options.mixer is None else options.mixer
-        read = {"mixer"}
+            return frozenset(read)
+        read |= {"mixer"}
         if isinstance(mixer, str):
             of_mixer = MIXERS.options(mixer)
             read |= {"combine"} if "combination" in of_mixer else set()
@@ -447,7 +447,7 @@ class Recipe(Method):
             read |= {"beta"} if options.horizon is None or options.beta is not None else set()
             if options.beta is None:
                 read |= {"horizon"} | ({"beta_rule"} if self.log_experts is None else set())
-        return read
+        return frozenset(read)
 
     def row(self) -> dict[str, str]:
         """Its parts, for a table of methods."""

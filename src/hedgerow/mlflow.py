@@ -224,19 +224,21 @@ def log_progress(clf: Estimator) -> None:
 
     Of a regressor: the RMSE, the coverage of the first intervals, and the bound.
     """
-    if isinstance(clf, OnlineTransferRegressor):
-        if clf.seen_ and (run := _run_of(clf)) is not None:
-            values = {"rmse": clf.rmse_, "coverage": next(iter(clf.coverage_.values())), "bound": float(clf.bound_)}
-            now = int(1000 * time.time())
-            metrics = [Metric(name, value, now, clf.seen_) for name, value in values.items()]
-            MlflowClient().log_batch(run, metrics=metrics)
-    elif clf.seen_:
-        _log_curve(clf, np.zeros(0, dtype=bool), clf.seen_, clf.mistakes_)
+    if clf.seen_:
+        if isinstance(clf, OnlineTransferRegressor):
+            values = {"rmse": clf.rmse_, "coverage": next(iter(clf.coverage_.values()))}
+        else:
+            values = {"mistakes": clf.mistakes_ / clf.seen_}
+        _log(clf, [(name, value, clf.seen_) for name, value in values.items()])
 
 
-def _run_of(clf: Estimator) -> str | None:
+def _log(clf: Estimator, points: list[tuple[str, float, int]]) -> None:
+    """Log numbers by name, each after so many labels, and the bound as it is now."""
     active = active_run()
-    return _RUNS.get(clf) or (None if active is None else active.info.run_id)
+    run, now = _RUNS.get(clf) or (None if active is None else active.info.run_id), int(1000 * time.time())
+    if run is not None:
+        points = [*points, ("bound", float(clf.bound_), clf.seen_)]
+        MlflowClient().log_batch(run, metrics=[Metric(name, value, now, step) for name, value, step in points])
 
 
 def _log_parameters(clf: Estimator, run: str) -> None:
@@ -249,16 +251,9 @@ def _log_parameters(clf: Estimator, run: str) -> None:
 
 
 def _log_curve(clf: OnlineTransferClassifier, wrong: Array, seen: int, mistakes: int) -> None:
-    """The prequential error after so many labels and mistakes, and of the labels since then: `wrong` or not."""
-    run, now = _run_of(clf), int(1000 * time.time())
-    if run is None:
-        return
-    points = np.unique(np.linspace(0, len(wrong), POINTS + 1).astype(int))
-    so_far = np.r_[0, np.cumsum(wrong)]
-    metrics = [] if len(wrong) or not seen else [Metric("mistakes", mistakes / seen, now, seen)]
-    for before, at in itertools.pairwise(points.tolist()):
-        metrics.append(Metric("mistakes", (mistakes + int(so_far[at])) / (seen + at), now, seen + at))
-        lately = int(so_far[at] - so_far[before]) / (at - before)
-        metrics.append(Metric("mistakes_lately", lately, now, seen + at))
-    metrics.append(Metric("bound", float(clf.bound_), now, clf.seen_))
-    MlflowClient().log_batch(run, metrics=metrics)
+    """The prequential error of a block, `wrong` or not, after so many labels and mistakes, at some points."""
+    so_far, points = np.r_[0, np.cumsum(wrong)], []
+    for before, at in itertools.pairwise(np.unique(np.linspace(0, len(wrong), POINTS + 1).astype(int)).tolist()):
+        points.append(("mistakes", (mistakes + int(so_far[at])) / (seen + at), seen + at))
+        points.append(("mistakes_lately", int(so_far[at] - so_far[before]) / (at - before), seen + at))
+    _log(clf, points)

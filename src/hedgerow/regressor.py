@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self
+from typing import Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
 
-from hedgerow.base import OnlineTransferEstimator
+from hedgerow.base import FromLearner, OnlineTransferEstimator, RegressorMixin
 from hedgerow.contributions import Contributions
 from hedgerow.core.arrays import Array, Matrix, cast, dense
 from hedgerow.core.constants import Constants
@@ -20,21 +20,14 @@ from hedgerow.files import StoredModel, read_model
 from hedgerow.inputs import (
     Inputs,
     check_names,
+    check_source_labels,
     check_target_rows,
-    checked_labels,
-    checked_weights,
     first_row,
     one_weight,
+    weighted_labels,
 )
 from hedgerow.methods import AlignFit, fit_aligner
 from hedgerow.regression.learner import NumberLearner, NumberTrace
-
-if TYPE_CHECKING:
-
-    class RegressorMixin:
-        """scikit-learn's."""
-else:
-    from sklearn.base import RegressorMixin
 
 __all__ = ["NumberExplanation", "OnlineTransferRegressor", "load_model"]
 
@@ -178,39 +171,32 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
         first: Array | None = None,
     ) -> None:
         """Build the learner; without sources the units of y are those of the first labels."""
-        from hedgerow.regression.build import Sources
-
-        names = check_names([source.name for source in sources])
-        y = [numbers(source.labels, f"source {source.name!r}", complete=True) for source in sources]
-        rows = [dense(source.X) for source in sources]
-        weights = [np.ones(len(b)) if s.weight is None else s.weight for s, b in zip(sources, y, strict=True)]
-        empty = np.empty((0, inputs.width))
-        joined = np.concatenate([*weights, np.empty(0)])
-        parts = Sources(
-            np.concatenate([*rows, empty]).astype(np.float64),
-            np.concatenate([*y, np.empty(0)]),
-            np.repeat(np.arange(len(y)), [len(part) for part in y]),
-            joined / joined.mean() if len(joined) else joined,
-        )
-        spans = [(j, 1) for j in range(inputs.width)]
-        learner = self._build(names, parts, dense(warmup).astype(np.float64), spans, first)
-        self._install(learner, Codes(np.empty(0)), inputs, names, [])  # type: ignore[arg-type]
-
-    def _build(
-        self, names: list[str], sources: Any, warmup: Array, spans: list[tuple[int, int]], first: Array | None
-    ) -> NumberLearner:
         from hedgerow.regression import build, passive
 
-        seed, levels = int(self.random_state or 0), coverages(self.coverage)
-        if self.method != "hedgerow":
-            plan = passive.PassivePlan(
-                self.method, tuple(names), levels, self.head or "pa-2", 0.1 if self.C is None else float(self.C)
-            )
-            return passive.build(plan, sources, warmup, np.empty(0) if first is None else first, seed)
-        for name, value in {"head": self.head, "C": self.C}.items():
-            if value is not None:
-                raise InputError(f"{name}={value!r}: the method hedgerow does not read it; leave it out")
-        return build.build(names, sources, warmup, spans, levels, seed, first)
+        names, width = check_names([source.name for source in sources]), inputs.width
+        for source in sources:
+            check_source_labels(source.name, source.labels)
+        y = [numbers(source.labels, f"source {source.name!r}") for source in sources]
+        weights = [np.ones(len(b)) if s.weight is None else s.weight for s, b in zip(sources, y, strict=True)]
+        weight = np.concatenate([*weights, np.empty(0)])
+        parts = build.Sources(
+            np.concatenate([*(dense(source.X) for source in sources), np.empty((0, width))]).astype(np.float64),
+            np.concatenate([*y, np.empty(0)]),
+            np.repeat(np.arange(len(y)), [len(part) for part in y]),
+            weight / weight.mean() if len(weight) else weight,
+        )
+        seed, levels, rows = int(self.random_state or 0), coverages(self.coverage), dense(warmup).astype(np.float64)
+        learner: Any
+        if self.method == "hedgerow":
+            for name, value in {"head": self.head, "C": self.C}.items():
+                if value is not None:
+                    raise InputError(f"{name}={value!r}: the method hedgerow does not read it; leave it out")
+            learner = build.build(names, parts, rows, [(j, 1) for j in range(width)], levels, seed, first)
+        else:
+            C = 0.1 if self.C is None else float(self.C)
+            plan = passive.PassivePlan(self.method, tuple(names), levels, self.head or "pa-2", C)
+            learner = passive.build(plan, parts, rows, np.empty(0) if first is None else first, seed)
+        self._install(learner, Codes(np.empty(0)), inputs, names, [])
 
     # -- predicting ---------------------------------------------------------------------------------------------------
 
@@ -229,6 +215,17 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
         Returns
         -------
         array of shape (rows,)
+
+        Raises
+        ------
+        InputError
+            For rows that cannot be used.
+
+        Examples
+        --------
+        >>> reg = OnlineTransferRegressor("pa").partial_fit([[0.0], [1.0], [2.0]], [1.0, 2.0, 3.0])
+        >>> reg.predict([[0.5], [1.5]]).shape
+        (2,)
         """
         return self._predicted(X, sample_domain, allow_source).predictions
 
@@ -253,6 +250,13 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
         ------
         InputError
             For a coverage that is not tracked.
+
+        Examples
+        --------
+        >>> reg = OnlineTransferRegressor("pa", coverage=(0.5, 0.9)).partial_fit([[0.0], [1.0]], [1.0, 2.0])
+        >>> wide, narrow = (reg.predict_interval([[0.5]], c)[0] for c in (0.9, 0.5))
+        >>> bool(wide[0] <= narrow[0] <= narrow[1] <= wide[1])
+        True
         """
         trace, at = self._predicted(X, sample_domain, allow_source), self._level(coverage)
         half = trace.half[:, at]
@@ -276,15 +280,43 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
             return learner.predict(X)
 
     def trace(self, X: Matrix) -> NumberTrace:
-        """As `predict`, with half the width of every interval and what every expert predicts."""
+        """As `predict`, with half the width of every interval and what every expert predicts.
+
+        Returns
+        -------
+        NumberTrace
+            `predictions` (rows), `half` (rows x levels of coverage) and `experts` (rows x experts).
+        """
         return self._predicted(X, None, False)
 
     def predict_one(self, x: Any) -> float:
-        """The number predicted for one instance: a 1-d array, or a mapping from feature names to values."""
+        """The number predicted for one instance by the model as it is; nothing is learned.
+
+        Parameters
+        ----------
+        x : array, mapping, Series or table of one row
+            A 1-d array in the order of the features, or values by their names.
+
+        Returns
+        -------
+        float
+
+        Examples
+        --------
+        >>> reg = OnlineTransferRegressor("pa").partial_fit([[0.0], [1.0]], [2.0, 2.0])
+        >>> reg.predict_one([0.5])
+        2.0
+        """
         return float(self._predicted_one(x).predictions[0])
 
     def predict_interval_one(self, x: Any, coverage: float | None = None) -> tuple[float, float]:
-        """The interval of one instance; `coverage` as in `predict_interval`."""
+        """The interval of one instance; `x` as in `predict_one`, `coverage` as in `predict_interval`.
+
+        Returns
+        -------
+        tuple of float
+            Its lower and its upper end.
+        """
         at, trace = self._level(coverage), self._predicted_one(x)
         value, half = float(trace.predictions[0]), float(trace.half[0, at])
         return value - half, value + half
@@ -292,8 +324,24 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
     def explain_one(self, x: Any, *, by_column: bool = False, reference: Any = None) -> NumberExplanation:
         """The prediction for one instance, its intervals, and what each expert predicts and weighs.
 
-        With `by_column` also what each column added to the prediction, against a reference row (None: the mean row of
-        the sources).
+        Parameters
+        ----------
+        x : array, mapping, Series or table of one row
+            The instance.
+        by_column : bool
+            Also what each column added to the prediction; two rows a column are predicted for it.
+        reference : as x, or None
+            The row that `x` is compared with; None is the mean row of the sources.
+
+        Returns
+        -------
+        NumberExplanation
+
+        Examples
+        --------
+        >>> reg = OnlineTransferRegressor("homotlms").fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])
+        >>> list(reg.explain_one([1.0]).experts)
+        ['source 0', 'target']
         """
         with self._fitted:
             trace, learner = self._predicted_one(x), self.learner_
@@ -356,9 +404,32 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
         return self
 
     def learn_one(self, x: Any, y: Any, weight: float = 1.0) -> Self:
-        """Learn one target instance; one without a label (None, NaN) changes nothing.
+        """Learn one target instance.
 
         A late label is learned the same way: keep the x, and call this when the label arrives.
+
+        Parameters
+        ----------
+        x : array, mapping, Series or table of one row
+            As in `predict_one`.
+        y : float or None
+            Its number; a row without one (None, NaN) changes nothing.
+        weight : float
+            How much the label counts; see `partial_fit`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError
+            For a row, a number or a weight that cannot be used; nothing is then learned.
+
+        Examples
+        --------
+        >>> OnlineTransferRegressor("pa").learn_one([0.0], 1.0).learn_one([1.0], 2.0).seen_
+        2
         """
         if "_lock" not in self.__dict__:
             return self.partial_fit(first_row(x), [y], sample_weight=weight)
@@ -372,12 +443,39 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
     def predict_then_learn(self, X: Matrix, y: Any, sample_weight: Any = None) -> Array:
         """The prequential block path ("test-then-train"): each row is predicted before its label is learned.
 
-        Parameters as in `partial_fit`; the predictions are those of `predict_one` and `learn_one` in turns.
+        The predictions are those of `predict_one` and `learn_one` in turns.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `partial_fit`.
+
+        Returns
+        -------
+        array of shape (rows,)
+            What was predicted for each row before its label.
+
+        Raises
+        ------
+        InputError
+            For rows or numbers that cannot be used; nothing is then learned.
+
+        Examples
+        --------
+        >>> reg = OnlineTransferRegressor("pa").partial_fit([[0.0], [1.0]], [2.0, 2.0])
+        >>> reg.predict_then_learn([[0.5], [0.7]], [2.0, 2.0]).tolist(), reg.seen_
+        ([2.0, 2.0], 4)
         """
         return self.trace_then_learn(X, y, sample_weight).predictions
 
     def trace_then_learn(self, X: Matrix, y: Any, sample_weight: Any = None) -> NumberTrace:
-        """As `predict_then_learn`, with half the width of every interval and what every expert predicted."""
+        """As `predict_then_learn`, with half the width of every interval and what every expert predicted.
+
+        Returns
+        -------
+        NumberTrace
+            As of `trace`, each row as it was before its label.
+        """
         with self._fitted:
             X, learner = self._inputs.matrix(X), self._regression
             labels, weight = weighted_numbers(y, sample_weight, X.shape[0])
@@ -399,11 +497,7 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
         with self._fitted:
             return float(np.sqrt(self.squared_error_ / self.seen_)) if self.seen_ else float("nan")
 
-    @property
-    def squared_error_(self) -> float:
-        """The sum of squared errors so far."""
-        with self._fitted:
-            return self._learner.mixture_loss
+    squared_error_ = FromLearner[float]("mixture_loss", "The sum of squared errors so far.")
 
 
 def model_of_bytes(
@@ -429,13 +523,10 @@ def load_model(
     return model_of_bytes(*read_model(file), constants)
 
 
-def numbers(labels: Array, where: str, *, complete: bool = False) -> Array:
+def numbers(labels: Array, where: str) -> Array:
     """Labels as numbers, NaN where one is missing."""
     missing = is_missing(labels)
     out = np.full(len(labels), np.nan)
-    if complete and missing.any():
-        row = int(np.flatnonzero(missing)[0])
-        raise InputError(f"{where}: Input y contains NaN or None at row {row}; a source row needs a label")
     try:
         if labels.dtype.kind in "USmM" or any(isinstance(v, str | bytes) for v in labels[~missing][:1].tolist()):
             raise ValueError(f"{labels[~missing][0]!r} is no number")
@@ -450,8 +541,5 @@ def numbers(labels: Array, where: str, *, complete: bool = False) -> Array:
 
 def weighted_numbers(y: Any, sample_weight: Any, length: int) -> tuple[Array, Array | None]:
     """One number a row and how much it counts; a label of weight 0 is as good as missing."""
-    labels, weight = numbers(checked_labels(y, length), "y"), checked_weights(sample_weight, length)
-    if weight is not None:
-        labels = np.where(weight > 0, labels, np.nan)
-        weight = np.where(weight > 0, weight, 1.0)
-    return labels, weight
+    labels, weight = weighted_labels(y, sample_weight, length)
+    return numbers(labels, "y"), weight

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from hedgerow.core.arrays import Array
-from hedgerow.core.domains import Domain, listed
+from hedgerow.core.domains import Domain, listed, same_columns
 from hedgerow.core.errors import InputError, require
+from hedgerow.core.preprocess import RunningStats
 from hedgerow.core.values import as_float
 from hedgerow.drift import THRESHOLD, Drift, DriftDetector
 from hedgerow.estimator import OnlineTransferClassifier
@@ -32,7 +33,7 @@ POLICIES = {"missing": ("zero", "mean", "refuse"), "new": ("ignore", "refuse")}
 
 @dataclass(frozen=True, eq=False)
 class Keys:
-    """The keys of a model in its order, and what stands in a gap: `mean`, which so many rows (`count`) have made.
+    """The keys of a model in its order, and what stands in a gap: with `missing="mean"` the running means of `stats`.
 
     With `sources` a row that has keys and none of these is refused: it is of another table.
 
@@ -46,8 +47,7 @@ class Keys:
     missing: str
     new: str
     sources: bool = False
-    mean: Array = field(default_factory=lambda: np.zeros(1))
-    count: Array = field(default_factory=lambda: np.zeros(1))
+    stats: RunningStats | None = None
 
     def __post_init__(self) -> None:
         for policy, known in POLICIES.items():
@@ -68,11 +68,10 @@ class Keys:
         domains = list(sources) if warmup is None else [warmup]
         if self.missing != "mean" or not domains:
             return self
-        rows, total = sum(map(len, domains)), np.zeros(len(self.names))
-        for d in domains:
-            place = {name: i for i, name in enumerate(self.names if d.feature_names is None else d.feature_names)}
-            total += np.asarray(d.X.sum(axis=0), dtype=np.float64).ravel()[[place[name] for name in self.names]]
-        return replace(self, mean=total / rows, count=np.array([1.0 if warmup is None else rows]))
+        rows, alike = sum(map(len, domains)), same_columns([*sources, *domains])[len(sources) :]
+        mean = np.sum([np.asarray(d.X.sum(axis=0), dtype=np.float64).ravel() for d in alike], axis=0) / rows
+        count = np.full(len(mean), 1.0 if warmup is None else rows)
+        return replace(self, stats=RunningStats(count, mean, np.zeros_like(mean), np.zeros_like(mean), gaps=True))
 
     def read(self, x: Mapping[Hashable, Any]) -> Array:
         """The values of one row, NaN in its gaps: keys that it lacks, and those with None."""
@@ -98,20 +97,20 @@ class Keys:
         if self.missing == "refuse" and gaps.any():
             lacking = [self.names[j] for j in np.flatnonzero(gaps.any(axis=0))]
             raise InputError(f"x: missing {listed(lacking)}; give every key a value, or set missing='zero' or 'mean'")
-        return np.where(gaps, self.mean, rows)
+        return np.where(gaps, 0.0 if self.stats is None else self.stats.mean, rows)
 
     def learned(self, rows: Array) -> tuple[Array, Keys]:
         """Rows without gaps, each filled from those before it, and the keys after them."""
         if self.missing != "mean":
             return self.filled(rows), self
-        filled = rows.copy()
-        mean, count = (np.resize(each, len(self.names)) for each in (self.mean, self.count))
-        for row in filled:
-            gap = np.isnan(row)
-            row[gap] = mean[gap]
-            count += ~gap
-            mean += (row - mean) / np.maximum(count, 1)
-        return filled, replace(self, mean=mean, count=count)
+        stats = copy.deepcopy(self.stats) or RunningStats.of(np.empty((0, len(self.names))), gaps=True)
+
+        def means(D: Array, n: Array, total: Array, squares: Array) -> Array:
+            return np.where(n > 0, stats.shift + total / np.maximum(n, 1), 0.0)
+
+        with np.errstate(invalid="ignore"):  # an infinite number is refused by the model
+            before = stats.each_row(rows, means, np.full(len(rows), True), spread=False)
+        return np.where(np.isnan(rows), before, rows), replace(self, stats=stats)
 
     def _check_new(self, keys: Iterable[Hashable]) -> None:
         known = set(self.names)
@@ -191,6 +190,11 @@ class _Transfer:
             weights = None if w is None else np.broadcast_to(w, len(X))
             self._learn(keys, keys.read_table(X), y.reset_index(drop=True), weights)
 
+    @property
+    def _ready(self) -> bool:
+        """Whether anything can be predicted: something was learned, and of a classifier a class is known."""
+        return hasattr(self._model, "learner_") and len(getattr(self._model, "classes_", (0,))) > 0
+
     def _row(self, x: Mapping[Hashable, Any]) -> Array:
         """A row as the model reads it, without gaps."""
         return np.asarray(self._keys.filled(self._keys.read(x)[None])[0])
@@ -267,13 +271,9 @@ class TransferClassifier(_Transfer, MiniBatchClassifier):
     def _multiclass(self) -> bool:
         return True
 
-    @property
-    def _knows_a_class(self) -> bool:
-        return len(getattr(self.classifier, "classes_", ())) > 0
-
     def predict_proba_one(self, x: Mapping[Hashable, Any], **kwargs: Any) -> dict[Any, float]:
         """Class -> probability; {} before any class is known."""
-        if not self._knows_a_class:
+        if not self._ready:
             return {}
         return self.classifier.predict_proba_one(self._row(x))
 
@@ -281,7 +281,7 @@ class TransferClassifier(_Transfer, MiniBatchClassifier):
         """A row an instance, a column a class; no column before any class is known."""
         import pandas as pd
 
-        if not self._knows_a_class:
+        if not self._ready:
             return pd.DataFrame(index=X.index)
         shares = self.classifier.predict_proba(self._rows(X))
         return pd.DataFrame(shares, index=X.index, columns=self.classifier.classes_)
@@ -290,7 +290,7 @@ class TransferClassifier(_Transfer, MiniBatchClassifier):
         """The most likely class of each row; None before any class is known."""
         import pandas as pd
 
-        if not self._knows_a_class:
+        if not self._ready:
             return pd.Series([None] * len(X), index=X.index, dtype=object)
         return pd.Series(self.classifier.predict(self._rows(X)), index=X.index)
 
@@ -330,7 +330,7 @@ class TransferRegressor(_Transfer, MiniBatchRegressor):
 
     def predict_one(self, x: Mapping[Hashable, Any], **kwargs: Any) -> float:
         """The number predicted; 0 before anything is known."""
-        if not hasattr(self._model, "learner_"):
+        if not self._ready:
             return 0.0
         return self.regressor.predict_one(self._row(x))
 
@@ -342,7 +342,7 @@ class TransferRegressor(_Transfer, MiniBatchRegressor):
         """The number predicted for each row; 0 before anything is known."""
         import pandas as pd
 
-        if not hasattr(self._model, "learner_"):
+        if not self._ready:
             return pd.Series(0.0, index=X.index)
         return pd.Series(self.regressor.predict(self._rows(X)), index=X.index)
 

@@ -7,10 +7,10 @@ import copy
 import numpy as np
 from hypothesis import strategies as st
 
-from hedgerow.align.refresh import refreshed
+from hedgerow.align import refreshed
 from hedgerow.core.constants import UNSEEN
 from hedgerow.core.moments import Moments, class_sums, gap
-from hedgerow.experts.plan import Refresh
+from hedgerow.experts.spaces import Refresh
 
 rules = st.builds(
     Refresh,

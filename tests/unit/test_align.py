@@ -11,8 +11,8 @@ from scipy.linalg import subspace_angles
 from support.laws import law, seeds
 
 from bench import naive
-from hedgerow.align import BDA, CORAL, JDA, TCA, Identity, mmd, refreshed
-from hedgerow.align.mmd import nearest_row
+from hedgerow import align
+from hedgerow.align import BDA, CORAL, JDA, TCA, Identity, nearest_row, refreshed
 from hedgerow.core.errors import InputError
 from hedgerow.core.linalg import shrink_along, symmetric_power
 
@@ -310,6 +310,6 @@ def test_nearest_rows_are_found_some_at_a_time(monkeypatch, rng):
     """Target x source is never built whole."""
     queries, rows = rng.normal(size=(50, 3)), rng.normal(size=(40, 3))
     expected = ((queries[:, None] - rows) ** 2).sum(axis=2).argmin(axis=1)
-    monkeypatch.setattr(mmd, "PRODUCTS", 130)
+    monkeypatch.setattr(align, "PRODUCTS", 130)
     np.testing.assert_array_equal(nearest_row(queries, rows), expected)
     assert nearest_row(queries[:0], rows).shape == (0,)

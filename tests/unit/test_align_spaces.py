@@ -10,9 +10,18 @@ from hypothesis import strategies as st
 from support.laws import assert_same_state, fitted, law, make_task, projections, seeds
 
 from hedgerow import OnlineTransferClassifier, checks
-from hedgerow.align import Landmarks, Projection, WhitenedPCA, Whitening
-from hedgerow.align.base import kernel_rows
-from hedgerow.align.spaces import WIDE, drawn, kernel_root, whitened_axes, within_class_root
+from hedgerow.align import (
+    WIDE,
+    Landmarks,
+    Projection,
+    WhitenedPCA,
+    Whitening,
+    drawn,
+    kernel_root,
+    kernel_rows,
+    whitened_axes,
+    within_class_root,
+)
 from hedgerow.core.errors import InputError
 from hedgerow.core.preprocess import unit
 from hedgerow.core.source_rows import ClassMoments, Gram, InMemory

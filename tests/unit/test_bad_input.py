@@ -363,7 +363,7 @@ OPTIONS = [
     ({"method": "homotlsm"}, "did you mean 'homotlms'"),
     ({"reading": "author"}, "did you mean 'authors'"),
     ({"aligner": "jdaa"}, "unknown aligner 'jdaa'; did you mean 'jda'"),
-    ({"aligner": 3}, "aligner=3: give a name or an object"),
+    ({"aligner": 3}, "aligner=3: give the name of an aligner, or an object"),
     ({"head": "pa11"}, "unknown head 'pa11'; did you mean 'pa1'"),
     ({"mixer": "hegde"}, "unknown mixer 'hegde'; did you mean 'hedge'"),
     ({"mixer": "single"}, "cannot combine 4 experts"),

@@ -14,8 +14,7 @@ from support.laws import classifier, law, make_task, seeds
 from hedgerow import Domain
 from hedgerow.core.constants import RULES
 from hedgerow.core.errors import InputError
-from hedgerow.heads import StepwiseHead, make_head, train
-from hedgerow.heads.base import compact
+from hedgerow.heads import StepwiseHead, compact, make_head, train
 
 
 def rows(seed, N, m, density=0.1):

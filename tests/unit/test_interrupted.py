@@ -207,7 +207,7 @@ def test_a_new_class_comes_with_its_row_or_not_at_all(monkeypatch):
 
 def test_flushing_waits_for_no_signal_in_its_middle(monkeypatch):
     """Moves that were added to A and not yet forgotten would be added twice."""
-    from hedgerow.experts.refresh import LowRankRefresh
+    from hedgerow.experts.spaces import LowRankRefresh
 
     task = make_task(0, stream=80)
     clf = fitted(task, "oddm", refresh_every=10).partial_fit(task.X[:45], task.y[:45])
@@ -233,7 +233,7 @@ def test_flushing_waits_for_no_signal_in_its_middle(monkeypatch):
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 def test_an_error_inside_a_refresh_is_refused_afterwards(error, monkeypatch):
     """A refresh that was cut short leaves a model that says so, and never one that learns on."""
-    from hedgerow.experts.refresh import LowRankRefresh
+    from hedgerow.experts.spaces import LowRankRefresh
 
     task = make_task(0, stream=120)
     clf = fitted(task, "oddm", refresh_every=10)

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.laws import law, seeds
 
-from hedgerow.align.refresh import refreshed
+from hedgerow.align import refreshed
 from hedgerow.core.constants import RULES, UNSEEN
 from hedgerow.core.moments import Moments, gap, gap_weights, or_one
 from hedgerow.core.preprocess import unit
-from hedgerow.heads import StepwiseHead, make_head, margin
+from hedgerow.heads import StepwiseHead, make_head, step
 from hedgerow.kernels import EVEN, experts, refresh, rows
 from hedgerow.learner import Trace
 from hedgerow.mix import Hedge
@@ -50,10 +50,10 @@ class Twin(StepwiseHead):
     C: float = 5.0
 
     def step(self, W, z, y, f):
-        margin.step(W, z, y, self.rule, self.C)
+        step(W, z, y, self.rule, self.C)
 
     def weighted_step(self, W, z, y, f, weight):
-        margin.step(W, z, y, self.rule, self.C * weight)
+        step(W, z, y, self.rule, self.C * weight)
 
 
 @pytest.mark.parametrize("rule", sorted(RULES))
@@ -264,7 +264,7 @@ def test_the_step_of_experts_is_its_parts(rule, seed, beta, combination, weighte
             F[t, e] = plain[e] @ Z[t, space[e]]
             if y[t] >= 0:
                 C = 0.7 * weight[t] if weighted else 0.7
-                margin.step(plain[e], Z[t, space[e]], int(y[t]), rule, C, None if S is None else S[i])
+                step(plain[e], Z[t, space[e]], int(y[t]), rule, C, None if S is None else S[i])
     expected = mixer.run(state, 0, F, y)
     X, moments = rng.normal(size=(B, 5)), Moments.empty(5, K)
     moments.add(X, y, weight if weighted else None)

@@ -11,8 +11,7 @@ from support.laws import law, seeds
 from hedgerow import OnlineTransferClassifier, checks
 from hedgerow.core.constants import PA2
 from hedgerow.core.errors import InputError
-from hedgerow.heads import make_head
-from hedgerow.heads.margin import AROW_RULES, step
+from hedgerow.heads import AROW_RULES, make_head, step
 from hedgerow.kernels.experts import Heads, passes
 
 rules = st.sampled_from(AROW_RULES)

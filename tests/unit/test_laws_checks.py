@@ -9,7 +9,7 @@ import pytest
 
 from hedgerow import Recipe, checks, register_method
 from hedgerow.align import BDA, CORAL, JDA, TCA, Alignment, Identity, Info, Projection
-from hedgerow.heads import HEADS, StepwiseHead, make_head, margin
+from hedgerow.heads import HEADS, StepwiseHead, make_head, step
 from hedgerow.methods import METHODS, Reading
 from hedgerow.mix import AdaHedge, FixedShare, FixedShareLogLoss, Hedge, LogLoss, LossBased, Single, Squint
 
@@ -81,7 +81,7 @@ class Eager(StepwiseHead):
     C: float = 5.0
 
     def step(self, W, z, y, f):
-        margin.step(W, z, y, "pa", self.C)
+        step(W, z, y, "pa", self.C)
 
     def block(self, W, Z, y):
         F = super().block(W, Z, y)
@@ -96,7 +96,7 @@ class Unweighted(StepwiseHead):
     C: float = 5.0
 
     def step(self, W, z, y, f):
-        margin.step(W, z, y, "pa", self.C)
+        step(W, z, y, "pa", self.C)
 
     def block(self, W, Z, y):
         return super().block(W, Z, y)

@@ -12,7 +12,7 @@ from support.laws import law, seeds
 
 from hedgerow import OnlineTransferClassifier
 from hedgerow.core.constants import RULES
-from hedgerow.heads import HEADS, PassiveAggressive, StepwiseHead, make_head, margin, train
+from hedgerow.heads import HEADS, PassiveAggressive, StepwiseHead, make_head, step, train
 
 KEEPS_SUM = [rule for rule in RULES if rule.startswith(("pa", "perceptron"))]
 
@@ -82,7 +82,7 @@ def test_the_compiled_loop_is_its_specification(rule, dtype, seed, K, C):
     for z, label in zip(Z, y, strict=True):  # from the same W each time: float32 rounding must not add up
         compiled, plain = W.copy(), W.copy()
         F = make_head(rule, C).block(compiled, z[None], np.array([label]))[0]
-        f = margin.step(plain, z, int(label), rule, C) if label >= 0 else plain @ z
+        f = step(plain, z, int(label), rule, C) if label >= 0 else plain @ z
         assert F.dtype == compiled.dtype == dtype
         tolerance = 1e-10 if dtype == np.float64 else 1e-3
         np.testing.assert_allclose(F, f, rtol=tolerance, atol=tolerance)
@@ -117,11 +117,11 @@ def test_a_zero_row_and_a_lonely_class_teach_nothing():
         W = np.zeros((3, 2))
         make_head(rule, 1.0).block(W, np.zeros((2, 2)), np.array([0, 1]))
         assert not W.any()
-        margin.step(W, np.zeros(2), 1, rule)
+        step(W, np.zeros(2), 1, rule)
         assert not W.any()
         lonely = np.zeros((1, 2))
         make_head(rule, 1.0).block(lonely, np.ones((2, 2)), np.array([0, 0]))
-        margin.step(lonely, np.ones(2), 0, rule)
+        step(lonely, np.ones(2), 0, rule)
         assert not lonely.any()
 
 
@@ -166,7 +166,7 @@ class Slow(StepwiseHead):
     C: float = 5.0
 
     def step(self, W, z, y, f):
-        margin.step(W, z, y, "pa2", self.C)
+        step(W, z, y, "pa2", self.C)
 
 
 def test_a_stepwise_head_is_as_good_as_a_compiled_one():

@@ -15,7 +15,7 @@ from hedgerow import OnlineTransferClassifier
 from hedgerow.core.constants import RULES
 from hedgerow.core.errors import InputError
 from hedgerow.core.moments import class_sums
-from hedgerow.heads import StepwiseHead, make_head, margin
+from hedgerow.heads import StepwiseHead, make_head, step
 
 
 def drawn(seed, size, zeros=0.3):
@@ -121,7 +121,7 @@ def test_a_weight_scales_the_aggressiveness(rule, seed, C):
     for z, label, w, f in zip(Z, y, weight, F, strict=True):
         np.testing.assert_allclose(plain @ z, f, atol=1e-9)
         if label >= 0:
-            margin.step(plain, z, int(label), rule, C * w)
+            step(plain, z, int(label), rule, C * w)
     np.testing.assert_allclose(W, plain, atol=1e-9)
 
 

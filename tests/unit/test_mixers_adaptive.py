@@ -13,8 +13,18 @@ from support.adversary import adversary, guesses, one_hot, scores
 from support.laws import fitted, law, make_task, seeds
 
 from hedgerow.core.errors import InputError
-from hedgerow.mix import AdaHedge, FixedShare, FixedShareLogLoss, Hedge, LogLoss, Squint
-from hedgerow.mix.adaptive import RATE_PRIOR, RATES, SHARE_PRIOR, SHARES
+from hedgerow.mix import (
+    RATE_PRIOR,
+    RATES,
+    SHARE_PRIOR,
+    SHARES,
+    AdaHedge,
+    FixedShare,
+    FixedShareLogLoss,
+    Hedge,
+    LogLoss,
+    Squint,
+)
 
 ON_MISTAKES = [AdaHedge, Squint, FixedShare]
 ALL = [*(kind(way) for kind in ON_MISTAKES for way in ("scores", "vote")), FixedShareLogLoss()]

@@ -15,10 +15,8 @@ from support.refreshes import assert_same_moments, plainly, rules, setting
 
 from bench import naive
 from hedgerow.core.arrays import PAGE, on_large_pages
-from hedgerow.experts import refresh as moving
-from hedgerow.experts.plan import Refresh
-from hedgerow.experts.refresh import LowRankRefresh, Target, add_product
-from hedgerow.experts.spaces import MovingSpaces
+from hedgerow.experts import spaces as moving
+from hedgerow.experts.spaces import LowRankRefresh, MovingSpaces, Refresh, Target, add_product
 
 
 def in_blocks(A, sources, target, X, y, weight, rule, edges, settle=True):

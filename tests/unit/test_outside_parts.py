@@ -14,8 +14,7 @@ from hedgerow.checks import check_aligner, check_head, check_method, check_mixer
 from hedgerow.core.errors import InputError
 from hedgerow.heads import HEADS, PassiveAggressive, StepwiseHead, register_head
 from hedgerow.methods import METHODS, Recipe
-from hedgerow.mix import MIXERS, Hedge, register_mixer
-from hedgerow.mix.base import Exponential, Mistakes
+from hedgerow.mix import MIXERS, Exponential, Hedge, Mistakes, register_mixer
 
 STEPS = []
 

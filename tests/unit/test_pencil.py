@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.laws import law, seeds
 
-from hedgerow.align import JDA
-from hedgerow.align import mmd as pencil
-from hedgerow.align.mmd import mean_gaps, scatter
+from hedgerow import align as pencil
+from hedgerow.align import JDA, mean_gaps, scatter
 from hedgerow.core import linalg
 from hedgerow.core.linalg import diagonal_minus_low_rank
 

@@ -16,7 +16,7 @@ from hedgerow import OnlineTransferClassifier
 from hedgerow.core.constants import RULES
 from hedgerow.core.errors import InputError
 from hedgerow.core.moments import Moments
-from hedgerow.heads import StepwiseHead, make_head, margin, train
+from hedgerow.heads import StepwiseHead, make_head, step, train
 
 
 def rows(seed, n=30, K=3, m=5):
@@ -36,7 +36,7 @@ def test_a_weight_scales_the_aggressiveness_of_a_pass(rule, source_pass, seed, C
     Z, y, weight = rows(seed)
     W, total = np.zeros((3, 5)), np.zeros((3, 5))
     for z, label, w in zip(Z, y, weight, strict=True):
-        margin.step(W, z, int(label), rule, C * w)
+        step(W, z, int(label), rule, C * w)
         total += W
     expected = W if source_pass == "last" else total / len(Z)
     head = make_head(rule, C)
@@ -53,7 +53,7 @@ def test_the_same_of_the_second_order_heads(rule, source_pass, seed):
     head = make_head(rule, 0.5)
     W, total, S = np.zeros((3, 5)), np.zeros((3, 5)), head.memory(5)
     for z, label, w in zip(Z, y, weight, strict=True):
-        margin.step(W, z, int(label), rule, 0.5 * w, S)
+        step(W, z, int(label), rule, 0.5 * w, S)
         total += W
     expected = W if source_pass == "last" else total / len(Z)
     np.testing.assert_allclose(train(head, Z, y, 3, source_pass, weight), expected, atol=1e-9)

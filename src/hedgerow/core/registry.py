@@ -6,7 +6,7 @@ Nothing here needs NumPy: the command starts without it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
 from importlib import import_module
@@ -146,19 +146,31 @@ class Registry(Generic[T]):
         return len(self._parts)
 
 
-class Parts(Registry[Any]):
+class Parts(Registry[Any], Generic[T]):
     """A table of classes of parts (aligners, heads, mixers): frozen dataclasses of their options, or of none.
 
     A part may be asked for by its name, or given as an object; either way it can be written to JSON and back.
     An entry may fix some of the options: `partial(PassiveAggressive, rule="pa2")`.
     """
 
-    def make(self, choice: Any, options: Mapping[str, Any]) -> Any:
+    def __init__(self, kind: str, base: Any, parts: Mapping[str, Callable[..., T]]) -> None:
+        """`base` is the class, or the protocol, of all parts."""
+        super().__init__(kind)
+        self.base = base
+        self._parts |= parts
+
+    def make(self, choice: str | T, **options: Any) -> T:
         """An object as it is; a part by name with those of the options that it has, None left out."""
-        if not isinstance(choice, str):
-            return choice
-        open_options = self.options(choice)
-        return self[choice](**{k: v for k, v in options.items() if k in open_options and v is not None})
+        part: Any = choice
+        if isinstance(choice, str):
+            known = self.options(choice)
+            part = self[choice](**{k: v for k, v in options.items() if k in known and v is not None})
+        if not isinstance(part, self.base):
+            article, wanted = "an" if self.kind == "aligner" else "a", f"{self.base.__module__}.{self.base.__name__}"
+            raise InputError(
+                f"{self.kind}={choice!r}: give the name of {article} {self.kind}, or an object that is a {wanted}"
+            )
+        return part  # type: ignore[no-any-return]
 
     def options(self, name: str) -> set[str]:
         """What can be chosen of a part by name."""

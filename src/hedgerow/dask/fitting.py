@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.align import ALIGNERS, Aligner, Alignment
-from hedgerow.align.base import MergingAligner
+from hedgerow.align import ALIGNERS, Aligner, Alignment, MergingAligner
 from hedgerow.core.arrays import DENSE_LIMIT, Array, Matrix, cast, dense
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import HedgerowError, InputError, require
@@ -382,7 +381,7 @@ def align(
     InputError
         If the aligner compares rows with each other, or the target has other features.
     """
-    made = ALIGNERS.make(aligner, {}) if isinstance(aligner, str) else aligner
+    made = ALIGNERS.make(aligner)
     if not isinstance(made, MergingAligner):
         able = ", ".join(name for name in ALIGNERS if hasattr(ALIGNERS[name], "fit_rows"))
         raise InputError(f"aligner={aligner!r} compares rows with each other, so they must be in memory; able: {able}")

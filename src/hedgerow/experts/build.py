@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hedgerow.align import ALIGNERS, Aligner, Alignment, Identity, Projection
+from hedgerow.align import ALIGNERS, Alignment, Identity, Projection
 from hedgerow.core.arrays import Array, Matrix, is_sparse, stack_rows
 from hedgerow.core.constants import Constants
-from hedgerow.core.errors import InputError, unknown
+from hedgerow.core.errors import InputError
 from hedgerow.core.moments import Moments
 from hedgerow.core.preprocess import unit
 from hedgerow.core.source_rows import InMemory
-from hedgerow.experts.learner import ExpertsLearner
-from hedgerow.experts.plan import Expert, Plan, Refresh
+from hedgerow.experts.learner import Expert, ExpertsLearner, Plan
+from hedgerow.experts.spaces import Refresh
 from hedgerow.heads import Head, make_head, train
 from hedgerow.learner import State, bookkeeping
 from hedgerow.methods import ORIGINAL, SINGLE, Built, Options, Training
-from hedgerow.mix import MIXERS, Mixer, Single, horizon_beta, make_mixer
+from hedgerow.mix import MIXERS, Mixer, Single, horizon_beta
 
 if TYPE_CHECKING:
     from hedgerow.methods import Recipe
@@ -69,8 +69,8 @@ def build(recipe: Recipe, training: Training) -> Built:
 
 def _head(recipe: Recipe, options: Options) -> Head:
     """The head, with the printed tau where the reading asks for it."""
-    choice = recipe.head if options.head is None else options.head
-    return make_head("pa1-printed" if choice == "pa1" and options.reading.tau == "printed" else choice, options.C)
+    printed = recipe.head == "pa1" and options.reading.tau == "printed"
+    return make_head("pa1-printed" if printed else recipe.head, options.C)
 
 
 def _mixer(recipe: Recipe, options: Options, n: int) -> Mixer:
@@ -78,9 +78,7 @@ def _mixer(recipe: Recipe, options: Options, n: int) -> Mixer:
 
     Fixed share that averages points of the simplex is that on the log-loss.
     """
-    reading, choice = options.reading, recipe.mixer if options.mixer is None else options.mixer
-    if isinstance(choice, str) and choice not in MIXERS:
-        raise unknown("mixer", choice, MIXERS)
+    reading, choice = options.reading, recipe.mixer
     if choice == SINGLE and n > 1:
         raise InputError(f"mixer='single' cannot combine {n} experts; use one of {', '.join(MIXERS)}")
     if n == 1:
@@ -91,32 +89,23 @@ def _mixer(recipe: Recipe, options: Options, n: int) -> Mixer:
         beta = horizon_beta(options.horizon, n if own else 2)
     if choice == "fixed-share" and combine == "simplex":
         choice = "fixed-share-log-loss"
-    return make_mixer(choice, beta=beta, combination=combine, proof=reading.guarantee)
-
-
-def make_aligner(choice: str | Aligner, options: Options) -> Aligner:
-    """An aligner by name gets those of dim, lam, eigenvectors and seed that it knows; an object stays as it is."""
-    options_by_name = {
-        "dim": DIM if options.dim is None else options.dim,
-        "lam": options.reading.lam,
-        "eigenvectors": options.reading.eigenvectors,
-        "seed": options.seed,
-    }
-    aligner = ALIGNERS.make(choice, options_by_name)
-    if not isinstance(aligner, Aligner):
-        raise InputError(f"aligner={choice!r}: give a name or an object with fit(source, codes, target)")
-    return aligner
+    return MIXERS.make(choice, beta=beta, combination=combine, proof=reading.guarantee)
 
 
 def _align(recipe: Recipe, training: Training, group: list[InMemory]) -> Alignment:
-    U = training.warmup
+    U, options = training.warmup, training.options
     if not group:
         return Identity().fit(U, np.empty(0, dtype=np.int64), U)
-    choice = recipe.aligner if training.options.aligner is None else training.options.aligner
     X = group[0].X if len(group) == 1 else stack_rows([source.X for source in group])
     codes = np.concatenate([source.codes for source in group if source.codes is not None])
-    alignment: Alignment = training.align(make_aligner(choice, training.options), X, codes, U)
-    return alignment
+    aligner = ALIGNERS.make(
+        recipe.aligner,
+        dim=DIM if options.dim is None else options.dim,
+        lam=options.reading.lam,
+        eigenvectors=options.reading.eigenvectors,
+        seed=options.seed,
+    )
+    return training.align(aligner, X, codes, U)
 
 
 def _project(projection: Projection, X: Matrix, to_unit: bool) -> Matrix:

@@ -33,6 +33,7 @@ The arrays of a learner of experts.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -42,12 +43,13 @@ from hedgerow import coverage, kernels
 from hedgerow import drift as evidence
 from hedgerow.core.arrays import Array, Matrix, blocks, is_sparse
 from hedgerow.core.constants import Constants
+from hedgerow.core.errors import InputError
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.linalg import one_blas_thread
-from hedgerow.experts.plan import Plan
-from hedgerow.experts.refresh import Target
-from hedgerow.experts.spaces import FixedSpaces, MovingSpaces, PrintedSpaces, Spaces, on_pages, pooled
-from hedgerow.heads import AROW, PassiveAggressive
+from hedgerow.core.preprocess import parse
+from hedgerow.core.registry import of_json
+from hedgerow.experts.spaces import MovingSpaces, PrintedSpaces, Refresh, Spaces, Target, on_pages, pooled
+from hedgerow.heads import AROW, HEADS, Head, PassiveAggressive
 from hedgerow.learner import (
     BLOCK,
     DOUBLE,
@@ -64,7 +66,78 @@ from hedgerow.learner import (
     pad_axis,
     register_learner,
 )
-from hedgerow.mix import Hedge, Single
+from hedgerow.mix import MIXERS, Hedge, Mixer, Single
+
+
+@dataclass(frozen=True)
+class Expert:
+    """A classifier in a space; a frozen one keeps what a source taught it."""
+
+    name: str
+    space: int
+    learns: bool
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The composition: preprocessing, experts (frozen ones first), their head, how they are mixed, the refresh.
+
+    `spaces` is their number, or 0 for the input itself; `gammas` are those of kernel spaces, None for a quadratic one.
+    """
+
+    steps: tuple[str, ...]
+    experts: tuple[Expert, ...]
+    head: Head
+    mixer: Mixer
+    unit_projection: bool
+    spaces: int = 0
+    gammas: tuple[float | None, ...] = ()
+    refresh: Refresh | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain lists and numbers."""
+        out = {name: getattr(self, name) for name in ("steps", "unit_projection", "spaces", "gammas")}
+        return out | {
+            "experts": [asdict(expert) for expert in self.experts],
+            "head": HEADS.to_json(self.head),
+            "mixer": MIXERS.to_json(self.mixer),
+            "refresh": None if self.refresh is None else asdict(self.refresh),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Plan:
+        """The inverse of `to_json`."""
+        plan = cls(
+            steps=parse(data["steps"], internal=True),
+            experts=tuple(of_json(Expert, expert) for expert in data["experts"]),
+            head=HEADS.make(HEADS.from_json(data["head"])),
+            mixer=MIXERS.from_json(data["mixer"]),
+            unit_projection=bool(data["unit_projection"]),
+            spaces=int(data["spaces"]),
+            gammas=tuple(None if g is None else float(g) for g in data["gammas"]),
+            refresh=None if data["refresh"] is None else of_json(Refresh, data["refresh"]),
+        )
+        plan.check()
+        return plan
+
+    def check(self) -> None:
+        """Refuse a plan whose parts do not fit together."""
+        learns = [expert.learns for expert in self.experts]
+        if not self.experts or not any(learns) or learns != sorted(learns):
+            raise InputError("a plan needs at least one online expert, after all frozen ones")
+        if any(not 0 <= expert.space < max(self.spaces, 1) for expert in self.experts):
+            raise InputError(f"an expert lives in a space beyond the {self.spaces} that there are")
+        if self.gammas and (len(self.gammas) != self.spaces or self.refresh is not None):
+            raise InputError("kernel spaces need a gamma each, and cannot be refreshed")
+        if self.refresh is not None and not self.spaces:
+            raise InputError("a refresh needs spaces to move")
+        if any(g is not None and not g > 0 for g in self.gammas):
+            raise InputError("a kernel's gamma must be positive")
+
+    @property
+    def frozen(self) -> int:
+        """How many experts do not learn."""
+        return sum(not expert.learns for expert in self.experts)
 
 
 def _one_array(state: State, *names: str) -> Array:
@@ -84,6 +157,7 @@ class ExpertsLearner(OnlineLearner):
     """Linear heads in aligned spaces, weighed by a mixer, with or without a refresh of the spaces."""
 
     kind = "experts"
+    plan_type = Plan
     plan: Plan
 
     def __init__(self, plan: Plan, constants: Constants, state: State) -> None:
@@ -118,7 +192,7 @@ class ExpertsLearner(OnlineLearner):
         if plan.refresh is None:
             A = constants.for_kernels("A") if "A" in constants else None
             landmarks = [constants[f"landmarks.{i}"] for i in range(len(plan.gammas))]
-            return FixedSpaces(A, landmarks, plan.gammas, self._target)
+            return Spaces(A, landmarks, plan.gammas, self._target)
         sources = pooled([self.source(i) for i in range(self.n_sources)], plan.spaces)
         state["A"] = A = on_pages(state["A"])
         if plan.refresh.inverse == "pinv":
@@ -130,11 +204,6 @@ class ExpertsLearner(OnlineLearner):
     def plan_to_json(self) -> dict[str, Any]:
         """As `Plan` writes itself."""
         return self.plan.to_json()
-
-    @classmethod
-    def plan_from_json(cls, data: Mapping[str, Any]) -> Plan:
-        """The inverse."""
-        return Plan.from_json(data)
 
     @classmethod
     def layout(cls, plan: Plan) -> Layout:

@@ -1,7 +1,7 @@
 """Loops over the experts of a block: linear heads that learn from labels, and Hedge over their mistakes.
 
-A block has B >= 1 rows; one row is a block of one. Twins in NumPy: `heads.margin.step` of `passes`, and with
-`mix.base.Mixer.run` and `learner.OnlineLearner._step` of `step`.
+A block has B >= 1 rows; one row is a block of one. Twins in NumPy: `heads.step` of `passes`, and with
+`mix.Mixer.run` and `learner.OnlineLearner._step` of `step`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Heads(NamedTuple):
 
 @compiled
 def _step_size(rule: int, loss: float, margin: float, square: float, C: float) -> float:
-    """tau (Eq. 5, and the other rules of `heads/margin.py`)."""
+    """tau (Eq. 5, and the other rules of `heads.py`)."""
     if rule == PERCEPTRON:
         return 1.0 if margin <= 0.0 else 0.0
     if rule == PA1_PRINTED:

@@ -1,7 +1,7 @@
 r"""The refresh of the projections (Eq. 13) from products of vectors alone, and the rows between two refreshes.
 
-Letters as in `experts/refresh.py`: n sources, K1 = K + 1 means or sums of each side, d dimensions. No loop of a refresh
-reads the m features. Twins in NumPy: `align.refresh.refreshed` with `core.moments.gap`.
+Letters as in `experts/spaces.py`: n sources, K1 = K + 1 means or sums of each side, d dimensions. No loop of a refresh
+reads the m features. Twins in NumPy: `align.refreshed` with `core.moments.gap`.
 """
 
 from __future__ import annotations

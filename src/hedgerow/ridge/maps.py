@@ -1,4 +1,4 @@
-"""Feature maps of the spaces: the projections of `hedgerow.align.spaces`, for rows that are of unit length already."""
+"""Feature maps of the spaces: the projections of `hedgerow.align`, for rows that are of unit length already."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from operator import add
 
 import numpy as np
 
-from hedgerow.align.base import quadratic
-from hedgerow.align.spaces import drawn, kernel_root, whitened_axes, within_class_root
+from hedgerow.align import drawn, kernel_root, quadratic, whitened_axes, within_class_root
 from hedgerow.core.arrays import Array, Matrix
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.linalg import ROUNDING, one_blas_thread

@@ -257,7 +257,7 @@ def test_what_cannot_be_used_is_refused_and_changes_nothing():
         model.learn_many(pd.DataFrame({"size": ["big"]}), pd.Series(["a"]))
     with pytest.raises(InputError, match="weight"):
         model.learn_one({"size": 5.0}, "a", w=-1.0)
-    assert model._keys.mean.tolist() == [1.0]
+    assert model._keys.stats.mean.tolist() == [1.0]
 
 
 # -- in river's hands -----------------------------------------------------------------------------------------------

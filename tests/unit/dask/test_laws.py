@@ -13,7 +13,7 @@ from support.laws import law
 
 pytest.importorskip("dask", reason="pip install 'hedgerow[dask]'")
 
-from hedgerow.align.spaces import Directions
+from hedgerow.align import Directions
 from hedgerow.core.preprocess import RunningStats, Spread
 from hedgerow.core.source_rows import ClassMoments, Gram, InMemory, Part, Smallest
 from hedgerow.dask.fitting import Pass, Sample
