@@ -6,17 +6,17 @@ What does not depend on the kind of target is in `hedgerow.base`.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import fields
 from types import MappingProxyType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from hedgerow.align import Aligner
 from hedgerow.base import ClassifierMixin, FromLearner, NamedValues, OnlineTransferEstimator
 from hedgerow.contributions import Contributions
-from hedgerow.core.arrays import DENSE_LIMIT, Array, Matrix, blocks, cast, check_finite, rows_from
+from hedgerow.core.arrays import DENSE_LIMIT, Array, Matrix, cast, check_finite, rows_from
 from hedgerow.core.domains import Domain, Frame, same_columns
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.core.interrupts import uninterrupted
@@ -46,6 +46,7 @@ from hedgerow.mix import Mixer
 
 __all__ = ["Explanation", "Explanations", "NamedValues", "OnlineTransferClassifier", "OnlineTransferEstimator"]
 
+T = TypeVar("T")
 PREDICTED = 1024  # rows that are predicted before a signal is looked at
 SMALLEST = 1e-9  # a probability below it counts as it in log-odds: some methods say 0
 
@@ -406,10 +407,7 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         X, learner = self._inputs.matrix(X), self._learner
         check_target_rows(sample_domain, X.shape[0], allow_source)
         self._check_ready()
-        parts = []
-        for a in range(0, max(X.shape[0], 1), PREDICTED):
-            with uninterrupted(), one_blas_thread:
-                parts.append(learner.scores(rows_from(X, a, min(a + PREDICTED, X.shape[0]))))
+        parts = _in_blocks(learner.scores, X)
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def predict(self, X: Matrix, sample_domain: Any = None, *, allow_source: bool = False) -> Array:
@@ -661,10 +659,7 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
 
     def _log_odds(self, X: Array, k: int) -> Array:
         """Of class k, for rows that are read already."""
-        with uninterrupted(), one_blas_thread:
-            P = np.concatenate(
-                [self.learner_.probabilities(self.learner_.scores(rows)) for rows in blocks(X, PREDICTED)]
-            )
+        P = self.learner_.probabilities(np.concatenate(_in_blocks(self.learner_.scores, X)))
         return np.asarray(np.log(np.maximum(P[:, k], SMALLEST)) - np.log(np.maximum(1 - P[:, k], SMALLEST)))
 
     def explain(self, X: Matrix) -> Explanations:
@@ -690,9 +685,7 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         with self._fitted:
             X, learner = self._inputs.matrix(X), self._learner
             self._check_ready()
-            with uninterrupted(), one_blas_thread:
-                traces = [learner.explain(rows) for rows in blocks(X, PREDICTED)]
-            return Explanations(self.classes_, traces, learner)
+            return Explanations(self.classes_, _in_blocks(learner.explain, X), learner)
 
     def _shares(self, prediction: Prediction) -> dict[Hashable, float]:
         p = self.learner_.probabilities(prediction.scores[None])[0]
@@ -928,6 +921,15 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         "mixture_loss",
         r":math:`\sum_t p_t \cdot \ell_t`, what the mixer's weights suffered, which Hedge's bound is about.",
     )
+
+
+def _in_blocks(read: Callable[[Matrix], T], X: Matrix) -> list[T]:
+    """What is read of rows, some of them at a time (of none too): a signal is looked at in between."""
+    parts = []
+    for a in range(0, max(X.shape[0], 1), PREDICTED):
+        with uninterrupted(), one_blas_thread:
+            parts.append(read(rows_from(X, a, min(a + PREDICTED, X.shape[0]))))
+    return parts
 
 
 def arguments_of(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
