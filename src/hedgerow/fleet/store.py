@@ -32,7 +32,7 @@ class FleetStore(Store):
     """Everything between two commits is there together or not at all; `stored` rows are in states."""
 
     FILE = "fleet.sqlite"
-    FORMAT = "hedgerow fleet 2"
+    FORMAT = "hedgerow fleet 3"
     TABLES = ("journal", "state")
     SCHEMA = """
     CREATE TABLE journal ("check" INTEGER NOT NULL, number INTEGER PRIMARY KEY, data BLOB NOT NULL);
@@ -138,9 +138,4 @@ def backup(folder: str | os.PathLike[str], target: str | os.PathLike[str]) -> No
     source = Path(folder)
     with copied(source, Path(target), FleetStore) as place:
         shutil.copyfile(source / BASE, place / BASE)
-        store = FleetStore(source, read_only=True)
-        try:
-            with store.errors():
-                store.copy_to(place)
-        finally:
-            store.close()
+        FleetStore.copy(source, place)

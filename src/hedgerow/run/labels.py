@@ -8,7 +8,7 @@ waited for its rows, in the order of the rows.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -16,8 +16,10 @@ from hedgerow.core.errors import InputError
 from hedgerow.events import DUPLICATE, LEARNED, REFUSED, UNKNOWN, LabelResult
 from hedgerow.rows import Bad, Late, Wanted, open_file, open_rows
 from hedgerow.rows.inputs import TEXT, Files, format_of
-from hedgerow.run.engine import Engine, label_classes
+from hedgerow.run.engine import RunEngine, RunWriter
 from hedgerow.run.job import Job
+from hedgerow.run.sinks import Marks
+from hedgerow.run.sources import label_classes
 
 HELD = 100_000  # labels that wait for their rows
 SIZE = 2048  # labels that are read together
@@ -27,19 +29,18 @@ Place = dict[str, Any] | None
 class LateLabels:
     """What was read and not used yet: by id its label, its line, and the place from where it would be read again."""
 
-    def __init__(self, job: Job, engine: Engine, learned: Callable[[LabelResult], None]) -> None:
-        self._engine, self._learned = engine, learned
+    def __init__(self, job: Job, engine: RunEngine) -> None:
         self.file = None if job.labels is None else LabelFile(job, engine)
         self._held: dict[str, tuple[Late, Place]] = {}
 
-    def before(self, final: bool = False) -> list[Bad]:
+    def before(self, writer: RunWriter, final: bool = False) -> list[Bad]:
         """Read on, and learn what can be learned; the labels that cannot be used."""
         bad: list[Bad] = []
         for item, place in () if self.file is None or len(self._held) >= HELD else self.file.read(final):
             if isinstance(item, Bad):
                 bad.append(item)
-            elif (result := self._label(item)) is not None:
-                bad += unused(item, result, "label of {!r}: ")
+            elif (unused := self._learn(writer, item)) is not None:
+                bad += unused
             elif (first := self._held.setdefault(item.id, (item, place))[0].label) != item.label:
                 bad.append(Bad(item.line, f"label of {item.id!r}: {first!r} was given for it before", item.id))
             if len(self._held) >= HELD:
@@ -49,45 +50,33 @@ class LateLabels:
             self._held.clear()
         return bad
 
-    def after(self, ids: Sequence[str]) -> list[Bad]:
+    def after(self, writer: RunWriter, ids: Sequence[str]) -> list[Bad]:
         """Learn what waited for these rows."""
-        bad = []
-        for id in ids if self._held else ():
-            if id in self._held:
-                item = self._held.pop(id)[0]
-                bad += unused(item, self._label(item), "label of {!r}: ")
-        return bad
+        items = [self._held.pop(id)[0] for id in ids if id in self._held] if self._held else []
+        return [bad for item in items for bad in self._learn(writer, item) or ()]
 
-    def in_stream(self, item: Late) -> list[Bad]:
+    def in_stream(self, writer: RunWriter, item: Late) -> list[Bad]:
         """Learn a label that stands in the stream itself, after its row."""
-        result = self._label(item)
-        if result is None:
-            return [Bad(item.line, f"no row has the id {item.id!r}", item.id)]
-        return unused(item, result, "")
+        unused = self._learn(writer, item, "")
+        return [Bad(item.line, f"no row has the id {item.id!r}", item.id)] if unused is None else unused
 
-    def _label(self, item: Late) -> LabelResult | None:
-        """One label; None if its id is not known (yet)."""
+    def _learn(self, writer: RunWriter, item: Late, prefix: str = "label of {!r}: ") -> list[Bad] | None:
+        """One label: as a bad one, if it cannot be used; None if its id is not known (yet)."""
         try:
-            result = self._engine.label(item.id, item.label)
+            result = writer.label(item.id, item.label)
         except InputError as error:
-            return LabelResult(item.id, REFUSED, item.label, str(error))
-        if result.status == LEARNED:
-            self._learned(result)
-        return None if result.status == UNKNOWN else result
+            result = LabelResult(item.id, REFUSED, item.label, str(error))
+        if result.status == UNKNOWN:
+            return None
+        used = result.status in (LEARNED, DUPLICATE)
+        return [] if used else [Bad(item.line, prefix.format(item.id) + (result.detail or result.status), item.id)]
 
-    def place(self) -> bytes | None:
+    def marks(self) -> Marks:
         """From where labels must be read again after a restart; those that were learned are recognised."""
         if self.file is None:
-            return None
+            return {}
         oldest = next((place for _, place in self._held.values()), self.file.place)
-        return json.dumps(oldest).encode()
-
-
-def unused(item: Late, result: LabelResult | None, prefix: str) -> list[Bad]:
-    """The label as one that cannot be used, if it is."""
-    if result is None or result.status in (LEARNED, DUPLICATE):
-        return []
-    return [Bad(item.line, prefix.format(item.id) + (result.detail or result.status), item.id)]
+        return {"labels": json.dumps(oldest).encode()}
 
 
 class LabelFile:
@@ -97,7 +86,7 @@ class LabelFile:
     line.
     """
 
-    def __init__(self, job: Job, engine: Engine) -> None:
+    def __init__(self, job: Job, engine: RunEngine) -> None:
         assert job.labels is not None
         assert job.id is not None
         self.path, self._again = job.labels, job.journal is not None

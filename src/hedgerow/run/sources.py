@@ -1,26 +1,25 @@
-"""Where rows come from: files and pipes here, brokers in `run/redis_streams.py` and `run/kafka.py`."""
+"""Where rows come from: files and pipes here, brokers in `run/brokers.py`."""
 
 from __future__ import annotations
 
-import io
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any
 
 from hedgerow.core.errors import InputError
-from hedgerow.rows import Bad, RowBlock, Wanted, open_rows
-from hedgerow.run.engine import Engine, Model, label_classes
+from hedgerow.live.journal import Model
+from hedgerow.regressor import OnlineTransferRegressor
+from hedgerow.rows import RowBlock, Wanted, open_rows
+from hedgerow.rows.wanted import NUMBERS
+from hedgerow.run.engine import RunEngine
 from hedgerow.run.interrupts import Interrupts
 from hedgerow.run.job import Job, called
-from hedgerow.run.tally import Say
+from hedgerow.run.report import Say
 
 SIZE = 2048  # rows that are predicted, learned and committed together
-MESSAGE_ID = "message id"  # the id of a row that has none of its own; no column of a user's is called so by accident
-AT_ONCE = 256  # messages that are taken, committed and acknowledged together
 
 
 class Source(ABC):
@@ -53,17 +52,22 @@ class Source(ABC):
         """Close what is open."""
 
 
-def open_source(job: Job, engine: Engine, interrupts: Interrupts, say: Say) -> Source:
+def open_source(job: Job, engine: RunEngine, interrupts: Interrupts, say: Say) -> Source:
     """The input of a run, from where the journal says that an earlier run was."""
     if job.input.startswith(("redis://", "rediss://")):
-        from hedgerow.run.redis_streams import RedisSource
+        from hedgerow.run.brokers import RedisSource
 
         return RedisSource(job, engine.clf, interrupts)
     if job.input.startswith("kafka://"):
-        from hedgerow.run.kafka import KafkaSource
+        from hedgerow.run.brokers import KafkaSource
 
         return KafkaSource(job, engine.clf, interrupts, engine.mark("input"), say)
     return Files(job, engine, interrupts)
+
+
+def label_classes(model: Model) -> Any:
+    """What labels are read as: the classes, or numbers."""
+    return NUMBERS if isinstance(model, OnlineTransferRegressor) else model.classes_
 
 
 def wanted_of(clf: Model, job: Job, id: str | None = None) -> Wanted:
@@ -84,7 +88,7 @@ def wanted_of(clf: Model, job: Job, id: str | None = None) -> Wanted:
 class Files(Source):
     """A file, a folder, a pattern, or a pipe."""
 
-    def __init__(self, job: Job, engine: Engine, interrupts: Interrupts) -> None:
+    def __init__(self, job: Job, engine: RunEngine, interrupts: Interrupts) -> None:
         kept = None if job.is_pipe else engine.mark("input")
         before: dict[str, Any] | None = None if kept is None else json.loads(kept)
         pipe = interrupts.reading(_pipe(job.input, interrupts)) if job.is_pipe else None
@@ -140,58 +144,3 @@ def _pipe(name: str, interrupts: Interrupts) -> int:
             return os.open(name, os.O_RDONLY)
     except OSError as error:
         raise InputError(f"cannot read {name}: {error.strerror}") from error
-
-
-class Broker(Source):
-    """Messages that never end. Each is a JSON object, or named fields; without an id column its own id names its row.
-
-    A message that has an id and a label and no feature is the label of an earlier one.
-    """
-
-    def __init__(self, clf: Model, job: Job, called: str, interrupts: Interrupts) -> None:
-        self._wanted: Wanted = wanted_of(clf, job, None if job.id else MESSAGE_ID)
-        self._job, self._called, self._interrupts, self._count = job, called, interrupts, 0
-        self._ignored: tuple[str, ...] = ()
-        self._last = False  # whether the block is the last of those that were taken together
-
-    def ignored(self) -> tuple[str, ...]:
-        """Fields that the model does not know."""
-        return self._ignored
-
-    def blocks_of(self, messages: Sequence[tuple[str, bytes | Mapping[str, str]]]) -> Iterator[RowBlock]:
-        """Blocks of messages that were taken together: (id, JSON text or fields), in order."""
-        if not messages:
-            return
-        text = b"".join(self._line(id, content) for id, content in messages)
-        stop = self._job.on_error == "stop"
-        options: dict[str, Any] = {"format": "jsonl", "size": len(messages), "bad_apart": stop}
-        with open_rows("-", self._wanted, descriptor=io.BytesIO(text), **options) as rows:
-            blocks = list(rows)
-            self._ignored = tuple(name for name in rows.ignored if name != MESSAGE_ID)
-        for i, block in enumerate(blocks):
-            self._last = i == len(blocks) - 1
-            bad = [Bad(b.line, f"message {messages[b.line - 1][0]}: {b.reason}", b.text) for b in block.bad]
-            yield replace(block, rows=block.rows + self._count, bad=bad, file=self._called)
-        self._count += len(messages)
-
-    def _line(self, id: str, content: bytes | Mapping[str, str]) -> bytes:
-        fields: Any = content
-        if isinstance(content, bytes):
-            if self._job.id is not None:
-                return content.replace(b"\n", b" ").replace(b"\r", b" ") + b"\n"
-            try:
-                fields = json.loads(content)
-            except (ValueError, RecursionError):
-                return b"{not JSON: " + content[:1000].replace(b"\n", b" ") + b"\n"
-        if isinstance(fields, Mapping) and self._job.id is None:
-            fields = {**fields, MESSAGE_ID: id}
-        return json.dumps(fields).encode() + b"\n"
-
-    def acknowledge(self, block: RowBlock) -> None:
-        """With its last block a batch is on disk."""
-        if self._last:
-            self._acknowledge()
-
-    @abstractmethod
-    def _acknowledge(self) -> None:
-        """Tell the broker."""
