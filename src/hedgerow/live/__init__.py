@@ -23,14 +23,13 @@ from hedgerow.core.limits import Limits
 
 if TYPE_CHECKING:
     from hedgerow.events import LabelResult
-    from hedgerow.live.model import LiveModel, Replaced
-    from hedgerow.live.queue import Busy
+    from hedgerow.live.model import Busy, LiveModel, Replaced
     from hedgerow.live.writer import Answer, NumberAnswer
     from hedgerow.store import Closed, JournalError, Owned
 
 _HOMES = {
     "Answer": "hedgerow.live.writer",
-    "Busy": "hedgerow.live.queue",
+    "Busy": "hedgerow.live.model",
     "Closed": "hedgerow.store",
     "JournalError": "hedgerow.store",
     "LabelResult": "hedgerow.events",

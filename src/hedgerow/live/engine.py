@@ -192,7 +192,7 @@ class Engine(Ledger):
         return known
 
     def among(self, ids: list[str | None]) -> set[str]:
-        """Which of these ids are known."""
+        """Which of these ids may be known; the others are not."""
         return {id for id in ids if id is not None and self.find(id) is not None}
 
     def _check_label(self, label: Any) -> None:

@@ -3,6 +3,9 @@
 The journal is the truth, and the model follows from it: a snapshot, and every step after it taken again in the same
 way. Requests are worked on in memory first and then committed together; if the commit fails, the model is read back
 from what is on disk, and every request of that group is told so.
+
+A request is data: a verb of the `Writer` and its arguments. The writer is looked up when the request is executed: after
+a transaction that was rolled back it is another one.
 """
 
 from __future__ import annotations
@@ -12,8 +15,12 @@ import hashlib
 import logging
 import os
 import shutil
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
@@ -24,9 +31,9 @@ from hedgerow.core.registry import of_json
 from hedgerow.events import Clock, LabelResult
 from hedgerow.files import read_file
 from hedgerow.live import Settings, report
+from hedgerow.live.engine import SEVERAL
 from hedgerow.live.journal import Journal, Model, ModelRow
 from hedgerow.live.look import backup, export
-from hedgerow.live.queue import Busy, Queue, Request, execute
 from hedgerow.live.report import Scores, Timing
 from hedgerow.live.steps import KEPT, Snapshots, Steps, model_file
 from hedgerow.live.writer import Answer, Writer
@@ -34,6 +41,9 @@ from hedgerow.regressor import load_model, model_of_bytes
 from hedgerow.store import Closed, JournalError, Owner, on_error
 
 MOST_WAITING = 1024  # requests of tasks
+TOGETHER = 256  # requests that share a commit
+# what several of one instance are executed as
+MICRO_BATCHES: dict[Any, Any] = {Writer.label: Writer.label_all, Writer.predict: Writer.predict_together}
 logger = logging.getLogger("hedgerow.live")
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -41,6 +51,153 @@ P = ParamSpec("P")
 
 class Replaced(InputError):
     """The model is not the one that was expected: it was replaced meanwhile."""
+
+
+# -- requests that wait ----------------------------------------------------------------------------------------------
+
+
+class Busy(HedgerowError):
+    """Too much is waiting; nothing was done, and it may be tried again."""
+
+
+class Request:
+    """A verb of the writer and its arguments, then what came of it: `done` when that is on disk.
+
+    `alone`: nothing else shares its transaction, of which nothing is kept if it fails. `waiter`: a task that waits.
+    """
+
+    __slots__ = ("alone", "answer", "args", "done", "error", "verb", "waiter")
+
+    def __init__(self, verb: Callable[..., Any], args: tuple[Any, ...] = (), alone: bool = False) -> None:
+        self.verb, self.args, self.alone, self.done = verb, args, alone, False
+        self.answer: Any = None
+        self.error: BaseException | None = None
+        self.waiter: asyncio.Future[None] | None = None
+
+    def execute(self, writer: Writer) -> None:
+        """Do it; what the caller did wrong is the request's own error, anything else everybody's."""
+        try:
+            self.answer = self.verb(writer, *self.args)
+        except InputError as error:
+            self.error = error
+
+    def settle(self, error: BaseException | None = None) -> None:
+        """It is done, unless it was before: with its answer, its own error, or everybody's."""
+        if not self.done:
+            self.error, self.done = self.error or error, True
+
+    def outcome(self) -> Any:
+        """The answer, or the error raised."""
+        if self.error is not None:
+            raise self.error
+        return self.answer
+
+
+def execute(writer: Writer, batch: list[Request]) -> None:
+    """Requests that came at the same time: labels as one block, then single instances as one, then the rest in order.
+
+    Nobody among them had an answer yet, so every order is one in which they could have come.
+    """
+    rest = batch
+    for verb, several in MICRO_BATCHES.items() if len(batch) >= SEVERAL else ():
+        some = [request for request in rest if request.verb == verb]
+        if len(some) < SEVERAL:
+            continue
+        rest = [request for request in rest if request.verb != verb]
+        try:
+            answers = several(writer, [request.args for request in some])
+        except InputError:  # of one of them: each for itself, so that the others have their answers
+            rest = some + rest
+            continue
+        for request, answer in zip(some, answers, strict=True):
+            request.answer = answer
+        writer.snapshot_if_due()
+    for request in rest:
+        request.execute(writer)
+        if request.alone and request.error is not None and writer.journal.open_transaction:
+            raise request.error  # some of it was done
+        writer.snapshot_if_due()
+
+
+class Queue:
+    """Requests in the order in which they came. Whoever gets the lock does what is waiting, for all.
+
+    Threads call `do`, tasks await `do_async`, for which one thread of the queue's own works.
+    """
+
+    def __init__(self, take: Callable[[list[Request]], None]) -> None:
+        self._take = take
+        self._waiting: deque[Request] = deque()
+        self.lock = threading.RLock()
+        self._pool = ThreadPoolExecutor(1, "hedgerow-live")  # its thread starts when it is needed
+        self._pool_lock, self._working = threading.Lock(), False
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def do(self, request: Request) -> Any:
+        """Wait until a request is done."""
+        self._waiting.append(request)
+        while not request.done:
+            self._work()
+        return request.outcome()
+
+    async def do_async(self, request: Request) -> Any:
+        """The same without keeping the event loop waiting."""
+        request.waiter = asyncio.get_running_loop().create_future()
+        self._waiting.append(request)
+        with self._pool_lock:
+            if not self._working:
+                self._working = True
+                self._pool.submit(self._work_for_tasks)
+        await request.waiter
+        return request.outcome()
+
+    def _work(self) -> None:
+        """Do some of what is waiting."""
+        with self.lock:
+            batch: list[Request] = []
+            try:
+                while self._waiting and len(batch) < TOGETHER:
+                    if batch and (batch[0].alone or self._waiting[0].alone):
+                        break
+                    batch.append(self._waiting.popleft())
+                if batch:
+                    self._take(batch)
+            except BaseException as error:
+                for request in batch:
+                    request.settle(error)
+                raise
+            finally:
+                _wake([request.waiter for request in batch if request.waiter is not None])
+
+    def _work_for_tasks(self) -> None:
+        while True:
+            with suppress(BaseException):  # every request of the group has it as its own error
+                self._work()
+            with self._pool_lock:
+                if not self._waiting:
+                    self._working = False
+                    return
+
+
+def _wake(waiters: list[asyncio.Future[None]]) -> None:
+    """Wake tasks, those of one event loop together; a loop that was closed has nobody who waits."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+    for waiter in waiters:
+        by_loop.setdefault(waiter.get_loop(), []).append(waiter)
+    for loop, its_own in by_loop.items():
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(_set, its_own)
+
+
+def _set(waiters: list[asyncio.Future[None]]) -> None:
+    for waiter in waiters:
+        if not waiter.done():
+            waiter.set_result(None)
+
+
+# -- the model ----------------------------------------------------------------------------------------------
 
 
 class AsyncLiveModel:

@@ -27,7 +27,7 @@ from hedgerow.events import (
 )  # fmt: skip
 from hedgerow.files import write_whole
 from hedgerow.live import Settings
-from hedgerow.live.engine import Engine, Rows, Taken
+from hedgerow.live.engine import SEVERAL, Engine, Rows, Taken
 from hedgerow.live.journal import Journal, Model, ModelRow, id_of, model_at
 from hedgerow.live.report import History, Scores
 from hedgerow.live.steps import FORGET, REPLACE, SNAPSHOT, Predicted, Steps, model_file
@@ -122,9 +122,11 @@ class Writer(Engine):
         return Event(number, own, asked, code, float(P[code]), digest, x, label, P, named)
 
     def among(self, ids: list[str | None]) -> set[str]:
-        """Which of these ids are in the journal: one question for all of them."""
-        named = json.dumps([id for id in ids if id is not None])
-        return {id for (id,) in self.journal.rows(THERE, (named,))} if named != "[]" else set()
+        """Which of these ids may be in the journal: one question for all of them, unless they are few."""
+        named = [id for id in ids if id is not None]
+        if len(named) < SEVERAL:
+            return set(named)
+        return {id for (id,) in self.journal.rows(THERE, (json.dumps(named),))}
 
     def key_of(self, event: Event) -> int:
         """Events are known by their numbers."""

@@ -29,10 +29,9 @@ from hedgerow.rows.wanted import listed, shown
 from hedgerow.run.engine import RunEngine, RunWriter, model_mark, open_engine
 from hedgerow.run.interrupts import Interrupted, Interrupts
 from hedgerow.run.job import Job, called, check
-from hedgerow.run.labels import LateLabels
 from hedgerow.run.report import Say, Tally, count, number_lines, prediction_lines
 from hedgerow.run.sinks import open_sinks
-from hedgerow.run.sources import Source, open_source
+from hedgerow.run.sources import LateLabels, Source, open_source
 
 SHOWN = 20  # bad rows, and new classes, that are named one by one; the rest are counted
 Tell = Callable[[Callable[[], str]], None]
