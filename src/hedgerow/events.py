@@ -18,8 +18,9 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
+import time
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, pairwise
@@ -31,7 +32,7 @@ from scipy import sparse
 from hedgerow.core.arrays import Array, Matrix, is_sparse
 from hedgerow.core.errors import InputError
 from hedgerow.core.registry import Limits as Limits
-from hedgerow.core.values import is_missing, plain
+from hedgerow.core.values import is_gap, plain
 
 LEARNED, DUPLICATE, CONFLICT, EXPIRED, UNKNOWN, REFUSED = (
     "learned", "duplicate", "conflict", "expired", "unknown", "refused",
@@ -86,6 +87,26 @@ class Event(NamedTuple):
     def status(self) -> str:
         """pending, learned or expired."""
         return PENDING if self.label is None else EXPIRED if self.label == NO_LABEL else LEARNED
+
+
+class Clock:
+    """Wall time when it is made, then by the seconds that pass: a clock that is set meanwhile ages no event.
+
+    Seconds include those that the machine slept, where the system counts them.
+    """
+
+    def __init__(self) -> None:
+        self._start = time.time() - self.elapsed()
+
+    @staticmethod
+    def elapsed() -> float:
+        """Seconds since some moment, which only pass."""
+        boot = getattr(time, "CLOCK_BOOTTIME", None)
+        return time.monotonic() if boot is None else time.clock_gettime(boot)
+
+    def now(self) -> float:
+        """The time."""
+        return self._start + self.elapsed()
 
 
 Learn = Callable[[list[Event], list[Any]], Sequence[bool]]
@@ -177,16 +198,16 @@ class Ledger:
         """The keys of `pending` that expire now, oldest first: too many, or for too long."""
         excess, timeout = len(self.pending) - self.limits.max_pending, self.limits.label_timeout
         due: list[Any] = []
-        for key in self.pending:
-            late = timeout is not None and now - self.asked(key) >= timeout
+        for key, asked in self.waiting():
+            late = timeout is not None and now - asked >= timeout
             if not late and len(due) >= excess:
                 break
             due.append(key)
         return due
 
-    def asked(self, key: Any) -> float:
-        """When a pending event was predicted."""
-        raise NotImplementedError
+    def waiting(self) -> Iterable[tuple[Any, float]]:
+        """The keys of `pending`, oldest first, and when each was predicted."""
+        return self.pending.items()
 
 
 MAGIC = b"hre1"
@@ -220,9 +241,9 @@ class MemoryLedger(Ledger):
         """The event of an id."""
         return self.pending.get(id) or self.resolved.get(id)
 
-    def asked(self, key: str) -> float:
-        """When a pending event was predicted."""
-        return self.pending[key].time
+    def waiting(self) -> Iterable[tuple[str, float]]:
+        """The ids of pending events, oldest first, and when each was predicted."""
+        return ((id, event.time) for id, event in self.pending.items())
 
     def add(
         self, id: str, now: float, code: int, probability: float, row: Any, digest: bytes | None = None,
@@ -339,10 +360,19 @@ def row_to_bytes(row: Matrix) -> bytes:
     >>> row_of_bytes(row_to_bytes(np.array([1.0, 2.0])), 2, np.dtype("float64"))
     array([1., 2.])
     """
-    if is_sparse(row):
-        row = sparse.csr_matrix(row)
-        return bytes(SPARSE + np.int64(row.nnz).tobytes() + row.indices.astype(np.int64).tobytes() + row.data.tobytes())
-    return DENSE + np.ascontiguousarray(row).tobytes()
+    return rows_to_bytes(row if is_sparse(row) else row[None])[0]
+
+
+def rows_to_bytes(X: Matrix) -> list[bytes]:
+    """The rows of a matrix."""
+    if not is_sparse(X):
+        data, width = np.ascontiguousarray(X).tobytes(), X.shape[1] * X.dtype.itemsize
+        return [DENSE + data[i * width : (i + 1) * width] for i in range(len(X))]
+    rows = [sparse.csr_matrix(X[i]) for i in range(X.shape[0])]
+    return [
+        SPARSE + np.int64(row.nnz).tobytes() + row.indices.astype(np.int64).tobytes() + row.data.tobytes()
+        for row in rows
+    ]
 
 
 def row_of_bytes(data: bytes, width: int, dtype: np.dtype[Any]) -> Matrix:
@@ -360,11 +390,6 @@ def rows_together(rows: list[Matrix]) -> Matrix:
     return sparse.csr_matrix(sparse.vstack(rows)) if is_sparse(rows[0]) else np.stack(rows)
 
 
-def rows_apart(X: Matrix) -> list[Matrix]:
-    """The rows of a matrix, as `row_to_bytes` takes them."""
-    return [X[i] for i in range(X.shape[0])]
-
-
 def digest_of(data: bytes) -> bytes:
     """A short digest of a row: the same id may be asked again for the same row only."""
     return hashlib.blake2b(data, digest_size=8).digest()
@@ -379,7 +404,7 @@ def label_to_json(label: Any) -> str:
     label = plain(label)
     if isinstance(label, str) or type(label) is int:
         return _text_of(label)
-    if label is None or bool(is_missing(_one(label))[0]):
+    if is_gap(label):
         return "null"
     try:
         return json.dumps(label, allow_nan=False)
@@ -411,12 +436,6 @@ def _shown(label: Any) -> str:
         return repr(label)[:200]
     except (ValueError, RecursionError):
         return "(too large to be shown)"
-
-
-def _one(label: Any) -> Array:
-    array = np.empty(1, dtype=object)
-    array[0] = label
-    return array
 
 
 @lru_cache(maxsize=10_000)

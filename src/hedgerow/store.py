@@ -18,6 +18,7 @@ from __future__ import annotations
 import fcntl
 import json
 import logging
+import marshal
 import os
 import shutil
 import socket
@@ -25,8 +26,8 @@ import sqlite3
 import struct
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -52,6 +53,16 @@ class Owned(HedgerowError):
 
 class Closed(HedgerowError):
     """It was closed."""
+
+
+@contextmanager
+def on_error(undo: Callable[[], object]) -> Iterator[None]:
+    """Undo something if what follows fails."""
+    try:
+        yield
+    except BaseException:
+        undo()
+        raise
 
 
 class Owner:
@@ -146,11 +157,8 @@ def checksum(row: Row) -> int:
     >>> checksum((1, None, b"x", .5)) == checksum((1, None, b"y", .5))
     False
     """
-    blobs = [part for part in row if type(part) is bytes]
-    if not blobs:
-        return zlib.crc32(repr(row).encode())
-    rest = tuple([part for part in row if type(part) is not bytes])
-    return zlib.crc32(b"\x1f".join(blobs), zlib.crc32(repr(rest).encode()))
+    # version 2 of the format: equal values are equal bytes, which objects they are notwithstanding
+    return zlib.crc32(marshal.dumps(row, 2))
 
 
 META = 'CREATE TABLE meta ("check" INTEGER NOT NULL, key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;'
@@ -186,12 +194,8 @@ class Store:
             raise JournalError(f"{folder} has no {self.FILE}")
         # a reader looks at the head before the file, which may only have more
         self.head = Head(folder, create=create or accept_loss, read_only=read_only)
-        try:
-            with self.errors():
-                self._connect(create, read_only, sync, page)
-        except BaseException:
-            self.head.close()
-            raise
+        with on_error(self.head.close), self.errors():
+            self._connect(create, read_only, sync, page)
         self.totals: dict[str, list[int]] = {table: [0, 0] for table in self.TABLES}
         self.last = self.commits = 0
 
@@ -413,21 +417,16 @@ class Store:
 
     # -- copies -------------------------------------------------------------------------------------------------
 
-    def copy_to(self, folder: Path) -> None:
-        """A copy of the file as it is at this moment, by SQLite's own backup, with a head of its own; others may write.
-
-        A store that is read only is at one moment, however long the copy takes.
-        """
-        target = sqlite3.connect(folder / self.FILE)
-        try:
-            self._db.backup(target)
+    @classmethod
+    def copy(cls, source: Path, folder: Path) -> None:
+        """A copy of the file at one moment, by SQLite's own backup, with a head of its own; others may write."""
+        store = cls(source, read_only=True)
+        with closing(store), store.errors(), closing(sqlite3.connect(folder / cls.FILE)) as target:
+            store._db.backup(target)
             (text,) = target.execute("SELECT value FROM meta WHERE key = 'totals'").fetchone()
-        finally:
-            target.close()
         about = json.loads(text)
-        head = Head(folder, create=True)
-        head.begin_again(about["commits"], about["last"], zlib.crc32(text.encode()))
-        head.close()
+        with closing(Head(folder, create=True)) as head:
+            head.begin_again(about["commits"], about["last"], zlib.crc32(text.encode()))
 
     # -- sizes, the end -----------------------------------------------------------------------------------------
 
@@ -475,11 +474,8 @@ def copied(source: Path, target: Path, kind: type[Store]) -> Iterator[Path]:
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
         yield place
-        copy = kind(place)
-        try:
+        with closing(kind(place)) as copy:
             copy.verify(content=True)
-        finally:
-            copy.close()
         if target.exists():
             target.rmdir()
         os.replace(place, target)

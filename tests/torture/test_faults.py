@@ -73,7 +73,7 @@ def good_folder(folder, closed):
             live.predict(X[i], id=f"e{i}")
             if i >= 60:
                 live.label(f"e{i - 10}", y[i - 10])
-        live._background.wait()
+        live._snapshots.wait()
         if not closed:
             return Path(shutil.copytree(folder / "live", folder / "crashed"))
     return folder / "live"

@@ -231,15 +231,15 @@ def test_a_killed_fleet_learns_every_label_once(tmp_path, note):
 
 BETWEEN = """
 import os, signal, sys
-from hedgerow.run import redis_streams
+from hedgerow.run import brokers
 left = int(sys.argv.pop(1))
-def acknowledge(self, _acknowledge=redis_streams.RedisSource._acknowledge):
+def acknowledge(self, _acknowledge=brokers.RedisSource._acknowledge):
     global left
     left -= 1
     if left <= 0:
         os.kill(os.getpid(), signal.SIGKILL)
     _acknowledge(self)
-redis_streams.RedisSource._acknowledge = acknowledge
+brokers.RedisSource._acknowledge = acknowledge
 from hedgerow.__main__ import main
 main()
 """

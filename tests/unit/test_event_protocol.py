@@ -140,7 +140,7 @@ class Live:
         return [answer.repeated for answer in self._do("predict_then_learn", np.stack(rows), labels, ids)]
 
     def crash(self):
-        self.live._background.wait()
+        self.live._snapshots.wait()
         self.copies += 1
         again = self.folder / f"live{self.copies}"
         shutil.copytree(self.live.folder, again, ignore=shutil.ignore_patterns("lock"))
@@ -162,7 +162,7 @@ class Live:
 
 
 class Run:
-    """`hedgerow run` without a journal: nothing outlives its process, and it expires events when it predicts."""
+    """`hedgerow run` without a journal: nothing outlives its process; what is refused stops the work it is part of."""
 
     has_blocks = True
 
@@ -172,28 +172,29 @@ class Run:
 
     @property
     def now(self):
-        return self.engine._clock.now()
+        return self.engine.clock.now()
 
     def predict(self, ids, rows):
-        new = self.engine.predict(np.stack(rows), ids).new
-        return [False] * len(ids) if new is None else [i not in new for i in range(len(ids))]
+        taken = self.engine.do_together(lambda writer: writer.predict_rows(np.stack(rows), ids))
+        return [event is not None for event in taken.known]
 
     def predict_one(self, id, row):
         return self.predict([id], [row])[0]
 
     def label(self, pairs):
-        return [(id, self.engine.label(id, label).status) for id, label in pairs]
+        results = self.engine.do_together(lambda writer: writer.label_all(pairs))
+        return [(result.id, result.status) for result in results]
 
     def learn(self, ids, rows, labels):
-        new = self.engine.learn(np.stack(rows), labels, ids).new
-        return [False] * len(ids) if new is None else [i not in new for i in range(len(ids))]
+        taken = self.engine.do_together(lambda writer: writer.learn_rows(np.stack(rows), labels, ids))
+        return [event is not None for event in taken.known]
 
     def crash(self):
         """There is nothing to go on from."""
 
     def check(self):
         assert self.engine.clf.seen_ == self.oracle.learned
-        assert list(self.engine._ledger.pending) == self.oracle.pending
+        assert list(self.engine.pending) == self.oracle.pending
 
     def close(self):
         """Nothing is open."""
@@ -287,8 +288,8 @@ class Protocol(RuleBasedStateMachine):
             self.patch.undo()
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _after(self, system, predicted: bool) -> None:
-        if predicted or not isinstance(system, Run):
+    def _after(self, system, refused: bool = False) -> None:
+        if not (refused and isinstance(system, Run)):
             system.oracle.expire(system.now)
 
     @rule(ids=st.lists(st.sampled_from(IDS), min_size=1, max_size=5, unique=True))
@@ -297,7 +298,7 @@ class Protocol(RuleBasedStateMachine):
             expected = [id in system.oracle.events for id in ids]
             assert system.predict(ids, [ROWS[id] for id in ids]) == expected, system
             system.oracle.predict(ids, system.now)
-            self._after(system, True)
+            self._after(system)
 
     @rule(id=st.sampled_from(IDS))
     def predict_another_row(self, id):
@@ -305,7 +306,7 @@ class Protocol(RuleBasedStateMachine):
             if id in system.oracle.events:
                 with pytest.raises(InputError, match="another instance"):
                     system.predict_one(id, OTHER)
-                self._after(system, not isinstance(system, Run))
+                self._after(system, refused=True)
 
     @rule(pairs=st.lists(st.tuples(st.sampled_from(IDS), LABELS), min_size=1, max_size=6))
     def label(self, pairs):
@@ -317,7 +318,7 @@ class Protocol(RuleBasedStateMachine):
             for id, status in system.label(pairs):
                 found.setdefault(id, []).append(status)
             assert found == expected, system
-            self._after(system, False)
+            self._after(system)
 
     @rule(given=st.dictionaries(st.sampled_from(IDS), LABELS, min_size=1, max_size=4))
     def predict_then_learn(self, given):
@@ -333,7 +334,7 @@ class Protocol(RuleBasedStateMachine):
             if refused:
                 with pytest.raises(InputError):
                     system.learn(ids, rows, labels)
-                self._after(system, False)
+                self._after(system, refused=True)
                 continue
             repeated = [id in known for id in ids]
             assert system.learn(ids, rows, labels) == repeated, system
@@ -343,7 +344,7 @@ class Protocol(RuleBasedStateMachine):
                     system.oracle.learned += label is not None
                 elif label is not None:
                     system.oracle.label(id, label)
-            self._after(system, not all(repeated) or isinstance(system, Live))
+            self._after(system)
 
     @rule(seconds=st.sampled_from([0.5, 20.0, 61.0]))
     def time_passes(self, seconds):

@@ -32,7 +32,7 @@ from hedgerow.cli.options import (
 )
 from hedgerow.core.errors import HedgerowError, InputError
 from hedgerow.lab import PARTS, TARGETS
-from hedgerow.live.settings import Settings
+from hedgerow.live import Settings
 
 if TYPE_CHECKING:
     from hedgerow.lab.report import Table

@@ -201,7 +201,7 @@ def _fit_again(clf: OnlineTransferClassifier, sources: Sequence[Path], label: st
     from hedgerow.live.look import look
 
     with look(journal) as events:
-        rows = events.rows()
+        rows = events.domain()
     fitted = _fit(clf, sources, label, Domain(rows.name, rows.X, feature_names=rows.feature_names), CLASSIFY)
     assert isinstance(fitted.clf, OnlineTransferClassifier)
     labels = np.asarray(rows.y)

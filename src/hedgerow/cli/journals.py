@@ -15,8 +15,8 @@ from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.events import labels_together, rows_together
 from hedgerow.fleet.store import FleetStore
 from hedgerow.fleet.store import backup as fleet_backup
-from hedgerow.live.journal import Journal
-from hedgerow.live.look import Event, Look, look
+from hedgerow.live.journal import EventRow, Journal
+from hedgerow.live.look import Look, look
 from hedgerow.live.look import backup as live_backup
 from hedgerow.live.report import discrepancies
 from hedgerow.live.steps import BLOCK
@@ -171,14 +171,14 @@ class WhatIf:
 
 def what_if(journal: Look, clf: OnlineTransferClassifier, progress: Progress | None = None) -> WhatIf:
     """Give a model the events of a journal, in the order of their questions and labels; it learns."""
-    if clf.n_features_in_ != journal.width:
-        raise InputError(f"the model has {clf.n_features_in_} features, the journal's rows have {journal.width}")
-    result, events = WhatIf(), dict[int, Event]()
-    by_step: dict[int | None, list[Event]] = {}
+    if clf.n_features_in_ != journal.now.width:
+        raise InputError(f"the model has {clf.n_features_in_} features, the journal's rows have {journal.now.width}")
+    result, events = WhatIf(), dict[int, EventRow]()
+    by_step: dict[int | None, list[EventRow]] = {}
     for event in journal.events():
         events[event.number] = event
         by_step.setdefault(event.step, []).append(event)
-    kinds = {number: kind for number, kind, _, _ in journal.steps()}
+    kinds = journal.steps()
     asked = [n for n, event in events.items() if kinds.get(event.step or 0) != BLOCK]
     predictions: dict[int, Any] = {}
     todo = sorted([*asked, *(number for number in kinds if number in by_step)])
@@ -195,7 +195,7 @@ def what_if(journal: Look, clf: OnlineTransferClassifier, progress: Progress | N
 
 
 def _learn(
-    clf: OnlineTransferClassifier, events: list[Event], is_block: bool, predictions: dict[int, Any], result: WhatIf
+    clf: OnlineTransferClassifier, events: list[EventRow], is_block: bool, predictions: dict[int, Any], result: WhatIf
 ) -> None:
     """A block of rows with their labels; or late labels, or an event that expired."""
     usable = [event for event in events if event.x is not None]
@@ -213,7 +213,7 @@ def _learn(
         _count(event, predictions.get(event.number), result)
 
 
-def _count(event: Event, prediction: Any, result: WhatIf) -> None:
+def _count(event: EventRow, prediction: Any, result: WhatIf) -> None:
     result.changed += bool(prediction != event.prediction)
     if event.label is not None:
         result.labels += 1
@@ -238,7 +238,7 @@ def replay(
         raise InputError("--method is fitted first: give its --source files and their --label column")
     results: dict[str, WhatIf] = {}
     with look(journal) as events:
-        if events.models[-1].coverage is not None:
+        if events.now.coverage is not None:
             raise InputError(f"{journal} predicts numbers; a replay counts mistakes, which are of classes")
         for path in models:
             results[str(path)] = what_if(events, OnlineTransferClassifier.load(path), progress)

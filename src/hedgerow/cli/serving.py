@@ -17,7 +17,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 import typer
 
 from hedgerow.core.errors import InputError, require, unknown
-from hedgerow.live.settings import Settings
+from hedgerow.live import Settings
 from hedgerow.service.settings import ServiceSettings
 
 TABLES = ("serve", "run")

@@ -152,9 +152,4 @@ def backup(folder: str | os.PathLike[str], target: str | os.PathLike[str]) -> No
     source = Path(folder)
     with copied(source, Path(target), FleetStore) as place:
         shutil.copyfile(source / BASE, place / BASE)
-        store = FleetStore(source, read_only=True)
-        try:
-            with store.errors():
-                store.copy_to(place)
-        finally:
-            store.close()
+        FleetStore.copy(source, place)

@@ -14,19 +14,22 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from hedgerow.core.errors import unknown
+from hedgerow.core.registry import Limits
 
 if TYPE_CHECKING:
     from hedgerow.events import LabelResult
-    from hedgerow.live.model import LiveModel, Replaced
-    from hedgerow.live.queue import Busy
-    from hedgerow.live.settings import Settings
+    from hedgerow.live.model import Busy, LiveModel, Replaced
     from hedgerow.live.writer import Answer, NumberAnswer
     from hedgerow.store import Closed, JournalError, Owned
 
 _HOMES = {
     "Answer": "hedgerow.live.writer",
-    "Busy": "hedgerow.live.queue",
+    "Busy": "hedgerow.live.model",
     "Closed": "hedgerow.store",
     "JournalError": "hedgerow.store",
     "LabelResult": "hedgerow.events",
@@ -34,13 +37,42 @@ _HOMES = {
     "NumberAnswer": "hedgerow.live.writer",
     "Owned": "hedgerow.store",
     "Replaced": "hedgerow.live.model",
-    "Settings": "hedgerow.live.settings",
 }
 
 __all__ = [
     "Answer", "Busy", "Closed", "JournalError", "LabelResult", "LiveModel", "NumberAnswer", "Owned", "Replaced",
     "Settings",
 ]  # fmt: skip
+
+
+SYNC = ("full", "normal")
+
+
+@dataclass(frozen=True)
+class Settings(Limits):
+    """How a live model keeps what it needs.
+
+    label_timeout : seconds after which the label of an event is no longer awaited; None waits for ever. The row is then
+        used without a label, where the method can, and its features are dropped.
+    max_pending : events that may wait for their labels; one more, and the oldest expires as after a time-out.
+    keep_events : labelled and expired events that stay in the journal, for exports and for `hedgerow replay`.
+    snapshot_every : labels between two snapshots: recovery repeats at most so many.
+    keep_seconds : such events older than this go, whatever `keep_events` says; None: age does not matter.
+    max_bytes : the journal is kept below this, as far as events may go at all; None: only the others limit it.
+    sync : "full" survives a power failure, "normal" the end of the process only, and writes less.
+    """
+
+    snapshot_every: int = 5_000
+    keep_seconds: float | None = None
+    max_bytes: int | None = None
+    sync: str = "full"
+
+    LEAST: ClassVar[Mapping[str, int]] = {**Limits.LEAST, "snapshot_every": 1, "max_bytes": 1}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.sync not in SYNC:
+            raise unknown("choice for sync", self.sync, SYNC)
 
 
 def __getattr__(name: str) -> Any:

@@ -3,8 +3,8 @@
 | table      | a row is                                                                                       |
 |------------|------------------------------------------------------------------------------------------------|
 | `event`    | a prediction: class, probabilities, what each expert named, a digest of the row; of a          |
-|            | regressor the number, half the widths of its intervals, the number of each expert              |
-| `features` | the row: numbers as the model reads them and, where it encodes them, as it came (JSON)         |
+|            | regressor the number, half the widths of its intervals, the number of each expert; and the     |
+|            | row: numbers as the model reads them and, where it encodes them, as it came (JSON)             |
 | `answer`   | what became of an event: its label, or null where it expired                                   |
 | `step`     | a call that changed the model: a block of events, late labels, an expiry, a snapshot, another  |
 |            | model                                                                                          |
@@ -13,27 +13,32 @@
 | `mark`     | a place in an input or output, in the same transaction as what was done up to it               |
 | `meta`     | format, settings, totals                                                                       |
 
-Events and steps share one row of numbers. Features go with their event: after its label, when a snapshot has what was
-learned from it, as far as the settings do not keep it.
+Events and steps share one row of numbers. An event goes after its label, when a snapshot has what was learned from it,
+as far as the settings do not keep it.
 """
 
 from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from hedgerow.core.arrays import Array
+from hedgerow.core.arrays import Array, Matrix, is_sparse
 from hedgerow.core.values import labels_from_json, labels_to_json, plain
 from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.events import EXPIRED, LEARNED, OWN, PENDING, label_of_json, row_of_bytes
 from hedgerow.regressor import OnlineTransferRegressor
 from hedgerow.store import Store
 
 Model = OnlineTransferClassifier | OnlineTransferRegressor
+EVENTS = (
+    "SELECT event.number, id, event.time, code, shares, x, raw, answer.label, correct, answer.time, answer.step "
+    "FROM event LEFT JOIN answer USING (number) ORDER BY event.number "
+)
 
 
 @dataclass(frozen=True)
@@ -80,20 +85,60 @@ def model_at(models: Sequence[ModelRow], number: int | None) -> ModelRow:
     return models[-1] if number is None else models[bisect_right([row.number for row in models], number) - 1]
 
 
+@dataclass(frozen=True)
+class EventRow:
+    """A prediction, its row, its label if it came; `step`: when, among all numbers. `x`: as the model reads it."""
+
+    number: int
+    id: str
+    time: float
+    prediction: Any
+    probability: float | None  # of the class; a number has an interval
+    interval: tuple[float, float] | None
+    x: Matrix
+    raw: str | None
+    names: list[str] | None
+    label: Any
+    correct: bool | None
+    labelled: float | None
+    step: int | None
+
+    @property
+    def status(self) -> str:
+        """pending, learned or expired."""
+        return PENDING if self.step is None else EXPIRED if self.label is None else LEARNED
+
+    @property
+    def features(self) -> dict[str, Any] | list[Any]:
+        """The row as it came, by name where there are names; a gap is None."""
+        if self.raw is not None:
+            by_name: dict[str, Any] = json.loads(self.raw)
+            return by_name
+        numbers = (self.x.toarray()[0] if is_sparse(self.x) else self.x).tolist()
+        values = [None if value != value else value for value in numbers]
+        return values if self.names is None else dict(zip(self.names, values, strict=True))
+
+    def about(self) -> dict[str, Any]:
+        """All but the row, as plain values."""
+        interval = {"probability": self.probability} if self.interval is None else {"interval": self.interval}
+        names = ("id", "number", "time", "prediction", "label", "correct", "status")
+        return {name: getattr(self, name) for name in names} | interval
+
+
 class Journal(Store):
     """The file of a live model. Rows are added within a transaction: `begin`, then `commit` or `rollback`."""
 
     FILE = "journal.sqlite"
-    FORMAT = "hedgerow journal 3"
-    TABLES = ("event", "features", "answer", "step", "model", "history", "mark")
+    FORMAT = "hedgerow journal 4"
+    TABLES = ("event", "answer", "step", "model", "history", "mark")
     REMEDY = (
         "restore the folder from a copy, or start a new journal from its last good snapshot "
         "(snapshots/*.safetensors is a model like any other)"
     )
     SCHEMA = """
     CREATE TABLE event ("check" INTEGER NOT NULL, number INTEGER PRIMARY KEY, id TEXT UNIQUE, time REAL NOT NULL,
-        code INTEGER NOT NULL, shares BLOB NOT NULL, votes BLOB NOT NULL, digest BLOB NOT NULL);
-    CREATE TABLE features ("check" INTEGER NOT NULL, number INTEGER PRIMARY KEY, x BLOB NOT NULL, raw TEXT);
+        code INTEGER NOT NULL, shares BLOB NOT NULL, votes BLOB NOT NULL, digest BLOB NOT NULL, x BLOB NOT NULL,
+        raw TEXT);
     CREATE TABLE answer ("check" INTEGER NOT NULL, number INTEGER PRIMARY KEY, step INTEGER NOT NULL,
         label TEXT NOT NULL, correct INTEGER, time REAL NOT NULL);
     CREATE INDEX answer_by_step ON answer (step);
@@ -128,6 +173,25 @@ class Journal(Store):
         """All models that were in place, oldest first."""
         return [ModelRow(**json.loads(text)) for (text,) in self.rows("SELECT about FROM model ORDER BY number")]
 
+    def events(self, newest: int | None = None) -> Iterator[EventRow]:
+        """Every event that is kept, oldest first; or so many of the newest, newest first."""
+        models = self.models()
+        classes = {model.number: model.classes for model in models}
+        rows = self.stream(EVENTS) if newest is None else self.stream(f"{EVENTS} DESC LIMIT ?", (newest,))
+        for number, id, time, code, shares, x, raw, label, correct, labelled, step in rows:
+            model = model_at(models, step)  # by which the row was learned: it was read again for another one
+            made_by, P = model_at(models, number), np.frombuffer(shares)
+            if made_by.coverage is None:
+                prediction, probability, interval = classes[made_by.number][code], float(P[code]), None
+            else:
+                prediction, probability, interval = float(P[0]), None, interval_of(P)
+            yield EventRow(
+                number, id_of(id, number), time, prediction, probability, interval,
+                row_of_bytes(x, model.width, np.dtype(model.dtype)), raw, model.names,
+                None if label is None else label_of_json(label), None if correct is None else bool(correct),
+                labelled, step,
+            )  # fmt: skip
+
     def prune(self, floor: int, most: int, before: float | None = None) -> int:
         """Delete at most so many answered events whose steps are not after `floor`; how many there were.
 
@@ -143,8 +207,7 @@ class Journal(Store):
             return 0
         last = numbers[-1][0]
         gone, given = f"FROM answer WHERE +step <= ? AND number <= ? {age}", (floor, last, *values)
-        for table in ("features", "event"):
-            self.delete(table, f"number IN (SELECT number {gone})", given)
+        self.delete("event", f"number IN (SELECT number {gone})", given)
         # a block of which some events stay is still needed to tell them apart
         self.delete("step", f"number IN (SELECT step {gone}) AND last <= ?", (*given, last))
         old = f"number < (SELECT max(step) {gone}) AND kind = 'snapshot' AND number < ?"
@@ -153,7 +216,9 @@ class Journal(Store):
         return len(numbers)
 
 
-VOTE = np.dtype("<i4")  # a class that an expert named, by its code; an expert of a regressor has a float64
+def id_of(id: str | None, number: int) -> str:
+    """The id that an event is known by: the caller's own, or one made of its number."""
+    return f"{OWN}{number}" if id is None else id
 
 
 def interval_of(P: Array) -> tuple[float, float]:

@@ -6,160 +6,97 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hedgerow.core.arrays import Matrix, is_sparse
 from hedgerow.core.domains import Domain, Frame
 from hedgerow.core.errors import InputError, require
-from hedgerow.events import EXPIRED, LEARNED, OWN, PENDING, label_of_json, row_of_bytes
 from hedgerow.files import check_writable
-from hedgerow.live.journal import Journal, Model, interval_of, model_at
-from hedgerow.live.report import NumberTallies, tallies_of_json
+from hedgerow.live.journal import EventRow, Journal, Model
+from hedgerow.live.report import Scores
 from hedgerow.live.steps import Snapshots, Steps
-from hedgerow.store import JournalError, copied
+from hedgerow.store import JournalError, copied, on_error
 
-EVENTS = (
-    "SELECT event.number, id, event.time, code, shares, x, raw, answer.label, correct, answer.time, answer.step "
-    "FROM event LEFT JOIN features USING (number) LEFT JOIN answer USING (number) ORDER BY event.number"
-)
-STEPS = "SELECT number, kind, first, last FROM step ORDER BY number"
 GROUP = 10_000  # rows of a Parquet file that are written together
 SUFFIXES = (".jsonl", ".parquet")
 TRIES = 5  # to read what another process replaces meanwhile
 
 
-@dataclass(frozen=True)
-class Event:
-    """A prediction, its features if they are still there, its label if it came; `step`: when, among all numbers.
+class Look(Journal):
+    """A journal at one moment, to read: `now` is its newest model. Nothing is shown that is not what was written."""
 
-    `x` is the row as the model reads it, `features` as it came: by name, where there are names.
-    """
-
-    number: int
-    id: str
-    time: float
-    prediction: Any
-    probability: float | None  # of the class; a number has an interval
-    interval: tuple[float, float] | None
-    x: Matrix | None
-    features: dict[str, Any] | list[Any] | None
-    label: Any
-    correct: bool | None
-    labelled: float | None
-    step: int | None
-
-    @property
-    def status(self) -> str:
-        """pending, learned or expired."""
-        return PENDING if self.step is None else EXPIRED if self.label is None else LEARNED
-
-
-class Look:
-    """An open journal, to read."""
-
-    def __init__(self, journal: Journal) -> None:
-        self._journal, self.folder = journal, journal.folder
-        journal.check_format()
-        self.models = journal.models()
-        now = self.models[-1]
-        self.method, self.width, self.names, self.classes = now.method, now.width, now.names, now.classes
-        self.totals: dict[str, Any] = journal.meta("totals")
-        self.tallies = tallies_of_json(self.totals["tallies"])
-        self._whole: set[str] = set()
-        if self.totals["commits"] < journal.head.commits:
-            raise journal.damaged("its newest part is missing, events that were acknowledged are not there")
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, read_only=True)
+        self._verified: set[str] = set()
+        with on_error(self.close), self.errors():
+            self.check_format()
+            self.now, self.about = self.models()[-1], self.meta("totals")
+            if self.about["commits"] < self.head.commits:
+                raise self.damaged("its newest part is missing, events that were acknowledged are not there")
 
     def _check(self, *tables: str) -> None:
-        """Nothing is shown of a table that is not what was written."""
         for table in tables:
-            if table not in self._whole:
-                self._journal.verify_table(table, self.totals["tables"][table])
-                self._whole.add(table)
+            if table not in self._verified:
+                self.verify_table(table, self.about["tables"][table])
+                self._verified.add(table)
 
-    def events(self) -> Iterator[Event]:
-        """Every event that is kept, oldest first."""
-        self._check("event", "features", "answer")
-        classes = {model.number: model.classes for model in self.models}
-        for number, id, time, code, shares, x, raw, label, correct, labelled, step in self._journal.stream(EVENTS):
-            model = model_at(self.models, step)  # by which the row was learned: it was read again for another one
-            row = None if x is None else row_of_bytes(x, model.width, np.dtype(model.dtype))
-            made_by, P = model_at(self.models, number), np.frombuffer(shares)
-            is_number = made_by.coverage is not None
-            prediction = float(P[0]) if is_number else classes[made_by.number][code]
-            probability, interval = (None, interval_of(P)) if is_number else (float(P[code]), None)
-            yield Event(
-                number, f"{OWN}{number}" if id is None else id, time, prediction, probability, interval, row,
-                json.loads(raw) if raw is not None else _features(row, model.names),
-                None if label is None else label_of_json(label), None if correct is None else bool(correct),
-                labelled, step,
-            )  # fmt: skip
+    def events(self, newest: int | None = None) -> Iterator[EventRow]:
+        """Every event that is kept, oldest first; or so many of the newest, newest first."""
+        self._check("event", "answer")
+        return super().events(newest)
 
-    def steps(self) -> list[tuple[int, str, int, int]]:
-        """Number, kind, first and last event of every step that is kept."""
+    def steps(self) -> dict[int, str]:
+        """The kind of every step that is kept, by its number."""
         self._check("step")
-        return [(n, str(kind), a, b) for n, kind, a, b in self._journal.rows(STEPS)]
+        return dict(self.rows("SELECT number, kind FROM step ORDER BY number"))
 
     def model(self) -> Model:
         """The model as it is at this moment of the journal: a snapshot, and the steps after it."""
-        self._check("step", "answer", "features")
-        number, clf = Snapshots(self.folder).newest(self.totals["last"])
+        self._check("step", "answer", "event")
+        number, clf = Snapshots(self.folder).newest(self.about["last"])
         steps = Steps(clf)
-        steps.repeat(self._journal, number)
+        steps.repeat(self, number)
         return steps.clf
 
-    def rows(self) -> Domain:
+    def domain(self) -> Domain:
         """The rows that are kept, as they came, in the order in which they were learned; None is a label that is not.
 
         A model can be fitted again with them: without labels as rows of the target, then with the labels.
         """
-        events = [event for event in self.events() if event.features is not None]
-        events.sort(key=lambda event: (event.step is None, event.step, event.number))
+        events = sorted(self.events(), key=lambda event: (event.step is None, event.step, event.number))
         if not events:
             raise InputError(f"{self.folder}: its journal keeps no rows (keep_events, keep_seconds); nothing to fit on")
-        encoder = self.model().table_
-        if (
-            encoder is not None
-            and not encoder.only_numbers
-            and any(list(e.features or ()) == self.names for e in events)
-        ):
+        encoder, names, rows = self.model().table_, self.now.names, [event.features for event in events]
+        if encoder is not None and not encoder.only_numbers and any(list(row) == names for row in rows):
             raise InputError(
                 f"{self.folder}: rows of its journal came as numbers of the model's encoder, not by the names of their "
                 "columns; fit from the files they came from"
             )
         y = np.empty(len(events), dtype=object)
         y[:] = [event.label for event in events]
-        table = Frame.of_rows([_named(event) for event in events])
+        table = Frame.of_rows([_named(row) for row in rows])
         if table.plain:
-            names = None if self.names is None else list(table.names)
-            return Domain("journal", table.numbers(), y, feature_names=names)
+            return Domain("journal", table.numbers(), y, feature_names=None if names is None else list(table.names))
         return Domain("journal", table, y)
 
     def summary(self) -> dict[str, Any]:
         """Counts, sizes and times, of a journal of which every row is as it was written."""
-        self._journal.verify()
-        tallies, tables, snapshots = self.tallies, self.totals["tables"], Snapshots(self.folder)
-        since = self._journal.rows("SELECT count(*) FROM step WHERE number > ?", (snapshots.newest_number,))[0][0]
+        self.verify()
+        scores, snapshots = Scores(**self.about["scores"]), Snapshots(self.folder)
+        since = self.rows("SELECT count(*) FROM step WHERE number > ?", (snapshots.newest_number,))[0][0]
         return {
-            "method": self.method,
-            "features": self.width,
-            "classes": self.classes,
-            "events": tallies.events,
-            "labels": tallies.labels,
-            "mistakes": tallies.mistakes,
-            "window": {"labels": len(tallies.window), "mistakes": sum(tallies.window)},
-            "errors": tallies.errors([]) if isinstance(tallies, NumberTallies) else None,
-            "pending": int(tables["event"][0] - tables["answer"][0]),
-            "expired": tallies.expired,
-            "last_event": tallies.last_event,
-            "last_label": tallies.last_label,
-            "kept": tables["event"][0],
-            "replaced": len(self.models) - 1,
+            "method": self.now.method,
+            "features": self.now.width,
+            "classes": self.now.classes,
+            **scores.counts(),
+            "errors": None if self.now.coverage is None else scores.errors([]),
+            "pending": int(self.totals["event"][0] - self.totals["answer"][0]),
+            "kept": self.totals["event"][0],
+            "replaced": len(self.models()) - 1,
             "snapshot": snapshots.newest_number,
             "steps_since_snapshot": int(since),
             "bytes": sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file()),
@@ -172,21 +109,8 @@ def look(folder: str | os.PathLike[str]) -> Iterator[Look]:
     path = Path(folder)
     if not (path / Journal.FILE).is_file():
         raise InputError(f"{path} has no {Journal.FILE}: it is not the folder of a live model")
-    journal = Journal(path, read_only=True)
-    try:
-        with journal.errors():
-            yield Look(journal)
-    finally:
-        journal.close()
-
-
-def _features(row: Matrix | None, names: list[str] | None) -> dict[str, Any] | list[Any] | None:
-    """The numbers of a row, by name where there are names; a gap is None."""
-    if row is None:
-        return None
-    numbers = (row.toarray()[0] if is_sparse(row) else row).tolist()
-    values = [None if value != value else value for value in numbers]
-    return values if names is None else dict(zip(names, values, strict=True))
+    with closing(Look(path)) as journal, journal.errors():
+        yield journal
 
 
 # -- export ------------------------------------------------------------------------------------------------------------
@@ -210,7 +134,7 @@ def export(folder: str | os.PathLike[str], path: str | os.PathLike[str]) -> int:
     return count
 
 
-def _record(event: Event) -> dict[str, Any]:
+def _record(event: EventRow) -> dict[str, Any]:
     if event.interval is None:
         about, outcome = {"probability": event.probability}, "correct"
     else:
@@ -240,10 +164,10 @@ def _parquet(journal: Look, path: Path) -> int:
     pa, parquet = require("pyarrow", extra="files"), require("pyarrow.parquet", extra="files")
     names: dict[str, set[type]] = {}
     for event in journal.events():
-        for name, value in _named(event).items():
+        for name, value in _named(event.features).items():
             names.setdefault(name, set()).add(type(value))
-    is_number = journal.models[-1].coverage is not None
-    label = pa.float64() if is_number else _type(pa, {type(label) for label in journal.classes})
+    is_number = journal.now.coverage is not None
+    label = pa.float64() if is_number else _type(pa, {type(label) for label in journal.now.classes})
     about = ["low", "high"] if is_number else ["probability"]
     kinds = {name: _type(pa, found - {type(None)}) for name, found in names.items()}
     schema = pa.schema([
@@ -259,17 +183,15 @@ def _parquet(journal: Look, path: Path) -> int:
         while group := list(islice(events, GROUP)):
             rows = []
             for event in group:
-                flat = _record(event) | {f"feature.{name}": value for name, value in _named(event).items()}
+                flat = _record(event) | {f"feature.{name}": value for name, value in _named(event.features).items()}
                 rows.append({k: str(v) if k in texts and v is not None else v for k, v in flat.items()})
             writer.write_table(pa.Table.from_pylist(rows, schema))
             count += len(group)
     return count
 
 
-def _named(event: Event) -> dict[str, Any]:
-    if isinstance(event.features, dict):
-        return event.features
-    return {f"x{i}": value for i, value in enumerate(event.features or [])}
+def _named(features: dict[str, Any] | list[Any]) -> dict[str, Any]:
+    return features if isinstance(features, dict) else {f"x{i}": value for i, value in enumerate(features)}
 
 
 def _type(pa: Any, kinds: set[type]) -> Any:
@@ -294,12 +216,7 @@ def backup(folder: str | os.PathLike[str], target: str | os.PathLike[str]) -> No
                 shutil.rmtree(place / name, ignore_errors=True)
                 if (source / name).is_dir():
                     shutil.copytree(source / name, place / name, ignore_dangling_symlinks=True)
-            journal = Journal(source, read_only=True)
-            try:
-                with journal.errors():
-                    journal.copy_to(place)
-            finally:
-                journal.close()
+            Journal.copy(source, place)
             # what was copied is older than the journal: it will do unless the journal has lost steps meanwhile
             if Snapshots(place).newest_number >= Snapshots(source).oldest:
                 return

@@ -3,6 +3,9 @@
 The journal is the truth, and the model follows from it: a snapshot, and every step after it taken again in the same
 way. Requests are worked on in memory first and then committed together; if the commit fails, the model is read back
 from what is on disk, and every request of that group is told so.
+
+A request is data: a verb of the `Writer` and its arguments. The writer is looked up when the request is executed: after
+a transaction that was rolled back it is another one.
 """
 
 from __future__ import annotations
@@ -12,37 +15,189 @@ import hashlib
 import logging
 import os
 import shutil
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from hedgerow.core.errors import HedgerowError, InputError
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.registry import of_json
-from hedgerow.events import LabelResult
+from hedgerow.events import Clock, LabelResult
 from hedgerow.files import read_file
-from hedgerow.live import report
+from hedgerow.live import Settings, report
+from hedgerow.live.engine import SEVERAL
 from hedgerow.live.journal import Journal, Model, ModelRow
 from hedgerow.live.look import backup, export
-from hedgerow.live.queue import Busy, Queue, Request, execute
-from hedgerow.live.report import NumberTallies, Tallies, Timing, tallies_of_json
-from hedgerow.live.settings import Settings
+from hedgerow.live.report import Scores, Timing
 from hedgerow.live.steps import KEPT, Snapshots, Steps, model_file
-from hedgerow.live.writer import Answer, Clock, Writer
+from hedgerow.live.writer import Answer, Writer
 from hedgerow.regressor import load_model, model_of_bytes
-from hedgerow.store import Closed, JournalError, Owner
+from hedgerow.store import Closed, JournalError, Owner, on_error
 
 MOST_WAITING = 1024  # requests of tasks
-KINDS = {"predict_many": "predict", "label_all": "label"}  # verbs whose time is counted as another's
+TOGETHER = 256  # requests that share a commit
+# what several of one instance are executed as
+MICRO_BATCHES: dict[Any, Any] = {Writer.label: Writer.label_all, Writer.predict: Writer.predict_together}
 logger = logging.getLogger("hedgerow.live")
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class Replaced(InputError):
     """The model is not the one that was expected: it was replaced meanwhile."""
+
+
+# -- requests that wait ----------------------------------------------------------------------------------------------
+
+
+class Busy(HedgerowError):
+    """Too much is waiting; nothing was done, and it may be tried again."""
+
+
+class Request:
+    """A verb of the writer and its arguments, then what came of it: `done` when that is on disk.
+
+    `alone`: nothing else shares its transaction, of which nothing is kept if it fails. `waiter`: a task that waits.
+    """
+
+    __slots__ = ("alone", "answer", "args", "done", "error", "verb", "waiter")
+
+    def __init__(self, verb: Callable[..., Any], args: tuple[Any, ...] = (), alone: bool = False) -> None:
+        self.verb, self.args, self.alone, self.done = verb, args, alone, False
+        self.answer: Any = None
+        self.error: BaseException | None = None
+        self.waiter: asyncio.Future[None] | None = None
+
+    def execute(self, writer: Writer) -> None:
+        """Do it; what the caller did wrong is the request's own error, anything else everybody's."""
+        try:
+            self.answer = self.verb(writer, *self.args)
+        except InputError as error:
+            self.error = error
+
+    def settle(self, error: BaseException | None = None) -> None:
+        """It is done, unless it was before: with its answer, its own error, or everybody's."""
+        if not self.done:
+            self.error, self.done = self.error or error, True
+
+    def outcome(self) -> Any:
+        """The answer, or the error raised."""
+        if self.error is not None:
+            raise self.error
+        return self.answer
+
+
+def execute(writer: Writer, batch: list[Request]) -> None:
+    """Requests that came at the same time: labels as one block, then single instances as one, then the rest in order.
+
+    Nobody among them had an answer yet, so every order is one in which they could have come.
+    """
+    rest = batch
+    for verb, several in MICRO_BATCHES.items() if len(batch) >= SEVERAL else ():
+        some = [request for request in rest if request.verb == verb]
+        if len(some) < SEVERAL:
+            continue
+        rest = [request for request in rest if request.verb != verb]
+        try:
+            answers = several(writer, [request.args for request in some])
+        except InputError:  # of one of them: each for itself, so that the others have their answers
+            rest = some + rest
+            continue
+        for request, answer in zip(some, answers, strict=True):
+            request.answer = answer
+        writer.snapshot_if_due()
+    for request in rest:
+        request.execute(writer)
+        if request.alone and request.error is not None and writer.journal.open_transaction:
+            raise request.error  # some of it was done
+        writer.snapshot_if_due()
+
+
+class Queue:
+    """Requests in the order in which they came. Whoever gets the lock does what is waiting, for all.
+
+    Threads call `do`, tasks await `do_async`, for which one thread of the queue's own works.
+    """
+
+    def __init__(self, take: Callable[[list[Request]], None]) -> None:
+        self._take = take
+        self._waiting: deque[Request] = deque()
+        self.lock = threading.RLock()
+        self._pool = ThreadPoolExecutor(1, "hedgerow-live")  # its thread starts when it is needed
+        self._pool_lock, self._working = threading.Lock(), False
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def do(self, request: Request) -> Any:
+        """Wait until a request is done."""
+        self._waiting.append(request)
+        while not request.done:
+            self._work()
+        return request.outcome()
+
+    async def do_async(self, request: Request) -> Any:
+        """The same without keeping the event loop waiting."""
+        request.waiter = asyncio.get_running_loop().create_future()
+        self._waiting.append(request)
+        with self._pool_lock:
+            if not self._working:
+                self._working = True
+                self._pool.submit(self._work_for_tasks)
+        await request.waiter
+        return request.outcome()
+
+    def _work(self) -> None:
+        """Do some of what is waiting."""
+        with self.lock:
+            batch: list[Request] = []
+            try:
+                while self._waiting and len(batch) < TOGETHER:
+                    if batch and (batch[0].alone or self._waiting[0].alone):
+                        break
+                    batch.append(self._waiting.popleft())
+                if batch:
+                    self._take(batch)
+            except BaseException as error:
+                for request in batch:
+                    request.settle(error)
+                raise
+            finally:
+                _wake([request.waiter for request in batch if request.waiter is not None])
+
+    def _work_for_tasks(self) -> None:
+        while True:
+            with suppress(BaseException):  # every request of the group has it as its own error
+                self._work()
+            with self._pool_lock:
+                if not self._waiting:
+                    self._working = False
+                    return
+
+
+def _wake(waiters: list[asyncio.Future[None]]) -> None:
+    """Wake tasks, those of one event loop together; a loop that was closed has nobody who waits."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+    for waiter in waiters:
+        by_loop.setdefault(waiter.get_loop(), []).append(waiter)
+    for loop, its_own in by_loop.items():
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(_set, its_own)
+
+
+def _set(waiters: list[asyncio.Future[None]]) -> None:
+    for waiter in waiters:
+        if not waiter.done():
+            waiter.set_result(None)
+
+
+# -- the model ----------------------------------------------------------------------------------------------
 
 
 class AsyncLiveModel:
@@ -56,28 +211,23 @@ class AsyncLiveModel:
 
     async def predict(self, x: Any, id: str | None = None) -> Answer:
         """See `LiveModel.predict`."""
-        answer: Answer = await self._do("predict", x, id)
-        return answer
+        return await self._do(Writer.predict, x, id)
 
     async def predict_many(self, X: Any, ids: Sequence[str] | None = None, explain: bool = False) -> list[Answer]:
         """See `LiveModel.predict_many`."""
-        answers: list[Answer] = await self._do("predict_many", X, ids, explain)
-        return answers
+        return await self._do(Writer.predict_many, X, ids, explain)
 
     async def label(self, id: str, y: Any) -> LabelResult:
         """See `LiveModel.label`."""
-        result: LabelResult = await self._do("label", id, y)
-        return result
+        return await self._do(Writer.label, id, y)
 
     async def label_many(self, labels: Sequence[tuple[str, Any]]) -> list[LabelResult]:
         """See `LiveModel.label_many`."""
-        results: list[LabelResult] = await self._do("label_all", labels)
-        return results
+        return await self._do(Writer.label_all, labels)
 
     async def predict_then_learn(self, X: Any, y: Any, ids: Sequence[str] | None = None) -> list[Answer]:
         """See `LiveModel.predict_then_learn`."""
-        answers: list[Answer] = await self._do("predict_then_learn", X, y, ids)
-        return answers
+        return await self._do(Writer.predict_then_learn, X, y, ids)
 
     async def look(self, read: Callable[[LiveModel], T]) -> T:
         """What `read` says of the live model (its stats, say), without keeping the event loop waiting."""
@@ -87,38 +237,13 @@ class AsyncLiveModel:
         """See `LiveModel.snapshot`."""
         return await self.look(lambda live: live.snapshot())
 
-    async def _do(self, verb: str, *args: Any) -> Any:
+    async def _do(self, verb: Callable[Concatenate[Writer, P], T], *args: P.args, **_: P.kwargs) -> T:
         live = self._live
         if live.waiting >= self.most_waiting:
             raise Busy(f"{live.waiting} requests wait for this model; try again in a moment")
-        began = time.perf_counter()
-        try:
-            return await live._queue.do_async(Request(verb, args))
-        finally:
-            live._timing.took(KINDS.get(verb, verb), time.perf_counter() - began)
-
-
-class Background:
-    """One thing at a time in a thread of its own: snapshots are written while the model goes on."""
-
-    def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(
-            1, thread_name_prefix="hedgerow-snapshot"
-        )  # its thread starts when it is needed
-        self._last: Future[None] | None = None
-
-    def do(self, work: Callable[[], None]) -> None:
-        """Work after what was given before."""
-        self._last = self._pool.submit(work)
-
-    def wait(self) -> None:
-        """Until everything given so far is done."""
-        if self._last is not None:
-            self._last.result()
-
-    def close(self) -> None:
-        """Finish, and end the thread."""
-        self._pool.shutdown(wait=True)
+        with live._timing.of(verb.__name__):
+            result: T = await live._queue.do_async(Request(verb, args))
+            return result
 
 
 class LiveModel:
@@ -131,9 +256,8 @@ class LiveModel:
         """For `create` and `open`."""
         self.folder, self.settings = folder, settings
         self._owner, self._journal = owner, journal
-        self._snapshots, self._background = Snapshots(folder), Background()
-        self._timing, self._failed, self._closed = Timing(), False, False
-        self._clock = Clock()
+        self._snapshots, self._timing, self._clock = Snapshots(folder), Timing(), Clock()
+        self._failed = self._closed = False
         self._queue = Queue(self._take)
         self._read(journal.verify(accept_loss=accept_loss))
         self.aio = AsyncLiveModel(self)
@@ -162,10 +286,9 @@ class LiveModel:
             if snapshots.error:
                 raise JournalError(snapshots.error)
             cls._new_journal(path, settings, ModelRow.of(clf, digest=digest, time=time.time()), clf.seen_)
-            return cls._opened(path, owner, settings, False)
-        except BaseException:
+        finally:
             owner.release()
-            raise
+        return cls.open(path)
 
     @staticmethod
     def _new_journal(path: Path, settings: Settings, model: ModelRow, seen: int) -> None:
@@ -179,8 +302,7 @@ class LiveModel:
             journal.begin()
             journal.set_meta("settings", asdict(settings))
             journal.set_model(model)
-            tallies = Tallies() if model.coverage is None else NumberTallies()
-            journal.commit({"tallies": tallies.to_json(), "seen": seen})
+            journal.commit({"scores": vars(Scores()), "seen": seen})
             journal.close()
             os.replace(aside / "head", path / "head")
             os.replace(aside / Journal.FILE, path / Journal.FILE)
@@ -204,30 +326,17 @@ class LiveModel:
         if not (path / Journal.FILE).is_file():
             raise InputError(f"{path} has no live model; LiveModel.create makes one, or `hedgerow run --journal`")
         owner = Owner(path)
-        try:
-            return cls._opened(path, owner, settings, accept_loss)
-        except BaseException:
-            owner.release()
-            raise
-
-    @classmethod
-    def _opened(
-        cls, path: Path, owner: Owner, settings: Settings | Mapping[str, Any] | None, accept_loss: bool
-    ) -> Self:
-        journal = Journal(path, accept_loss=accept_loss)
-        try:
-            with journal.errors():
+        with on_error(owner.release):
+            journal = Journal(path, accept_loss=accept_loss)
+            with on_error(journal.close), journal.errors():
                 kept = of_json(Settings, journal.meta("settings"))
                 if not isinstance(settings, Settings):
                     settings = replace(kept, **(settings or {}))
                 live = cls(path, owner, journal, settings, accept_loss)
-                journal.set_sync(live.settings.sync)
-                if live.settings != kept:
-                    live._do("set_settings", live.settings)
-        except BaseException:
-            journal.close()
-            raise
-        return live
+                journal.set_sync(settings.sync)
+                if settings != kept:
+                    live._do(Writer.set_settings, settings)
+                return live
 
     def _read(self, about: dict[str, Any]) -> None:
         """Everything as the journal has it."""
@@ -239,7 +348,7 @@ class LiveModel:
                 f"{self.folder}: the snapshot and the journal do not belong together ({steps.clf.seen_} labels "
                 f"learned, {about['seen']} acknowledged); restore the folder from a copy"
             )
-        self._writer = Writer(self._journal, steps, tallies_of_json(about["tallies"]), self.settings, self._clock)
+        self._writer = Writer(self._journal, steps, Scores(**about["scores"]), self.settings, self._clock)
 
     # -- the verbs ----------------------------------------------------------------------------------------------
 
@@ -248,28 +357,23 @@ class LiveModel:
 
         `id` is the caller's own, or "#" and the number of the event. The same id again gives the same answer.
         """
-        answer: Answer = self._do("predict", x, id)
-        return answer
+        return self._do(Writer.predict, x, id)
 
     def predict_many(self, X: Any, ids: Sequence[str] | None = None, explain: bool = False) -> list[Answer]:
         """Predictions for several instances by the model as it is; `explain`: with votes and weights."""
-        answers: list[Answer] = self._do("predict_many", X, ids, explain)
-        return answers
+        return self._do(Writer.predict_many, X, ids, explain)
 
     def label(self, id: str, y: Any) -> LabelResult:
         """The label of an event. Late, twice, or for an unknown id: see `LabelResult`."""
-        result: LabelResult = self._do("label", id, y)
-        return result
+        return self._do(Writer.label, id, y)
 
     def label_many(self, labels: Sequence[tuple[str, Any]]) -> list[LabelResult]:
         """Labels of several events, in order."""
-        results: list[LabelResult] = self._do("label_all", labels)
-        return results
+        return self._do(Writer.label_all, labels)
 
     def predict_then_learn(self, X: Any, y: Any, ids: Sequence[str] | None = None) -> list[Answer]:
         """Instances with their labels, each predicted before it is learned. A label may be None."""
-        answers: list[Answer] = self._do("predict_then_learn", X, y, ids)
-        return answers
+        return self._do(Writer.predict_then_learn, X, y, ids)
 
     def mark(self, name: str) -> bytes | None:
         """The newest mark of this name."""
@@ -279,13 +383,13 @@ class LiveModel:
 
     def do_together(self, work: Callable[[Writer], T]) -> T:
         """Several verbs of the writer in one transaction, all or none on disk."""
-        result: T = self._do("together", work, alone=True)
+        result: T = self._queue.do(Request(Writer.together, (work,), alone=True))
         return result
 
     def snapshot(self) -> dict[str, Any]:
         """Write a snapshot now; it is on disk when this returns."""
-        self._do("snapshot")
-        self._background.wait()
+        self._do(Writer.snapshot)
+        self._snapshots.wait()
         if self._snapshots.error:
             raise JournalError(self._snapshots.error)
         return self._snapshots.about()
@@ -339,7 +443,7 @@ class LiveModel:
             return now, writer.replace(data, reason)
 
         before, row = self.do_together(work)
-        self._background.wait()
+        self._snapshots.wait()
         logger.warning("%s: model %s was replaced by %s (%s)", self.folder, before[:12], row.digest[:12], reason or "-")
         described: dict[str, Any] = self.stats()["model"]
         return described
@@ -371,7 +475,7 @@ class LiveModel:
             if self._writer.newest_step(ids) > self._snapshots.oldest:
                 for _ in range(KEPT):
                     self.snapshot()
-            forgotten: list[str] = self._do("forget", ids)
+            forgotten = self._do(Writer.forget, ids)
             with self._journal.errors():
                 self._journal.empty_log()
             return forgotten
@@ -383,6 +487,11 @@ class LiveModel:
         """The model as it is now, to look at. What it learns by itself is not in the journal; and copying or saving it
         does work that it has postponed: recovered from its journal it may then differ in the last digit."""
         return self._writer.clf
+
+    @property
+    def scores(self) -> Scores:
+        """Running scores, to look at."""
+        return self._writer.scores
 
     def model_of_snapshot(self) -> Model:
         """A model of one's own: that of the newest snapshot on disk."""
@@ -405,21 +514,22 @@ class LiveModel:
             return list(self._writer.history.points)
 
     def latest(self, n: int = 50) -> list[dict[str, Any]]:
-        """The newest events, with their labels where they came."""
+        """The newest events, with their labels where they came; newest first."""
+        if type(n) is not int or n < 0:
+            raise InputError(f"latest {n!r}: how many events must be a whole number of at least 0")
         with self._queue.lock:
             self._check_open()
-            return report.latest(self._writer, n)
+            return [event.about() for event in self._journal.events(newest=n)]
 
     def alarms(self) -> list[dict[str, Any]]:
         """What somebody should look at, and the rule that says so."""
         with self._queue.lock:
             self._check_open()
-            return report.raised(self._writer.clf, self._writer.tallies, self._writer.history.points)
+            return report.raised(self._writer.clf, self._writer.scores, self._writer.history.points)
 
     def to_bytes(self) -> bytes:
         """The model as it is now, as the content of a model file: that of a snapshot, which is taken."""
-        data: bytes = self._do("snapshot")
-        return data
+        return self._do(Writer.snapshot)
 
     def export(self, path: str | os.PathLike[str]) -> int:
         """Write every event that is kept to a new .jsonl or .parquet file; how many there were. Nobody waits for it."""
@@ -438,13 +548,13 @@ class LiveModel:
                 return
             try:
                 if self._writer.steps.since and not self._failed:
-                    self._do("snapshot")
+                    self._do(Writer.snapshot)
             finally:
                 self._let_go()
 
     def _let_go(self) -> None:
         self._closed = True
-        self._background.close()
+        self._snapshots.close()
         try:
             self._journal.close()
         finally:
@@ -458,22 +568,20 @@ class LiveModel:
 
     # -- one group of requests ----------------------------------------------------------------------------------
 
-    def _do(self, verb: str, *args: Any, alone: bool = False) -> Any:
-        began = time.perf_counter()
-        try:
-            return self._queue.do(Request(verb, args, alone))
-        finally:
-            self._timing.took(KINDS.get(verb, verb), time.perf_counter() - began)
+    def _do(self, verb: Callable[Concatenate[Writer, P], T], *args: P.args, **_: P.kwargs) -> T:
+        with self._timing.of(verb.__name__):
+            result: T = self._queue.do(Request(verb, args))
+            return result
 
     def _take(self, batch: list[Request]) -> None:
         try:
             with uninterrupted():
                 self._work(batch)
                 for request in batch:
-                    request.settled = True
+                    request.settle()
         except HedgerowError as error:
             for request in batch:
-                request.error = request.error or error
+                request.settle(error)
 
     def _work(self, batch: list[Request]) -> None:
         self._check_open()
@@ -492,7 +600,7 @@ class LiveModel:
             self._undo()
             raise
         if taken is not None:
-            self._background.do(lambda: self._snapshots.write(*taken))
+            self._snapshots.write_later(*taken)
 
     def _undo(self) -> None:
         """Back to what is on disk. If even that cannot be read, the model is closed."""
@@ -502,11 +610,11 @@ class LiveModel:
             self._journal.rollback()
             about = self._journal.meta("totals")
             if changed:
-                self._background.wait()
+                self._snapshots.wait()
                 self._read(about)
             else:
-                tallies = tallies_of_json(about["tallies"])
-                self._writer = Writer(self._journal, self._writer.steps, tallies, self.settings, self._clock)
+                scores = Scores(**about["scores"])
+                self._writer = Writer(self._journal, self._writer.steps, scores, self.settings, self._clock)
         except BaseException:
             self._let_go()
             raise

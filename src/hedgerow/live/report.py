@@ -1,4 +1,4 @@
-"""What a live model says of itself, as plain values."""
+"""What a live model says of itself, as plain values: running scores, curves, alarms."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ import json
 import math
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hedgerow.core.arrays import Array
-from hedgerow.core.errors import InputError
 from hedgerow.core.values import plain
 from hedgerow.drift import LONGEST, THRESHOLD
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.events import EXPIRED, LEARNED, OWN, PENDING, label_of_json
-from hedgerow.live.journal import Journal, Model, interval_of
-from hedgerow.regressor import OnlineTransferRegressor
+from hedgerow.live.journal import Journal, Model
 
 if TYPE_CHECKING:
     from hedgerow.live.steps import Snapshots
@@ -28,120 +27,116 @@ WINDOW = 200  # newest labels whose mistakes are "windowed"
 BINS = 10  # of the reliability diagram
 
 
-class Tallies:
-    """Counters that are committed with every transaction."""
+@dataclass
+class Scores:
+    """Running scores, committed with every transaction.
 
-    def __init__(self) -> None:
-        self.events = self.labels = self.mistakes = self.expired = self.unknown_labels = 0
-        self.window: deque[bool] = deque(maxlen=WINDOW)  # True: a mistake
-        self.predicted: list[int] = []  # by code
-        self.labelled: list[int] = []
-        self.bins = [[0, 0.0, 0] for _ in range(BINS)]  # labels, sum of the predictions' probabilities, right ones
-        self.last_event: float | None = None
-        self.last_label: float | None = None
-        self.events_since_label = 0
-        self.change = [0, 0]  # the last alarm of drift: after which label of the model, of which event
-        # mistakes by what was predicted, of the model and of each of its experts, over the same labels
-        self.compared = [0, 0]  # labels, mistakes of the model
-        self.expert_mistakes: list[int] = []
+    A mistake is another class than the label, or a label outside of the interval of the number that was predicted.
+    The loss of the model and of each of its experts, by what was predicted and over the same labels: mistakes, or
+    squared errors.
+    """
 
-    def asked(self, codes: Sequence[int], time: float) -> None:
+    events: int = 0
+    labels: int = 0
+    mistakes: int = 0
+    expired: int = 0
+    unknown_labels: int = 0
+    events_since_label: int = 0
+    last_event: float | None = None
+    last_label: float | None = None
+    window: list[int] = field(default_factory=list)  # of the newest labels; 1: a mistake
+    change: list[int] = field(default_factory=lambda: [0, 0])  # last alarm of drift: after which label, of which event
+    compared: list[float] = field(default_factory=lambda: [0, 0])  # labels, loss of the model
+    expert_losses: list[float] = field(default_factory=list)
+    # of classes, by code
+    predicted: list[int] = field(default_factory=list)
+    labelled: list[int] = field(default_factory=list)
+    # labels, sum of the predictions' probabilities, right ones
+    bins: list[list[float]] = field(default_factory=lambda: [[0] * BINS, [0.0] * BINS, [0] * BINS])
+    # of numbers: sums of errors, of y, of the squared errors of its running mean; squared errors of the newest labels
+    squared: float = 0.0
+    absolute: float = 0.0
+    total: float = 0.0
+    mean_squared: float = 0.0
+    recent: list[float] = field(default_factory=list)
+
+    def asked(self, codes: Array, time: float) -> None:
         """Predictions."""
         self.events += len(codes)
         self.events_since_label += len(codes)
         self.last_event = time
-        _add(self.predicted, codes)
+        self.predicted = _added(self.predicted, np.bincount(codes))
 
-    def answered(
-        self, codes: Array, right: Sequence[bool], shares: Sequence[float], votes: Sequence[Array | None], time: float
-    ) -> None:
-        """Labels: their codes, whether each was predicted, how probable that was, and what each expert named then.
+    def classes(
+        self, truth: Array, codes: Array, shares: Array, votes: Array | None, own: list[int] | None, time: float
+    ) -> list[bool]:
+        """Labels, what was predicted for them and how probable that was; whether each was predicted.
 
-        Votes are None where another model, which was replaced since, made the prediction.
+        `votes` are what each expert named (None: that was not kept); `own`: the labels that these are of, if not all.
         """
-        self.labels += len(codes)
-        self.mistakes += len(right) - sum(right)
-        self.window.extend(not ok for ok in right[-WINDOW:])
-        self.last_label = time
-        self.events_since_label = 0
-        _add(self.labelled, codes.tolist())
-        places = np.minimum((np.asarray(shares) * BINS).astype(int), BINS - 1)
-        for place, share, ok in zip(places.tolist(), shares, right, strict=True):
-            counts = self.bins[place]
-            counts[0] += 1
-            counts[1] += share
-            counts[2] += ok
-        own = [i for i, vote in enumerate(votes) if vote is not None]
-        if own:
-            wrong = (np.stack([votes[i] for i in own]) != codes[own][:, None]).sum(axis=0).tolist()  # type: ignore[misc]
-            self.compared = [self.compared[0] + len(own), self.compared[1] + sum(not right[i] for i in own)]
-            before = self.expert_mistakes or [0] * len(wrong)
-            self.expert_mistakes = [a + b for a, b in zip(before, wrong, strict=True)]
-
-    def replaced(self) -> None:
-        """Another model, with other experts, begins."""
-        self.compared, self.expert_mistakes, self.predicted, self.labelled = [0, 0], [], [], []
-
-    def calibration(self) -> list[dict[str, float | int | None]]:
-        """How probable predictions were said to be, and how often they were right."""
-        return [
-            {
-                "from": i / BINS,
-                "to": (i + 1) / BINS,
-                "count": count,
-                "confidence": total / count if count else None,
-                "right": right / count if count else None,
-            }
-            for i, (count, total, right) in enumerate(self.bins)
+        right = codes == truth
+        self.labelled = _added(self.labelled, np.bincount(truth))
+        places = np.minimum((shares * BINS).astype(int), BINS - 1)
+        weights = (None, shares, right)
+        self.bins = [
+            _added(sums, np.bincount(places, weight, BINS)) for sums, weight in zip(self.bins, weights, strict=True)
         ]
+        of = truth if own is None else truth[own]
+        self._answered(~right, ~right, None if votes is None else votes != of[:, None], own, time)
+        return [bool(each) for each in right]
 
-    def to_json(self) -> dict[str, Any]:
-        """As plain values."""
-        return {**vars(self), "window": "".join("01"[mistake] for mistake in self.window)}
-
-
-class NumberTallies(Tallies):
-    """Those of a regressor: a mistake is a label outside of the interval; sums of squared and absolute errors."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.squared = self.absolute = 0.0
-        self.total = self.mean_squared = 0.0  # of y; of the errors of its running mean
-        self.expert_squared: list[float] = []  # over `compared` labels, as `compared_squared`
-        self.compared_squared = 0.0
-        self.recent: list[float] = []  # squared errors of the newest labels
-
-    def measured(self, y: Array, P: Array, votes: Sequence[Array | None], time: float) -> list[bool]:
-        """Labels, what was predicted for them and by each expert: whether each was inside its interval."""
+    def numbers(self, y: Array, P: Array, votes: Array | None, own: list[int] | None, time: float) -> list[bool]:
+        """The same of numbers (P: the prediction, half the width of its interval): whether each is in its interval."""
         squares, inside = (P[:, 0] - y) ** 2, np.abs(P[:, 0] - y) <= P[:, 1]
         before = np.arange(self.labels, self.labels + len(y))
         means = np.where(before > 0, (self.total + np.cumsum(y) - y) / np.maximum(before, 1), y)
         self.mean_squared += float(((means - y) ** 2).sum())
         self.total += float(y.sum())
-        self.labels += len(y)
         self.squared += float(squares.sum())
         self.absolute += float(np.sqrt(squares).sum())
-        self.mistakes += int((~inside).sum())
-        self.window.extend((~inside).tolist())
         self.recent = [*self.recent, *squares.tolist()][-WINDOW:]
-        self.last_label, self.events_since_label = time, 0
-        own = [i for i, vote in enumerate(votes) if vote is not None]
-        if own:
-            wrong = ((np.stack([votes[i] for i in own]) - y[own][:, None]) ** 2).sum(axis=0).tolist()  # type: ignore[misc]
-            self.compared = [self.compared[0] + len(own), self.compared[1] + int((~inside[own]).sum())]
-            self.compared_squared += float(squares[own].sum())
-            before_now = self.expert_squared or [0.0] * len(wrong)
-            self.expert_squared = [a + b for a, b in zip(before_now, wrong, strict=True)]
+        of = y if own is None else y[own]
+        self._answered(~inside, squares, None if votes is None else (votes - of[:, None]) ** 2, own, time)
         return [bool(each) for each in inside]
+
+    def _answered(
+        self, wrong: Array, losses: Array, expert_losses: Array | None, own: list[int] | None, time: float
+    ) -> None:
+        self.labels += len(wrong)
+        self.mistakes += int(wrong.sum())
+        self.window = [*self.window, *wrong.astype(int).tolist()][-WINDOW:]
+        self.last_label, self.events_since_label = time, 0
+        if expert_losses is not None and len(expert_losses):
+            compared = losses if own is None else losses[own]
+            self.compared = [self.compared[0] + len(compared), self.compared[1] + compared.sum().item()]
+            self.expert_losses = _added(self.expert_losses, expert_losses.sum(axis=0))
 
     def replaced(self) -> None:
         """Another model, with other experts, begins."""
-        super().replaced()
-        self.expert_squared, self.compared_squared = [], 0.0
+        self.compared, self.expert_losses, self.predicted, self.labelled = [0, 0], [], [], []
+
+    def counts(self) -> dict[str, Any]:
+        """Events, labels and mistakes."""
+        names = ("events", "labels", "expired", "mistakes", "last_event", "last_label")
+        window = {"labels": len(self.window), "mistakes": sum(self.window)}
+        return {**{name: getattr(self, name) for name in names}, "window": window}
+
+    def calibration(self) -> list[dict[str, float | None]]:
+        """How probable predictions were said to be, and how often they were right."""
+        return [
+            {
+                "from": i / BINS,
+                "to": (i + 1) / BINS,
+                "count": int(count),
+                "confidence": total / count if count else None,
+                "right": right / count if count else None,
+            }
+            for i, (count, total, right) in enumerate(zip(*self.bins, strict=True))
+        ]
 
     def errors(self, experts: Sequence[str]) -> dict[str, Any]:
         """Roots of mean squared errors, of the model, of the running mean of y and of each expert; coverage."""
-        squared = self.expert_squared or [math.nan] * len(experts)
+        losses = self.expert_losses or [math.nan] * len(experts)
         return {
             "squared_error": self.squared,
             "rmse": _root(self.squared, self.labels),
@@ -149,28 +144,21 @@ class NumberTallies(Tallies):
             "mean_rmse": _root(self.mean_squared, self.labels),
             "inside": (self.labels - self.mistakes) / self.labels if self.labels else None,
             "recent_rmse": _root(sum(self.recent), len(self.recent)),
-            "compared_rmse": _root(self.compared_squared, self.compared[0]),
-            "expert_rmse": {name: _root(s, self.compared[0]) for name, s in zip(experts, squared, strict=False)},
+            "compared_rmse": _root(self.compared[1], self.compared[0]),
+            "expert_rmse": {name: _root(s, self.compared[0]) for name, s in zip(experts, losses, strict=False)},
         }
 
 
-def _root(total: float, count: int) -> float | None:
+def _root(total: float, count: float) -> float | None:
     return finite(math.sqrt(total / count)) if count and total >= 0 else None
 
 
-def tallies_of_json(data: dict[str, Any]) -> Tallies:
-    """The inverse of `to_json`."""
-    tallies = NumberTallies() if "squared" in data else Tallies()
-    vars(tallies).update({name: data[name] for name in vars(tallies) if name != "window"})
-    tallies.window.extend(mark == "1" for mark in data["window"])
-    return tallies
-
-
-def _add(counts: list[int], codes: Sequence[int]) -> None:
-    most = max(codes, default=-1)
-    counts.extend([0] * (most + 1 - len(counts)))
-    for code in codes:
-        counts[code] += 1
+def _added(sums: Sequence[float], more: Array) -> list[Any]:
+    """Two rows of sums, of which the shorter one has zeros at its end."""
+    total = np.zeros(max(len(sums), len(more)), more.dtype)
+    total[: len(sums)] = sums
+    total[: len(more)] += more
+    return total.tolist()
 
 
 # The curves of a live model: a point every few labels, thinned out as the stream grows.
@@ -215,39 +203,34 @@ class History:
             every *= 2  # as far apart as the points that were left
         return bool(labels - self.points[-1]["labels"] >= every)
 
-    def add(self, clf: Model, tallies: Tallies, number: int, time: float) -> None:
+    def add(self, clf: Model, scores: Scores, number: int, time: float) -> None:
         """A point of now."""
-        about: dict[str, Any] = {"number": number, "time": time, "labels": tallies.labels, "seen": clf.seen_}
-        about |= {"bound": finite(clf.bound_), "weights": [round(weight, 6) for weight in clf.weights_.values()]}
+        point: dict[str, Any] = {"number": number, "time": time, "labels": scores.labels, "seen": clf.seen_}
+        point |= {"bound": finite(clf.bound_), "weights": [round(weight, 6) for weight in clf.weights_.values()]}
         if isinstance(clf, OnlineTransferClassifier):
-            point = about | self._mistakes(clf, tallies)
+            none = [0] * len(clf.expert_names_)
+            mistakes = scores.expert_losses or none
+            before: dict[str, Any] = self.points[-1] if self.points else {"compared": 0, "expert_mistakes": none}
+            gained = max(scores.compared[0] - before["compared"], 1)
+            point |= {
+                "mistakes": scores.mistakes,
+                "compared": scores.compared[0],
+                "windowed": sum(scores.window) / max(len(scores.window), 1),
+                "expert_mistakes": mistakes,
+                "expert_windowed": [
+                    (now - then) / gained for now, then in zip(mistakes, before["expert_mistakes"], strict=True)
+                ],
+                "discrepancy": list(discrepancies(clf).values()),
+            }
         else:
-            assert isinstance(tallies, NumberTallies)
-            errors = tallies.errors(clf.expert_names_)
-            point = about | errors | {"expert_rmse": list(errors["expert_rmse"].values())}
+            errors = scores.errors(clf.expert_names_)
+            point |= errors | {"expert_rmse": list(errors["expert_rmse"].values())}
         self._journal.add("history", (number, json.dumps(point)))
         self.points.append(point)
         if len(self.points) > MOST:
             for old in self.points[1::2]:
                 self._journal.delete("history", "number = ?", (old["number"],))
             self.points = self.points[::2]
-
-    def _mistakes(self, clf: OnlineTransferClassifier, tallies: Tallies) -> dict[str, Any]:
-        """What only a classifier has."""
-        none = [0] * len(clf.expert_names_)
-        mistakes = tallies.expert_mistakes or none
-        before: dict[str, Any] = self.points[-1] if self.points else {"compared": 0, "expert_mistakes": none}
-        gained = max(tallies.compared[0] - before["compared"], 1)
-        return {
-            "mistakes": tallies.mistakes,
-            "compared": tallies.compared[0],
-            "windowed": sum(tallies.window) / max(len(tallies.window), 1),
-            "expert_mistakes": mistakes,
-            "expert_windowed": [
-                (now - then) / gained for now, then in zip(mistakes, before["expert_mistakes"], strict=True)
-            ],
-            "discrepancy": list(discrepancies(clf).values()),
-        }
 
     def clear(self) -> None:
         """The curves of another model, with other experts, begin."""
@@ -264,7 +247,7 @@ SEEN, EXPECTED = 5, 20
 RULES = ("negative-transfer", "drift", "label-starvation", "one-sided-class")
 
 
-def raised(clf: Model, tallies: Tallies, points: Points) -> list[Alarm]:
+def raised(clf: Model, scores: Scores, points: Points) -> list[Alarm]:
     """The alarms that hold now. Alarms: each is a rule over counted things, and says which numbers broke it.
 
     | rule                | raised when                                                                                |
@@ -276,8 +259,8 @@ def raised(clf: Model, tallies: Tallies, points: Points) -> list[Alarm]:
     | `one-sided-class`   | a class with 5 labels or more that no source has, or one of the sources that no label has, |
     |                     | where 20 were expected                                                                     |
     """
-    rules = [_negative_transfer(clf, tallies, points), _drift(clf, tallies), _starvation(tallies, points)]
-    classes = _one_sided(clf, tallies) if isinstance(clf, OnlineTransferClassifier) else []
+    rules = [_negative_transfer(clf, scores, points), _drift(clf, scores), _starvation(scores, points)]
+    classes = _one_sided(clf, scores) if isinstance(clf, OnlineTransferClassifier) else []
     return [*(alarm for alarm in rules if alarm is not None), *classes]
 
 
@@ -290,9 +273,9 @@ def without_source(names: Sequence[str]) -> list[bool]:
     return [name == "target" or name.endswith(": target only") or name == "class frequencies" for name in names]
 
 
-def _negative_transfer(clf: Model, tallies: Tallies, points: Points) -> Alarm | None:
+def _negative_transfer(clf: Model, scores: Scores, points: Points) -> Alarm | None:
     alone = np.array(without_source(clf.expert_names_))
-    if tallies.labels < ENOUGH or not alone.any() or alone.all() or not points:
+    if scores.labels < ENOUGH or not alone.any() or alone.all() or not points:
         return None
     now = float(clf.weights_.array[alone].sum())
     held = [float(np.asarray(point["weights"])[alone].sum()) for point in points]
@@ -309,12 +292,12 @@ def _negative_transfer(clf: Model, tallies: Tallies, points: Points) -> Alarm | 
     )
 
 
-def _drift(clf: Model, tallies: Tallies) -> Alarm | None:
+def _drift(clf: Model, scores: Scores) -> Alarm | None:
     """Long enough to be seen, and never back by itself: what goes on, or comes again, raises an alarm of its own."""
     drift = clf.drift_
     if drift.last is None or drift.change is None or not drift.is_fresh(clf.seen_):
         return None
-    label = tallies.labels - (clf.seen_ - drift.last)  # as the journal counts: the model may have had labels before
+    label = scores.labels - (clf.seen_ - drift.last)  # as the journal counts: the model may have had labels before
     change = drift.change
     what = "mistakes" if isinstance(clf, OnlineTransferClassifier) else "large misses (over half the deviation of y)"
     when = f"After label {label}" if label > 0 else "Before the first label of this journal"
@@ -325,58 +308,47 @@ def _drift(clf: Model, tallies: Tallies) -> Alarm | None:
         f"until then, whichever was worse; the {change.explained:.0%} of the better one before do not explain them "
         f"(evidence {change.evidence:.1f}, rule: over {THRESHOLD:.0f}). Look at the events since then; if mistakes "
         f"stay, fit again with newer rows. Shown for {LONGEST} labels.",
-        tallies.change[1] if tallies.change[0] == drift.last else 0,  # 0: before this journal
+        scores.change[1] if scores.change[0] == drift.last else 0,  # 0: before this journal
         {"label": label, "alarms": drift.alarms, **vars(change)},
     )
 
 
-def _starvation(tallies: Tallies, points: Points) -> Alarm | None:
-    usual = (tallies.events - tallies.events_since_label) / max(tallies.labels, 1)
+def _starvation(scores: Scores, points: Points) -> Alarm | None:
+    usual = (scores.events - scores.events_since_label) / max(scores.labels, 1)
     limit = max(STARVED, USUALLY * usual)
-    if tallies.events_since_label <= limit:
+    if scores.events_since_label <= limit:
         return None
     return _alarm(
         "label-starvation",
         "Labels no longer come",
-        f"{tallies.events_since_label} events since the last label (rule: more than {limit:.0f}, that is {USUALLY} "
+        f"{scores.events_since_label} events since the last label (rule: more than {limit:.0f}, that is {USUALLY} "
         f"times the usual {usual:.1f}, and at least {STARVED}). Is whatever sends the labels still running?",
         points[-1]["number"] if points else 0,
-        {"events": tallies.events_since_label, "limit": limit},
+        {"events": scores.events_since_label, "limit": limit},
     )
 
 
-def _one_sided(clf: OnlineTransferClassifier, tallies: Tallies) -> list[Alarm]:
+def _one_sided(clf: OnlineTransferClassifier, scores: Scores) -> list[Alarm]:
     if not len(clf.source_names_):
         return []
     K = len(clf.classes_)
     sources = sum((clf.learner_.source(i).class_counts for i in range(len(clf.source_names_))), np.zeros(K))
-    labelled = np.array(tallies.labelled + [0] * (K - len(tallies.labelled)))
+    labelled = np.array(scores.labelled + [0] * (K - len(scores.labelled)))
+    expected = sources / max(sources.sum(), 1) * scores.labels
     alarms = []
-    for code in np.flatnonzero((sources == 0) & (labelled >= SEEN)):
-        label = plain(clf.classes_[code])
-        alarms.append(
-            _alarm(
-                "one-sided-class",
-                f"Class {label!r} is in no source",
-                f"{int(labelled[code])} labels say {label!r}, which no source has (rule: {SEEN} labels or more). It is "
-                "learned from the target alone.",
-                0,
-                {"class": label, "labels": int(labelled[code])},
-            )
-        )
-    expected = sources / max(sources.sum(), 1) * tallies.labels
-    for code in np.flatnonzero((labelled == 0) & (expected >= EXPECTED)):
-        label = plain(clf.classes_[code])
-        alarms.append(
-            _alarm(
-                "one-sided-class",
-                f"Class {label!r} never comes",
-                f"none of {tallies.labels} labels is {label!r}; {expected[code]:.0f} were expected by the sources "
-                f"(rule: {EXPECTED} or more). Does the target have it?",
-                0,
-                {"class": label, "expected": float(expected[code])},
-            )
-        )
+    for code, label in enumerate(map(plain, clf.classes_)):
+        n, usual = int(labelled[code]), float(expected[code])
+        if sources[code] == 0 and n >= SEEN:
+            text = f"{n} labels say {label!r}, which no source has (rule: {SEEN} labels or more). It is "
+            text += "learned from the target alone."
+            title, values = f"Class {label!r} is in no source", {"class": label, "labels": n}
+        elif n == 0 and usual >= EXPECTED:
+            text = f"none of {scores.labels} labels is {label!r}; {usual:.0f} were expected by the sources "
+            text += f"(rule: {EXPECTED} or more). Does the target have it?"
+            title, values = f"Class {label!r} never comes", {"class": label, "expected": usual}
+        else:
+            continue
+        alarms.append(_alarm("one-sided-class", title, text, 0, values))
     return alarms
 
 
@@ -386,6 +358,7 @@ def _alarm(rule: str, title: str, text: str, since: int, values: dict[str, Any])
 
 # How long calls take, and how many there are.
 NEWEST = 1000  # calls whose time is kept
+KINDS = {"predict_many": "predict", "label_all": "label"}  # verbs whose time is counted as another's
 
 
 class Timing:
@@ -395,9 +368,15 @@ class Timing:
         self._seconds: dict[str, deque[float]] = {}
         self._counts: deque[tuple[float, int, int]] = deque(maxlen=120)  # time, events, labels so far
 
-    def took(self, kind: str, seconds: float) -> None:
+    @contextmanager
+    def of(self, verb: str) -> Iterator[None]:
         """One call."""
-        self._seconds.setdefault(kind, deque(maxlen=NEWEST)).append(seconds)
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            seconds = self._seconds.setdefault(KINDS.get(verb, verb), deque(maxlen=NEWEST))
+            seconds.append(time.perf_counter() - began)
 
     def latency(self) -> dict[str, dict[str, float | int]]:
         """p50, p99 and the longest of each kind."""
@@ -425,18 +404,16 @@ class Timing:
 
 def stats(writer: Writer, snapshots: Snapshots, timing: Timing) -> dict[str, Any]:
     """Who is trusted, mistakes and their bound, what is waiting, how fast, how large."""
-    clf, tallies, model = writer.clf, writer.tallies, writer.models[-1]
+    clf, scores, model, journal = writer.clf, writer.scores, writer.models[-1], writer.journal
+    counts, first = scores.counts(), journal.row("SELECT min(number) FROM event")
     about = {
         "method": model.method,
         "features": clf.n_features_in_,
         "feature_names": model.names,
         "sources": list(clf.source_names_),
         "experts": list(clf.expert_names_),
-        "events": tallies.events,
-        "labels": tallies.labels,
-        "expired": tallies.expired,
         "pending": len(writer.pending),
-        "unknown_labels": tallies.unknown_labels,
+        "unknown_labels": scores.unknown_labels,
         "seen": clf.seen_,
         "bound": finite(clf.bound_),
         "guarantee": clf.guarantee_,
@@ -448,98 +425,48 @@ def stats(writer: Writer, snapshots: Snapshots, timing: Timing) -> dict[str, Any
             "reason": model.reason,
             "replaced": len(writer.models) - 1,
         },
-        "label_delay": _delay(writer),
+        "label_delay": _delay(journal),
         "drift_alarms": clf.drift_.alarms,
         "latency": timing.latency(),
-        "rate": timing.rate(tallies.events, tallies.labels),
-        "journal": _journal(writer),
+        "rate": timing.rate(scores.events, scores.labels),
+        "journal": {
+            "bytes": journal.bytes,
+            "first": int(first[0] or 0) if first else 0,
+            "last": journal.last,
+            "events_kept": journal.totals["event"][0],
+        },
         "snapshot": {**snapshots.about(), "due": writer.settings.snapshot_every - writer.steps.since},
-        "last_event": tallies.last_event,
-        "last_label": tallies.last_label,
-        "last_commit": writer.journal.commits,
+        "last_commit": journal.commits,
     }
-    of_task = _of_classes(clf, tallies) if isinstance(clf, OnlineTransferClassifier) else _of_numbers(clf, tallies)
-    return about | of_task
-
-
-def _of_classes(clf: OnlineTransferClassifier, tallies: Tallies) -> dict[str, Any]:
-    counts = tallies.expert_mistakes or [0] * len(clf.expert_names_)
-    labels = [str(plain(label)) for label in clf.classes_]
-    return {
+    if not isinstance(clf, OnlineTransferClassifier):
+        window = {"labels": counts["window"]["labels"], "outside": counts["window"]["mistakes"]}
+        del counts["mistakes"]
+        coverage = {str(level): finite(share) for level, share in clf.coverage_.items()}
+        of_numbers = {"task": "numbers", "coverage": coverage, **scores.errors(clf.expert_names_)}
+        return about | counts | of_numbers | {"window": window}
+    losses, labels = scores.expert_losses or [0] * len(clf.expert_names_), [plain(label) for label in clf.classes_]
+    return about | counts | {
         "task": "classes",
         "reading": clf.reading if isinstance(clf.reading, str) else clf.reading.preset,
-        "classes": [plain(label) for label in clf.classes_],
-        "mistakes": tallies.mistakes,
-        "window": {"labels": len(tallies.window), "mistakes": sum(tallies.window)},
+        "classes": labels,
         "hedge_loss": finite(clf.hedge_loss_),
-        "compared": {"labels": tallies.compared[0], "mistakes": tallies.compared[1]},
-        "expert_mistakes": dict(zip(clf.expert_names_, counts, strict=True)),
+        "compared": dict(zip(("labels", "mistakes"), scores.compared, strict=True)),
+        "expert_mistakes": dict(zip(clf.expert_names_, losses, strict=True)),
         "discrepancy": discrepancies(clf),
-        "predicted": dict(zip(labels, _padded(tallies.predicted, len(labels)), strict=True)),
-        "labelled": dict(zip(labels, _padded(tallies.labelled, len(labels)), strict=True)),
-        "calibration": tallies.calibration(),
-    }
+        "predicted": _by_label(labels, scores.predicted),
+        "labelled": _by_label(labels, scores.labelled),
+        "calibration": scores.calibration(),
+    }  # fmt: skip
 
 
-def _of_numbers(clf: OnlineTransferRegressor, tallies: Tallies) -> dict[str, Any]:
-    assert isinstance(tallies, NumberTallies)
-    lately = {"labels": len(tallies.window), "outside": sum(tallies.window)}
-    return {
-        "task": "numbers",
-        "coverage": {str(level): finite(share) for level, share in clf.coverage_.items()},
-        "window": lately,
-        **tallies.errors(clf.expert_names_),
-    }
+def _by_label(labels: list[Any], counts: list[int]) -> dict[str, int]:
+    return dict(zip(map(str, labels), counts + [0] * (len(labels) - len(counts)), strict=True))
 
 
-def _padded(counts: list[int], size: int) -> list[int]:
-    return counts + [0] * (size - len(counts))
-
-
-def _delay(writer: Writer) -> float | None:
+def _delay(journal: Journal) -> float | None:
     """Mean seconds between the prediction and the label of the newest events that have one; None if none has."""
     newest = "SELECT number, time FROM answer WHERE label != 'null' ORDER BY number DESC LIMIT 200"
-    row = writer.journal.row(
+    row = journal.row(
         f"SELECT avg(max(0, labelled.time - event.time)) FROM ({newest}) AS labelled JOIN event USING (number)"
     )
     return None if row is None else row[0]
-
-
-def _journal(writer: Writer) -> dict[str, int]:
-    journal = writer.journal
-    first = journal.row("SELECT min(number) FROM event")
-    return {
-        "bytes": journal.bytes,
-        "first": int(first[0] or 0) if first else 0,
-        "last": journal.last,
-        "events_kept": journal.totals["event"][0],
-    }
-
-
-def latest(writer: Writer, n: int) -> list[dict[str, Any]]:
-    """The newest events, newest first."""
-    if type(n) is not int or n < 0:
-        raise InputError(f"latest {n!r}: how many events must be a whole number of at least 0")
-    rows = writer.journal.rows(
-        "SELECT event.number, id, event.time, code, shares, label, correct FROM event LEFT JOIN answer USING (number) "
-        "ORDER BY event.number DESC LIMIT ?",
-        (n,),
-    )
-    return [_event(writer, *row) for row in rows]
-
-
-def _event(
-    writer: Writer, number: int, id: str | None, time: float, code: int, shares: bytes, label: str | None, correct: Any
-) -> dict[str, Any]:
-    truth, P = None if label is None else label_of_json(label), np.frombuffer(shares)
-    is_number = writer.models[-1].coverage is not None
-    return {
-        "id": f"{OWN}{number}" if id is None else id,
-        "number": number,
-        "time": time,
-        "prediction": float(P[0]) if is_number else writer.label_at(number, code),
-        **({"interval": interval_of(P)} if is_number else {"probability": float(P[code])}),
-        "label": truth,
-        "correct": None if correct is None else bool(correct),
-        "status": PENDING if label is None else EXPIRED if truth is None else LEARNED,
-    }

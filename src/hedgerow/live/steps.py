@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from hedgerow.core.arrays import Array, Matrix
+from hedgerow.core.arrays import Array, Matrix, is_sparse
 from hedgerow.core.errors import InputError
 from hedgerow.events import EXPIRED, label_of_json, labels_together, row_of_bytes, rows_together
 from hedgerow.files import read_header, write_whole
@@ -31,6 +32,7 @@ class Predicted(NamedTuple):
     codes: Array
     P: Array
     votes: Array
+    weights: dict[str, float] | None = None  # of the experts, where they were asked for
 
 
 def predict_block(model: Model, X: Matrix, labels: list[Any] | None = None) -> Predicted:
@@ -40,9 +42,16 @@ def predict_block(model: Model, X: Matrix, labels: list[Any] | None = None) -> P
         trace = model.trace(X) if y is None else model.trace_then_learn(X, y)
         P = np.column_stack([trace.predictions, trace.half])
         return Predicted(np.zeros(len(P), int), P, trace.experts)
-    explained = model.explain(X) if y is None else model.explain_then_learn(X, y)
-    codes = explained.probabilities.argmax(axis=1) if y is None else explained.codes
-    return Predicted(codes, explained.probabilities, explained.votes)
+    if y is not None:
+        learned = model.explain_then_learn(X, y)
+        return Predicted(learned.codes, learned.probabilities, learned.votes)
+    if X.shape[0] == 1:  # the compiled step of one row, which makes its label cheap
+        one = model.explain_one(X if is_sparse(X) else X[0])
+        votes = [[model.code_of(label) for label in one.votes.values()]]
+        shares = [list(one.probabilities.values())]
+        return Predicted(np.array([model.code_of(one.label)]), np.array(shares), np.array(votes), one.weights)
+    explained = model.explain(X)
+    return Predicted(explained.probabilities.argmax(axis=1), explained.probabilities, explained.votes)
 
 
 class Steps:
@@ -81,8 +90,7 @@ class Steps:
                 self.clf, self.since = load_model(model_file(journal.folder, number)), 0
             elif kind != FORGET:
                 rows = journal.rows(
-                    "SELECT x, label FROM answer LEFT JOIN features USING (number) WHERE step = ? "
-                    "ORDER BY answer.number",
+                    "SELECT x, label FROM answer LEFT JOIN event USING (number) WHERE step = ? ORDER BY answer.number",
                     (number,),
                 )
                 if not rows or any(x is None for x, _ in rows):
@@ -110,6 +118,8 @@ class Snapshots:
         self.time: float | None = None
         self.bytes = 0
         self._damaged: set[int] = set()  # those that are there and cannot be read
+        self._pool = ThreadPoolExecutor(1, "hedgerow-snapshot")  # its thread starts when it is needed
+        self._last: Future[None] | None = None
         numbers = self.numbers
         self.oldest, self.newest_number = (numbers[0], numbers[-1]) if numbers else (0, 0)
 
@@ -144,6 +154,19 @@ class Snapshots:
             )
             return
         self.error, self.time, self.bytes = None, time.time(), len(data)
+
+    def write_later(self, number: int, data: bytes) -> None:
+        """Write one in a thread of its own, after those that were given before, while the model goes on."""
+        self._last = self._pool.submit(self.write, number, data)
+
+    def wait(self) -> None:
+        """Until everything given so far is written."""
+        if self._last is not None:
+            self._last.result()
+
+    def close(self) -> None:
+        """Finish, and end the thread."""
+        self._pool.shutdown(wait=True)
 
     def _check_older(self, numbers: list[int], used: int) -> None:
         """Whether those that are kept in reserve are whole: one that is not is logged, and no longer counted on."""

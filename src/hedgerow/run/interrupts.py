@@ -57,10 +57,15 @@ class Interrupts:
             raise Interrupted
 
     @contextmanager
-    def opening(self) -> Iterator[None]:
-        """A block that a signal breaks off: to open a named pipe can take for ever."""
+    def opening(self, begins: bool = True) -> Iterator[None]:
+        """A block that a signal breaks off, to open a named pipe can take for ever; one that came before, as well.
+
+        Unless nothing `begins` by it: a block of rows is in hand, which is finished.
+        """
         self._opening = True
         try:
+            if begins and self.signal:
+                raise Interrupted
             yield
         finally:
             self._opening = False

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,20 +22,17 @@ import numpy as np
 
 from hedgerow.core.errors import InputError
 from hedgerow.core.values import shown
-from hedgerow.events import LabelResult, labels_together
 from hedgerow.files import same_file, write_whole
-from hedgerow.live.writer import Encoded
+from hedgerow.live.engine import Encoded
 from hedgerow.regressor import OnlineTransferRegressor
 from hedgerow.rows import Bad, RowBlock
 from hedgerow.rows.wanted import listed
-from hedgerow.run.engine import Engine, Marks, Predictions, model_mark, open_engine
+from hedgerow.run.engine import RunEngine, RunWriter, model_mark, open_engine
 from hedgerow.run.interrupts import Interrupted, Interrupts
 from hedgerow.run.job import Job, called, check
-from hedgerow.run.labels import LateLabels
-from hedgerow.run.predictions import number_lines, prediction_lines
-from hedgerow.run.sinks import Sink, open_sinks
-from hedgerow.run.sources import Source, open_source
-from hedgerow.run.tally import Say, Tally, count
+from hedgerow.run.report import Say, Tally, count, number_lines, prediction_lines
+from hedgerow.run.sinks import open_sinks
+from hedgerow.run.sources import LateLabels, Source, open_source
 
 SHOWN = 20  # bad rows, and new classes, that are named one by one; the rest are counted
 Tell = Callable[[Callable[[], str]], None]
@@ -65,17 +63,16 @@ def run(job: Job, say: Say, tell: Tell) -> int:
 class Run:
     """A run on its way."""
 
-    def __init__(self, job: Job, engine: Engine, interrupts: Interrupts, say: Say) -> None:
+    def __init__(self, job: Job, engine: RunEngine, interrupts: Interrupts, say: Say) -> None:
         self.job, self.engine, self.interrupts, self.say = job, engine, interrupts, say
-        self.tally = Tally.of_bytes(engine.mark("tally"))
+        self.tally = Tally(**json.loads(engine.mark("tally") or b"{}"))
         self._since = time.monotonic(), self.tally.rows
         self._messages: list[str] = []
 
     def follow(self, source: Source, tell: Tell) -> None:
         """Block after block until the end of the input or an interrupt."""
-        self._source, self._late = source, LateLabels(self.job, self.engine, self._learned)
-        output, dead = open_sinks(self.job, self.engine, self.interrupts)
-        self._sinks: list[Sink] = [output] if dead is None else [output, dead]
+        self._source, self._late = source, LateLabels(self.job, self.engine)
+        self._sinks = open_sinks(self.job, self.engine, self.interrupts)
         noticed = False
         try:
             for block in source:
@@ -83,7 +80,7 @@ class Run:
                     return
                 if block.bad and self.job.on_error == "stop":
                     raise InputError(f"{called(self.job.input)}, line {block.bad[0].line}: {block.bad[0].reason}")
-                self._take(block)
+                self._together(partial(self._take, block=block))
                 source.acknowledge(block)
                 if not noticed and (ignored := source.ignored()):
                     noticed = True
@@ -91,70 +88,66 @@ class Run:
                     hint = hint if self.job.label else "if one of them is the label, name it with --label"
                     self.say(f"ignored columns that the model does not know: {listed(ignored)} ({hint})")
                 self._speak()
-                tell(lambda: self.tally.words(self.engine.clf, *self._since, source.left))
-            if not self.interrupts.signal:
-                self._last_labels()
+                tell(lambda: self._words(source.left))
+            if not self.interrupts.signal and self._late.file is not None:
+                self._together(self._last_labels)
         finally:
             self._speak()
             for sink in self._sinks:
                 sink.close()
 
-    def _take(self, block: RowBlock) -> None:
-        """All of a block, in one transaction, then its lines."""
-
-        def work() -> tuple[None, Marks]:
-            bad = [*block.bad, *self._late.before()]
-            lines = self._rows(block, bad)
-            for item in block.late:
-                bad += self._late.in_stream(item)
-            if block.ids is not None:
-                bad += self._late.after(block.ids)
-            return None, {"input": self._source.place(block), **self._marks(lines, bad, block.file)}
-
-        self._together(work)
-
-    def _last_labels(self) -> None:
-        """The input has ended: all labels that are left."""
-        file = self._late.file
-        if file is None:
-            return
-        self._together(lambda: (None, self._marks(b"", self._late.before(final=True), str(file.path))))
-        if file.half is not None:
-            self._messages.append(f"{file.path}, line {file.half}, is not whole yet: left for the next run")
-
-    def _together(self, work: Callable[[], tuple[None, Marks]]) -> None:
-        before = self.tally.copy()
+    def _together(self, work: Callable[[RunWriter], None]) -> None:
+        """Work in one transaction, then write its lines."""
+        before = replace(self.tally)
         try:
-            self.engine.together(work)
+            self.engine.do_together(work)
         except BaseException:
             self.tally = before
             raise
         for sink in self._sinks:
             sink.write()
 
-    def _marks(self, lines: bytes, bad: list[Bad], file: str) -> Marks:
-        """Put lines and bad rows; what the journal keeps of them, of the counts and of the labels that were read."""
+    def _take(self, writer: RunWriter, block: RowBlock) -> None:
+        """All of a block."""
+        bad = [*block.bad, *self._late.before(writer)]
+        lines = self._rows(writer, block, bad)
+        for item in block.late:
+            bad += self._late.in_stream(writer, item)
+        bad += self._late.after(writer, block.ids or ())
+        writer.set_mark("input", self._source.place(block))
+        self._put(writer, lines, bad, block.file)
+
+    def _last_labels(self, writer: RunWriter) -> None:
+        """The input has ended: all labels that are left."""
+        file = self._late.file
+        assert file is not None
+        self._put(writer, b"", self._late.before(writer, final=True), str(file.path))
+        if file.half is not None:
+            self._messages.append(f"{file.path}, line {file.half}, is not whole yet: left for the next run")
+
+    def _put(self, writer: RunWriter, lines: bytes, bad: list[Bad], file: str) -> None:
+        """Lines and bad rows; what the journal keeps of them, of the counts and of the labels that were read."""
         self._count_bad(bad)
         records = ({"file": file, "line": b.line, "reason": b.reason, "row": b.text} for b in bad)
         letters = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
-        marks: Marks = {}
+        marks = {"tally": self.tally.to_bytes(), **self._late.marks()}
         for sink, data in zip(self._sinks, (lines, letters.encode()), strict=False):
             marks |= sink.put(data)
-        place = self._late.place()
-        return marks | {"tally": self.tally.to_bytes()} | ({} if place is None else {"labels": place})
+        for name, value in marks.items():
+            writer.set_mark(name, value)
 
     # -- rows ---------------------------------------------------------------------------------------------------
 
-    def _rows(self, block: RowBlock, bad: list[Bad]) -> bytes:
+    def _rows(self, writer: RunWriter, block: RowBlock, bad: list[Bad]) -> bytes:
         """The lines of all rows; those that were refused join the bad ones."""
         lines = []
         for part in self._parts(block):
             try:
-                lines.append(self._lines(part))
+                lines.append(self._lines(writer, part))
             except InputError:
                 for one in (part.part(i, i + 1) for i in range(len(part.X))):  # which of them?
                     try:
-                        lines.append(self._lines(one))
+                        lines.append(self._lines(writer, one))
                     except InputError as error:
                         bad.append(Bad(int(one.lines[0]), str(error), "" if one.ids is None else one.ids[0]))
         if len(block.lines):
@@ -170,49 +163,36 @@ class Run:
         parts = [block.part(a, b) for a, b in pairwise(edges)]
         return [part if given[a] else replace(part, labels=None) for a, part in zip(edges, parts, strict=False)]
 
-    def _lines(self, part: RowBlock) -> bytes:
+    def _lines(self, writer: RunWriter, part: RowBlock) -> bytes:
         """Predict rows, and learn their labels, if they have some."""
-        known = len(self._classes)
-        ids = part.ids if self._source.late or self.job.journal is not None else None
-        rows: Any = part.X if part.cells is None else Encoded(part.X, part.cells)
-        if part.labels is None:
-            predictions = self.engine.predict(rows, ids)
-        else:
-            predictions = self.engine.learn(rows, part.labels, ids)
-        self._note_new_classes(self._classes[known:], part)
-        return self._written(part, predictions)
-
-    def _written(self, part: RowBlock, predictions: Predictions) -> bytes:
-        new, codes, P = predictions
-        labels, ids, rows, lines = part.labels, part.ids, part.rows, part.lines
-        if new is not None:  # of what was taken before, the lines are written
+        before = len(self._classes)
+        ids, labels, rows, lines = part.ids, part.labels, part.rows, part.lines
+        keys = ids if self._source.late or self.job.journal is not None else None
+        X: Any = part.X if part.cells is None else Encoded(part.X, part.cells)
+        taken = writer.predict_rows(X, keys) if labels is None else writer.learn_rows(X, labels, keys)
+        classes = self._classes
+        self._note_new_classes(classes[before:], part)
+        if any(taken.known):  # of what was taken before, the lines are written
+            new = [i for i, event in enumerate(taken.known) if event is None]
             self.tally.repeated += len(rows) - len(new)
             labels, ids = (None if each is None else [each[i] for i in new] for each in (labels, ids))
             rows, lines = rows[new], lines[new]
         self.tally.rows += len(rows)
-        model = self.engine.clf
-        if isinstance(model, OnlineTransferRegressor):
-            if labels is not None:
-                misses = P[:, 0] - np.array(labels, dtype=np.float64)
-                self.tally.missed(misses[~np.isnan(misses)], P[~np.isnan(misses), 1])
+        if not len(rows):
+            return b""
+        codes, P = taken.predicted[:2]
+        if isinstance(writer.clf, OnlineTransferRegressor):
             return number_lines(rows, lines, P, labels=labels, ids=ids)
-        if labels is not None:
-            truth = model.codes_of(labels_together(labels))
-            self.tally.answered((codes != truth)[truth >= 0].tolist())
-        return prediction_lines(rows, lines, codes, model.classes_, P, labels=labels, ids=ids, proba=self.job.proba)
-
-    def _learned(self, result: LabelResult) -> None:
-        interval = self.engine.interval(result.id)
-        if interval is None:
-            self.tally.answered([not result.correct])
-        else:
-            self.tally.missed(interval[:1] - result.label, interval[1:])
+        return prediction_lines(rows, lines, codes, classes, P, labels=labels, ids=ids, proba=self.job.proba)
 
     @property
     def _classes(self) -> list[Any]:
         """Those of the model; a regressor has none."""
         model = self.engine.clf
         return [] if isinstance(model, OnlineTransferRegressor) else model.classes_.tolist()
+
+    def _words(self, left: float | None = None) -> str:
+        return self.tally.words(self.engine.clf, self.engine.scores, *self._since, left)
 
     # -- what is said -------------------------------------------------------------------------------------------
 
@@ -245,7 +225,7 @@ class Run:
 
     def finish(self) -> None:
         """Save, and only then speak: a message that cannot be written must not cost what was learned."""
-        save, tally, say = self.job.save, self.tally, self.say
+        save, tally, say, labels = self.job.save, self.tally, self.say, self.engine.scores.labels
         try:
             if save is not None:
                 with self.interrupts.saving():
@@ -253,14 +233,14 @@ class Run:
         finally:
             interrupted = self.interrupts.signal not in (0, signal.SIGPIPE)
             begin = f"interrupted after line {tally.line}: " if interrupted else ""
-            say(begin + tally.words(self.engine.clf, *self._since))
+            say(begin + self._words())
         if save is not None:
             say(f"model saved to {save}, after line {tally.line} of the input")
         elif self.job.journal is not None:
             say(f"kept in {self.job.journal}; the same command goes on from here")
-        elif tally.labelled:
+        elif labels:
             say(
-                f"not kept: what was learned from {count(tally.labelled, 'label')}; --save FILE keeps it (--save "
+                f"not kept: what was learned from {count(labels, 'label')}; --save FILE keeps it (--save "
                 f"{self.job.model} goes on with the same model), and --journal DIR also through a crash"
             )
 
@@ -269,8 +249,8 @@ class Run:
         if not same_file(path, self.job.model):
             write_whole(path, data)
             return
-        new = model_mark(data)
-        either = {"model": b" ".join([*(self.engine.mark("model") or b"").split()[-1:], new["model"]])}
-        self.engine.together(lambda: (None, either))  # whichever of them is there when the process ends
+        new, before = model_mark(data), (self.engine.mark("model") or b"").split()[-1:]
+        either = b" ".join([*before, new])  # whichever of them is there when the process ends
+        self.engine.do_together(lambda writer: writer.set_mark("model", either))
         write_whole(path, data)
-        self.engine.together(lambda: (None, new))
+        self.engine.do_together(lambda writer: writer.set_mark("model", new))

@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from hedgerow.core.errors import InputError
-from hedgerow.run.engine import Engine, Marks
+from hedgerow.run.engine import RunEngine
 from hedgerow.run.interrupts import Interrupts
 from hedgerow.run.job import BROKERS, Job
+from hedgerow.store import on_error
+
+Marks = dict[str, bytes]
 
 
 class Sink(ABC):
@@ -33,21 +36,21 @@ class Sink(ABC):
         """Put it on disk."""
 
 
-def open_sinks(job: Job, engine: Engine, interrupts: Interrupts) -> tuple[Sink, Sink | None]:
+def open_sinks(job: Job, engine: RunEngine, interrupts: Interrupts) -> list[Sink]:
     """Where predictions go, and rows that cannot be used: nowhere, if no file was named and the output is none."""
     dead = job.dead_letter_file
     if job.journal is None:
-        output: Sink = Plain(job.output, interrupts, job.overwrite, job.append)
-        return output, None if dead is None else Plain(str(dead), interrupts, append=True, lazy=True)
+        sinks: list[Sink] = [Plain(job.output, interrupts, job.overwrite, job.append)]
+        return sinks if dead is None else [*sinks, Plain(str(dead), interrupts, append=True, lazy=True)]
     if job.output.startswith(BROKERS):
-        from hedgerow.run.redis_streams import RedisSink
+        from hedgerow.run.brokers import RedisSink
 
-        output = RedisSink(job.output, engine, interrupts)
+        sinks = [RedisSink(job.output, engine, interrupts)]
     elif job.output == "-" or (os.path.exists(job.output) and not os.path.isfile(job.output)):
-        output = KeptPipe(job.output, engine, interrupts)
+        sinks = [KeptPipe(job.output, engine, interrupts)]
     else:
-        output = Kept("output", Path(job.output), engine)
-    return output, None if dead is None else Kept("dead", dead, engine, lazy=True)
+        sinks = [Kept("output", Path(job.output), engine)]
+    return sinks if dead is None else [*sinks, Kept("dead", dead, engine, lazy=True)]
 
 
 class Plain(Sink):
@@ -56,7 +59,7 @@ class Plain(Sink):
     def __init__(
         self, name: str, interrupts: Interrupts, overwrite: bool = False, append: bool = False, lazy: bool = False
     ) -> None:
-        self._name, self._interrupts, self._append = name, interrupts, append
+        self._name, self._interrupts, self._append, self._lazy = name, interrupts, append, lazy
         self._descriptor: int | None = None
         self._flags = os.O_RDWR if append else os.O_WRONLY
         self._flags |= os.O_CREAT | os.O_CLOEXEC | (os.O_TRUNC if overwrite else os.O_APPEND)
@@ -68,7 +71,7 @@ class Plain(Sink):
             self._descriptor = 1
         if self._descriptor is None:
             try:
-                with self._interrupts.opening():
+                with self._interrupts.opening(begins=not self._lazy):
                     self._descriptor = os.open(self._name, self._flags, 0o666)
             except OSError as error:
                 raise InputError(f"cannot write to {self._name}: {error.strerror}") from error
@@ -110,7 +113,7 @@ class Kept(Sink):
     file that is shorter than that place was changed by somebody else.
     """
 
-    def __init__(self, mark: str, path: Path, engine: Engine, lazy: bool = False) -> None:
+    def __init__(self, mark: str, path: Path, engine: RunEngine, lazy: bool = False) -> None:
         self._mark, self._path, self._size = mark, path, 0
         self._descriptor: int | None = None
         before = engine.mark(mark)
@@ -186,16 +189,13 @@ class KeptPipe(Plain):
     """A pipe with a journal: lines of the last transaction are written again after a restart, as nobody knows whether
     they were read; their ids tell."""
 
-    def __init__(self, name: str, engine: Engine, interrupts: Interrupts) -> None:
+    def __init__(self, name: str, engine: RunEngine, interrupts: Interrupts) -> None:
         super().__init__(name, interrupts)
         before = engine.mark("output")
         if before is not None:
-            try:
+            with on_error(self.close):
                 super().put(begun(before, "stream", "a stream")[1])
                 self.write()
-            except BaseException:
-                self.close()
-                raise
 
     def put(self, data: bytes) -> Marks:
         """The journal keeps the lines."""

@@ -1,26 +1,32 @@
-"""Where rows come from: files and pipes here, brokers in `run/redis_streams.py` and `run/kafka.py`."""
+"""Where rows and labels come from: files and pipes here, brokers in `run/brokers.py`."""
 
 from __future__ import annotations
 
-import io
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from contextlib import closing
 from typing import Any
 
 from hedgerow.core.errors import InputError
-from hedgerow.rows import Bad, RowBlock, Wanted, open_rows
-from hedgerow.run.engine import Engine, Model, label_classes
+from hedgerow.events import DUPLICATE, LEARNED, REFUSED, UNKNOWN, LabelResult
+from hedgerow.live.journal import Model
+from hedgerow.regressor import OnlineTransferRegressor
+from hedgerow.rows import Bad, Late, RowBlock, Wanted, open_file, open_rows
+from hedgerow.rows.inputs import TEXT, format_of
+from hedgerow.rows.inputs import Files as InputFiles
+from hedgerow.rows.wanted import NUMBERS
+from hedgerow.run.engine import RunEngine, RunWriter
 from hedgerow.run.interrupts import Interrupts
 from hedgerow.run.job import Job, called
-from hedgerow.run.tally import Say
+from hedgerow.run.report import Say
+from hedgerow.run.sinks import Marks
 
 SIZE = 2048  # rows that are predicted, learned and committed together
-MESSAGE_ID = "message id"  # the id of a row that has none of its own; no column of a user's is called so by accident
-AT_ONCE = 256  # messages that are taken, committed and acknowledged together
+HELD = 100_000  # labels that wait for their rows
+Place = dict[str, Any] | None
 
 
 class Source(ABC):
@@ -53,17 +59,22 @@ class Source(ABC):
         """Close what is open."""
 
 
-def open_source(job: Job, engine: Engine, interrupts: Interrupts, say: Say) -> Source:
+def open_source(job: Job, engine: RunEngine, interrupts: Interrupts, say: Say) -> Source:
     """The input of a run, from where the journal says that an earlier run was."""
     if job.input.startswith(("redis://", "rediss://")):
-        from hedgerow.run.redis_streams import RedisSource
+        from hedgerow.run.brokers import RedisSource
 
         return RedisSource(job, engine.clf, interrupts)
     if job.input.startswith("kafka://"):
-        from hedgerow.run.kafka import KafkaSource
+        from hedgerow.run.brokers import KafkaSource
 
         return KafkaSource(job, engine.clf, interrupts, engine.mark("input"), say)
     return Files(job, engine, interrupts)
+
+
+def label_classes(model: Model) -> Any:
+    """What labels are read as: the classes, or numbers."""
+    return NUMBERS if isinstance(model, OnlineTransferRegressor) else model.classes_
 
 
 def wanted_of(clf: Model, job: Job, id: str | None = None) -> Wanted:
@@ -84,7 +95,7 @@ def wanted_of(clf: Model, job: Job, id: str | None = None) -> Wanted:
 class Files(Source):
     """A file, a folder, a pattern, or a pipe."""
 
-    def __init__(self, job: Job, engine: Engine, interrupts: Interrupts) -> None:
+    def __init__(self, job: Job, engine: RunEngine, interrupts: Interrupts) -> None:
         kept = None if job.is_pipe else engine.mark("input")
         before: dict[str, Any] | None = None if kept is None else json.loads(kept)
         pipe = interrupts.reading(_pipe(job.input, interrupts)) if job.is_pipe else None
@@ -142,56 +153,125 @@ def _pipe(name: str, interrupts: Interrupts) -> int:
         raise InputError(f"cannot read {name}: {error.strerror}") from error
 
 
-class Broker(Source):
-    """Messages that never end. Each is a JSON object, or named fields; without an id column its own id names its row.
+# -- labels ----------------------------------------------------------------------------------------------
 
-    A message that has an id and a label and no feature is the label of an earlier one.
+
+class LateLabels:
+    """Labels that come in a file of their own, by id (`--labels`), which may grow, or in the stream after their rows.
+
+    A label is learned when its row has come: known ids at once, others, which are held, when they are known. The order
+    is the same however a run was cut into pieces: before a block, all labels that can be read, in the order of their
+    file; after it, those that waited for its rows, in the order of the rows.
     """
 
-    def __init__(self, clf: Model, job: Job, called: str, interrupts: Interrupts) -> None:
-        self._wanted: Wanted = wanted_of(clf, job, None if job.id else MESSAGE_ID)
-        self._job, self._called, self._interrupts, self._count = job, called, interrupts, 0
-        self._ignored: tuple[str, ...] = ()
-        self._last = False  # whether the block is the last of those that were taken together
+    def __init__(self, job: Job, engine: RunEngine) -> None:
+        self.file = None if job.labels is None else LabelFile(job, engine)
+        self._held: dict[str, tuple[Late, Place]] = {}  # by id; from the place it would be read again
 
-    def ignored(self) -> tuple[str, ...]:
-        """Fields that the model does not know."""
-        return self._ignored
+    def before(self, writer: RunWriter, final: bool = False) -> list[Bad]:
+        """Read on, and learn what can be learned; the labels that cannot be used."""
+        bad: list[Bad] = []
+        for item, place in () if self.file is None or len(self._held) >= HELD else self.file.read(final):
+            if isinstance(item, Bad):
+                bad.append(item)
+            elif (unused := self._learn(writer, item)) is not None:
+                bad += unused
+            elif (first := self._held.setdefault(item.id, (item, place))[0].label) != item.label:
+                bad.append(Bad(item.line, f"label of {item.id!r}: {first!r} was given for it before", item.id))
+            if len(self._held) >= HELD:
+                break
+        if final:
+            bad += [Bad(item.line, f"no row has the id {id!r}", id) for id, (item, _) in self._held.items()]
+            self._held.clear()
+        return bad
 
-    def blocks_of(self, messages: Sequence[tuple[str, bytes | Mapping[str, str]]]) -> Iterator[RowBlock]:
-        """Blocks of messages that were taken together: (id, JSON text or fields), in order."""
-        if not messages:
-            return
-        text = b"".join(self._line(id, content) for id, content in messages)
-        stop = self._job.on_error == "stop"
-        options: dict[str, Any] = {"format": "jsonl", "size": len(messages), "bad_apart": stop}
-        with open_rows("-", self._wanted, descriptor=io.BytesIO(text), **options) as rows:
-            blocks = list(rows)
-            self._ignored = tuple(name for name in rows.ignored if name != MESSAGE_ID)
-        for i, block in enumerate(blocks):
-            self._last = i == len(blocks) - 1
-            bad = [Bad(b.line, f"message {messages[b.line - 1][0]}: {b.reason}", b.text) for b in block.bad]
-            yield replace(block, rows=block.rows + self._count, bad=bad, file=self._called)
-        self._count += len(messages)
+    def after(self, writer: RunWriter, ids: Sequence[str]) -> list[Bad]:
+        """Learn what waited for these rows."""
+        items = [self._held.pop(id)[0] for id in ids if id in self._held] if self._held else []
+        return [bad for item in items for bad in self._learn(writer, item) or ()]
 
-    def _line(self, id: str, content: bytes | Mapping[str, str]) -> bytes:
-        fields: Any = content
-        if isinstance(content, bytes):
-            if self._job.id is not None:
-                return content.replace(b"\n", b" ").replace(b"\r", b" ") + b"\n"
-            try:
-                fields = json.loads(content)
-            except (ValueError, RecursionError):
-                return b"{not JSON: " + content[:1000].replace(b"\n", b" ") + b"\n"
-        if isinstance(fields, Mapping) and self._job.id is None:
-            fields = {**fields, MESSAGE_ID: id}
-        return json.dumps(fields).encode() + b"\n"
+    def in_stream(self, writer: RunWriter, item: Late) -> list[Bad]:
+        """Learn a label that stands in the stream itself, after its row."""
+        unused = self._learn(writer, item, "")
+        return [Bad(item.line, f"no row has the id {item.id!r}", item.id)] if unused is None else unused
 
-    def acknowledge(self, block: RowBlock) -> None:
-        """With its last block a batch is on disk."""
-        if self._last:
-            self._acknowledge()
+    def _learn(self, writer: RunWriter, item: Late, prefix: str = "label of {!r}: ") -> list[Bad] | None:
+        """One label: as a bad one, if it cannot be used; None if its id is not known (yet)."""
+        try:
+            result = writer.label(item.id, item.label)
+        except InputError as error:
+            result = LabelResult(item.id, REFUSED, item.label, str(error))
+        if result.status == UNKNOWN:
+            return None
+        used = result.status in (LEARNED, DUPLICATE)
+        return [] if used else [Bad(item.line, prefix.format(item.id) + (result.detail or result.status), item.id)]
 
-    @abstractmethod
-    def _acknowledge(self) -> None:
-        """Tell the broker."""
+    def marks(self) -> Marks:
+        """From where labels must be read again after a restart; those that were learned are recognised."""
+        if self.file is None:
+            return {}
+        oldest = next((place for _, place in self._held.values()), self.file.place)
+        return {"labels": json.dumps(oldest).encode()}
+
+
+class LabelFile:
+    """Reads on from `place`, whole lines only, unless told that nothing follows.
+
+    With a journal the file will be read again, so that half an object at its end is left until then: `half` is its
+    line.
+    """
+
+    def __init__(self, job: Job, engine: RunEngine) -> None:
+        assert job.labels is not None
+        assert job.id is not None
+        self.path, self._again = job.labels, job.journal is not None
+        self.half: int | None = None
+        self._format = format_of(self.path)
+        if self._format not in TEXT:
+            raise InputError(f"--labels {self.path}: a file of labels is a .csv, .tsv or .jsonl")
+        kept = engine.mark("labels")
+        self.place: Place = None if kept is None else json.loads(kept)
+        self._size = -1
+        with closing(open_file(InputFiles.of(str(self.path), self._format), 0)) as reader:
+            names = reader.header()
+        others = [name for name in names if name != job.id]
+        label = others[0] if len(others) == 1 else "label"
+        if job.id not in names or label not in names:
+            raise InputError(
+                f"--labels {self.path}: it needs the column {job.id!r} (of --id) and one for the labels, called "
+                f"'label' if there are more; it has {', '.join(names)}"
+            )
+        new = job.new_classes == "learn"
+        self._wanted = Wanted(0, [], label, label_classes(engine.clf), new_classes=new, id=job.id)
+
+    def read(self, final: bool) -> Iterator[tuple[Late | Bad, Place]]:
+        """What follows, with the place before it: up to the last whole line, or to the end if that is `final`."""
+        size = self.path.stat().st_size
+        if size == self._size and not final:
+            return  # it has not grown
+        self._size = size
+        with open_rows(
+            str(self.path), self._wanted, format=self._format, size=SIZE, start=self.place,
+            whole_lines=not final or (self._again and self._is_half()),
+        ) as rows:  # fmt: skip
+            for block in rows:
+                for line, id, label in zip(block.lines.tolist(), block.ids or (), block.labels or (), strict=True):
+                    item = Bad(line, "an id without a label", id) if label is None else Late(line, id, label)
+                    yield item, self.place
+                yield from ((bad, self.place) for bad in block.bad)
+                self.place = block.end
+        if final and self._again and self._is_half():
+            self.half = self.place["line"] if self.place else 1
+
+    def _is_half(self) -> bool:
+        """Whether the file ends with half an object."""
+        if self._format != "jsonl" or self.path.suffix not in (".jsonl", ".ndjson", ".json"):
+            return False
+        with self.path.open("rb") as file:
+            file.seek(self.place["at"] if self.place else 0)
+            rest = file.read().rpartition(b"\n")[2]
+        try:
+            json.loads(rest if rest.strip() else b"null")
+        except ValueError:
+            return True
+        return False

@@ -24,9 +24,9 @@ from hedgerow.client import LabelResult, Prediction
 from hedgerow.core.errors import HedgerowError
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.live import Answer, LiveModel, NumberAnswer
+from hedgerow.live.engine import Encoded
 from hedgerow.live.look import export as write_export
 from hedgerow.live.steps import Snapshots
-from hedgerow.live.writer import Encoded
 from hedgerow.service import schemas
 from hedgerow.service.metrics import exposition
 from hedgerow.service.models import Entry, as_problem, happens

@@ -12,7 +12,7 @@ from typing import Annotated
 from urllib.parse import urlsplit
 
 from hedgerow.core.errors import InputError
-from hedgerow.live.settings import Settings
+from hedgerow.live import Settings
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 

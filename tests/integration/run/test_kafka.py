@@ -12,9 +12,9 @@ from support.streams import NAMES, hedgerow, rows, start, state
 
 from hedgerow import OnlineTransferClassifier
 from hedgerow.core.errors import HedgerowError, InputError
+from hedgerow.run.brokers import KafkaSource
 from hedgerow.run.interrupts import Interrupts
 from hedgerow.run.job import Job
-from hedgerow.run.kafka import KafkaSource
 
 confluent_kafka = pytest.importorskip("confluent_kafka", reason="no confluent-kafka: pip install 'hedgerow[kafka]'")
 

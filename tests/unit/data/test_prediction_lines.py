@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hedgerow.run.predictions import prediction_lines
+from hedgerow.run.report import prediction_lines
 
 CLASSES = st.sampled_from(
     [

@@ -136,7 +136,7 @@ def test_text_is_read_without_pyarrow(tmp_path):
         import sys
         sys.modules["pyarrow"] = sys.modules["orjson"] = None
         from hedgerow.data import read
-        from hedgerow.run.predictions import prediction_lines
+        from hedgerow.run.report import prediction_lines
         from hedgerow.rows import Wanted, open_rows
         wanted = Wanted(2, ["a", "b"], "y", [0, 1], id="id")
         for name in ("t.csv.gz", "t.jsonl"):
@@ -161,7 +161,7 @@ def test_reading_and_writing_does_not_import_pandas(tmp_path):
     write_all(tmp_path, as_table())
     script = """if True:
         import sys
-        from hedgerow.run.predictions import prediction_lines
+        from hedgerow.run.report import prediction_lines
         from hedgerow.rows import Wanted, open_rows
         for name in ("t.csv", "t.jsonl", "t.parquet", "t.arrow"):
             for block in open_rows(f"{sys.argv[1]}/{name}", Wanted(2, ["a", "b"], "y", [0, 1, 2], id="id")):

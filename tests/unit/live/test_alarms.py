@@ -103,7 +103,7 @@ def test_after_a_crash_it_is_the_same(snapshot_every, tmp_path):
     _, _, at = until_raised(live, X, y)
     live.predict_then_learn(X[at : at + 30], y[at : at + 30])
     alarm = drift_of(live)
-    live._background.wait()
+    live._snapshots.wait()
     shutil.copytree(tmp_path / "live", tmp_path / "crashed")
     (tmp_path / "crashed" / "lock").unlink()
     live.close()

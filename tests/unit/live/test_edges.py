@@ -24,7 +24,7 @@ def live(tmp_path):
 
 def recovered(live, where):
     """A model that goes on from the folder as it is on disk now."""
-    live._background.wait()
+    live._snapshots.wait()
     shutil.copytree(live.folder, where)
     return LiveModel.open(where)
 
@@ -97,7 +97,7 @@ def test_a_damaged_snapshot_is_not_kept_in_reserve(tmp_path):
     with LiveModel.create(folder, make_model("pa"), Settings(snapshot_every=5, keep_events=0)) as live:
         for i in range(0, 20, 5):
             live.predict_then_learn(X[i : i + 5], Y[i : i + 5])
-            live._background.wait()
+            live._snapshots.wait()
     good, newest = sorted((folder / "snapshots").iterdir())
     damaged = bytearray(newest.read_bytes())
     damaged[-3] ^= 1
@@ -105,7 +105,7 @@ def test_a_damaged_snapshot_is_not_kept_in_reserve(tmp_path):
     with LiveModel.open(folder) as live:
         assert live.model_of_snapshot().seen_ == 15
         live.predict_then_learn(X[20:25], Y[20:25])
-        live._background.wait()
+        live._snapshots.wait()
         kept = sorted((folder / "snapshots").iterdir())
         assert (kept[0], len(kept)) == (good, 2)
         live.predict_then_learn(X[25:27], Y[25:27])
@@ -156,7 +156,7 @@ def test_another_label_for_what_was_learned_is_refused_and_changes_nothing(tmp_p
     X, y = make_rows(7, 20, shift=1.0)
     with LiveModel.create(tmp_path / "live", oddm) as live:
         live.predict_then_learn(X[:5], [int(label) for label in y[:5]], ids=list("abcde"))
-        with pytest.raises(InputError, match="id 'b' was learned"):
+        with pytest.raises(InputError, match=r"id 'b': .* was learned for it before"):
             live.predict_then_learn(X[1:7], [int(y[1]) + 1, *map(int, y[2:7])], ids=list("bcdefg"))
         with pytest.raises(InputError, match="NoneType"):
             live.predict_then_learn(X[:5], None)

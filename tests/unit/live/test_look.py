@@ -91,7 +91,7 @@ def test_events_whose_features_are_gone_are_counted_apart(tmp_path, oddm):
     with LiveModel.create(tmp_path / "a", oddm, Settings(snapshot_every=10, keep_events=20)) as live:
         for i in range(0, 200, 2):
             live.predict_then_learn(X[i : i + 2], Y[i : i + 2])
-            live._background.wait()
+            live._snapshots.wait()
         with look(tmp_path / "a") as journal:
             found = what_if(journal, copy.deepcopy(oddm))
             kept = len(list(journal.events()))
@@ -109,7 +109,7 @@ def flipped(folder, table, column, live):
     db.close()
 
 
-@pytest.mark.parametrize(("table", "column"), [("features", "x"), ("event", "shares"), ("answer", "label")])
+@pytest.mark.parametrize(("table", "column"), [("event", "x"), ("event", "shares"), ("answer", "label")])
 def test_a_flipped_bit_is_neither_exported_nor_replayed(live, tmp_path, oddm, table, column):
     flipped(tmp_path / "live", table, column, live)
     with pytest.raises(JournalError, match=f"damaged: {table}"):
@@ -120,7 +120,7 @@ def test_a_flipped_bit_is_neither_exported_nor_replayed(live, tmp_path, oddm, ta
 
 
 @pytest.mark.parametrize(
-    ("table", "column"), [("features", "x"), ("event", "votes"), ("answer", "label"), ("history", "point")]
+    ("table", "column"), [("event", "x"), ("event", "votes"), ("answer", "label"), ("history", "point")]
 )
 def test_inspect_says_that_a_journal_is_damaged(live, tmp_path, table, column):
     assert dict(inspected(tmp_path / "live"))["events"].startswith("90,")

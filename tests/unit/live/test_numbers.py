@@ -90,7 +90,7 @@ def test_it_recovers_to_the_last_bit_after_a_copy_at_any_step(tmp_path, live):
         live.predict_many(X[start : start + 10], ids)
         live.predict_then_learn(X[start + 10 : start + 20], Y[start + 10 : start + 20])
         live.label_many([(id, Y[int(id[1:])]) for id in ids[:7]])
-        live._background.wait()
+        live._snapshots.wait()
         folder = tmp_path / f"copy-{start}"
         shutil.copytree(live.folder, folder, ignore=shutil.ignore_patterns("owner*"))
         with LiveModel.open(folder) as again:
@@ -114,7 +114,7 @@ def test_exports_and_looks_have_intervals(tmp_path, live):
     ]
     with look(live.folder) as journal:
         assert arrays(journal.model()) == arrays(live.clf)
-        assert journal.rows().y.tolist() == [*Y[150:160], None]
+        assert journal.domain().y.tolist() == [*Y[150:160], None]
     shown = dict(inspected(live.folder))
     assert "RMSE" in shown["labels"]
 

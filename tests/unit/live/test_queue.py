@@ -47,7 +47,7 @@ def test_nobody_sees_what_was_rolled_back(live, verb):
     if verb == "to_bytes":
         assert OnlineTransferClassifier.from_bytes(got[0]).seen_ == 5
     assert live.clf.seen_ == live.stats()["labels"] == 5
-    live._background.wait()
+    live._snapshots.wait()
     assert live.model_of_snapshot().seen_ == 5
     live.close()
     with LiveModel.open(live.folder) as again:

@@ -53,7 +53,7 @@ def test_a_crash_anywhere_is_as_if_there_was_none(method, tmp_path):
         for live, rng, waiting in zip((steady, shaken), rngs, asked, strict=True):
             do_something(live, rng, X, y, waiting, step * 3)
         if step in cuts:
-            shaken._background.wait()
+            shaken._snapshots.wait()
             again = crashed(shaken, folder, tmp_path / f"cut{step}")
             assert_same_model(again.clf, shaken.clf)
             shaken._owner.release()
@@ -75,7 +75,7 @@ def test_recovery_is_from_the_snapshot_before_if_the_newest_is_damaged(tmp_path,
     live = LiveModel.create(tmp_path / "a", oddm, Settings(snapshot_every=20))
     for i in range(50):
         live.predict_then_learn(X[i : i + 1], y[i : i + 1])
-    live._background.wait()
+    live._snapshots.wait()
     again = tmp_path / "b"
     shutil.copytree(tmp_path / "a", again)
     newest = sorted((again / "snapshots").iterdir())[-1]
@@ -94,7 +94,7 @@ def test_what_was_not_needed_any_more_has_gone(tmp_path, oddm):
     with LiveModel.create(tmp_path / "a", oddm, settings) as live:
         for i in range(300):
             live.predict_then_learn(X[i : i + 1], y[i : i + 1], ids=[f"r{i}"])
-            live._background.wait()
+            live._snapshots.wait()
         kept = live.stats()["journal"]
         assert 30 <= kept["events_kept"] <= 90
         assert live.label("r0", int(y[0])).status == "unknown"

@@ -16,8 +16,8 @@ from hedgerow.core.domains import Frame
 from hedgerow.core.errors import InputError
 from hedgerow.fleet import Fleet
 from hedgerow.live import JournalError, LiveModel, Replaced, Settings
+from hedgerow.live.engine import Encoded
 from hedgerow.live.look import look
-from hedgerow.live.writer import Encoded
 
 X, Y = make_rows(7, 200, shift=1.0)
 
@@ -30,7 +30,7 @@ def live(tmp_path, oddm):
 
 def killed(live, where):
     """The folder as it is on disk now, opened as after a crash."""
-    live._background.wait()
+    live._snapshots.wait()
     shutil.copytree(live.folder, where, ignore=shutil.ignore_patterns("lock"))
     return LiveModel.open(where)
 
@@ -154,8 +154,8 @@ def test_rows_of_tables_are_kept_as_they_came(tmp_path):
         assert parquet["feature.size"].to_pylist() == [row["size"] for row in rows]
         for i in range(66, 86):  # they go as their events do
             live.predict_then_learn([TABLE[i]], [KINDS[i]])
-            live._background.wait()
-        kept = live._journal.rows("SELECT count(*), count(raw) FROM features")[0]
+            live._snapshots.wait()
+        kept = live._journal.rows("SELECT count(*), count(raw) FROM event")[0]
         assert kept[0] == kept[1] == live.stats()["journal"]["events_kept"] < 26
 
 
@@ -211,13 +211,13 @@ def test_numbers_of_a_journal_are_fitted_on_by_name_and_encoded_rows_refused(tmp
     with LiveModel.create(tmp_path / "live", clf) as live:
         live.predict_then_learn(X[60:80], Y[60:80])
         with look(live.folder) as journal:
-            rows = journal.rows()
+            rows = journal.domain()
     assert list(rows.feature_names) == names
     np.testing.assert_array_equal(rows.X, X[60:80])
     with LiveModel.create(tmp_path / "table", table_model()) as live:
         live.predict_many(live.clf.table_.encode(Frame.of_rows(TABLE[:5])))
         with look(live.folder) as journal, pytest.raises(InputError, match="numbers of the model's encoder"):
-            journal.rows()
+            journal.domain()
 
 
 # -- copies ------------------------------------------------------------------------------------------------------------

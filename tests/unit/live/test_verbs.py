@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from support.live_models import assert_same_model, make_rows
 
+from hedgerow import events
 from hedgerow.core.errors import InputError
 from hedgerow.live import Busy, Closed, LiveModel, Owned, Settings
-from hedgerow.live import writer as writing
 
 X, Y = make_rows(7, 200, shift=1.0)
 
@@ -108,8 +108,8 @@ def test_bad_input_changes_nothing(live):
 
 def test_labels_that_do_not_come_expire(tmp_path, oddm, monkeypatch):
     passed, wall = [0.0], [1000.0]
-    monkeypatch.setattr(writing.time, "time", lambda: wall[0])
-    monkeypatch.setattr(writing.Clock, "elapsed", staticmethod(lambda: passed[0]))
+    monkeypatch.setattr(events.time, "time", lambda: wall[0])
+    monkeypatch.setattr(events.Clock, "elapsed", staticmethod(lambda: passed[0]))
     with LiveModel.create(tmp_path / "live", oddm, Settings(label_timeout=60, max_pending=5)) as live:
         ids = [live.predict(x).id for x in X[:7]]
         assert live.stats()["pending"] == 5
@@ -244,8 +244,8 @@ def test_some_settings_change_and_the_others_stay(tmp_path, oddm):
 def test_a_clock_that_was_ahead_keeps_nothing_for_ever(tmp_path, oddm, monkeypatch):
     """Events of a year that has not come age from the next opening on, and go with those after them."""
     passed, wall = [0.0], [4e9]
-    monkeypatch.setattr(writing.time, "time", lambda: wall[0])
-    monkeypatch.setattr(writing.Clock, "elapsed", staticmethod(lambda: passed[0]))
+    monkeypatch.setattr(events.time, "time", lambda: wall[0])
+    monkeypatch.setattr(events.Clock, "elapsed", staticmethod(lambda: passed[0]))
     settings = Settings(label_timeout=60, keep_seconds=60, snapshot_every=1, keep_events=100)
     with LiveModel.create(tmp_path / "a", oddm, settings) as live:
         live.predict(X[0], id="waits")
@@ -266,7 +266,7 @@ def test_a_label_that_an_event_of_before_cannot_learn_is_refused_in_a_block(tmp_
     with LiveModel.create(tmp_path / "a", oddm, Settings(max_pending=1)) as live:
         live.predict_many(X[:2], ids=["expired", "waits"])
         before = live.stats()["labels"]
-        with pytest.raises(InputError, match="'expired' no longer waits for a label: 1 comes too late"):
+        with pytest.raises(InputError, match="id 'expired': it came too late"):
             live.predict_then_learn(X[:2], [1, 1], ids=["expired", "waits"])
         with pytest.raises(InputError, match="label 'a word' is of type str"):
             live.predict_then_learn(X[1:3], ["a word", 1], ids=["waits", "new"])
