@@ -175,7 +175,8 @@ class RowReader(ABC):
                     X[:, j] = np.fromiter(cells(name, None), object, len(lines))  # a cell may be a list
             else:
                 X = matrix() if self._features else np.empty((len(lines), 0))
-                X = X if X is not None and np.isfinite(X).all() else None
+                good = X is not None and (~np.isinf(X) if wanted.gaps else np.isfinite(X)).all()
+                X = X if good else None
             labels = [] if X is None or wanted.label is None else cells(wanted.label, self._label_of)
             ids = (
                 [] if X is None or wanted.id is None else [id_text(cell, wanted.id) for cell in cells(wanted.id, None)]
@@ -203,7 +204,7 @@ class RowReader(ABC):
         """The numbers of a row, or its cells."""
         wanted = self._wanted
         if wanted.table is None and not wanted.raw:
-            return numbers([row[name] for name in names], names)
+            return numbers([row.get(name) for name in names], names, wanted.gaps)
         for name in names:
             if isinstance(cell := row.get(name), str):
                 utf8(cell, f"column {name!r}")
@@ -408,7 +409,7 @@ class CsvReader(TextReader):
         types |= dict.fromkeys(self._named, pa.string())
         read = arrow.ReadOptions(column_names=self.names, block_size=PARSED)
         convert = arrow.ConvertOptions(
-            column_types=types, null_values=[], strings_can_be_null=False, include_columns=list(types),
+            column_types=types, null_values=[""] if self._wanted.gaps else [], strings_can_be_null=False, include_columns=list(types),
             decimal_point="," if self._comma else ".",
         )  # fmt: skip
 
@@ -670,7 +671,7 @@ class JsonReader(TextReader):
             if len(names) != wanted.width:
                 raise InputError(f"{len(names)} features, but the model was fitted on {wanted.width} (without names)")
             missing = [name for name in names if name not in row]
-            if missing:
+            if missing and not (wanted.gaps and len(missing) < len(names)):
                 raise InputError(f"{these('column', missing)} missing")
         if not self._note_ignored(row):
             others = [name for name in row if name not in self._features and name not in self._other]

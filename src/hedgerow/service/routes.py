@@ -103,7 +103,7 @@ def rows_of(entry: Entry, instances: list[Any]) -> Any:
     """Instances as rows of numbers that the model or fleet reads."""
     if entry.table is not None:
         return schemas.table_matrix(instances, entry.table)
-    return schemas.matrix(instances, entry.features, entry.feature_names)
+    return schemas.matrix(instances, entry.features, entry.feature_names, gaps=entry.gaps)
 
 
 def _check_answer(call: Call, live: LiveModel, rows: int) -> None:

@@ -517,10 +517,14 @@ def check_printable(id: str, field: str) -> None:
         raise invalid(field, f"must have printable characters only, not {id[:40]!r}")
 
 
-def matrix(instances: Sequence[Any], features: int, names: Sequence[str] | None, where: str = "instances") -> Array:
-    """Rows of numbers in the model's order of features."""
+def matrix(
+    instances: Sequence[Any], features: int, names: Sequence[str] | None, where: str = "instances", gaps: bool = False
+) -> Array:
+    """Rows of numbers in the model's order of features; with `gaps` null is NaN, as is what an object lacks."""
     errors: list[FieldError] = []
     rows = []
+    if gaps:
+        instances = [_with_gaps(instance, names or ()) for instance in instances]
     for i, instance in enumerate(instances):
         if type(instance) is list and len(instance) == features and set(map(type, instance)) <= NUMBERS:
             rows.append(instance)
@@ -533,12 +537,23 @@ def matrix(instances: Sequence[Any], features: int, names: Sequence[str] | None,
             X = np.array(rows, dtype=np.float64)
         except OverflowError:
             X = np.array([[value if abs(value) < 2**1023 else np.inf for value in row] for row in rows], np.float64)
-        if np.isfinite(X).all():
+        good = ~np.isinf(X) if gaps else np.isfinite(X)
+        if good.all():
             return X
-        for i, j in np.argwhere(~np.isfinite(X))[:SHOWN]:
+        for i, j in np.argwhere(~good)[:SHOWN]:
             field = f"{where}[{i}]" + (f".{names[j]}" if names and isinstance(instances[i], dict) else f"[{j}]")
             errors.append(FieldError(field, "is beyond the largest number; features are finite"))
     raise Problem("invalid", f"{errors[0].field}: {errors[0].detail}", errors)
+
+
+def _with_gaps(instance: Any, names: Sequence[str]) -> Any:
+    """NaN for null; for what is not there too, unless a key that the model does not know may be its new name."""
+    if isinstance(instance, list):
+        return [np.nan if value is None else value for value in instance]
+    if not isinstance(instance, dict):
+        return instance
+    absent = dict.fromkeys(names, np.nan) if instance and set(instance) <= set(names) else {}
+    return absent | {name: np.nan if value is None else value for name, value in instance.items()}
 
 
 def table_matrix(instances: Sequence[Any], table: TableEncoder, where: str = "instances") -> Array:

@@ -69,3 +69,16 @@ def test_the_inference_protocol_has_prediction_and_interval(serve, models, model
     assert by_name["interval"]["data"] == pytest.approx(model.predict_interval(X[:2]).ravel().tolist())
     refused = service.http.post("/v2/models/level/infer", json={"inputs": [tensor], "outputs": [{"name": "label"}]})
     assert (refused.status_code, "prediction, interval, id" in refused.text) == (422, True)
+
+
+def test_null_is_a_gap_of_a_model_of_clean_numbers(serve, models):
+    clean = OnlineTransferRegressor().fit(X[:100], Y[:100], sample_domain=np.arange(100) % 2)
+    clean.name_features(NAMES)
+    LiveModel.create(models / "level", clean).close()
+    post = serve(models).ready().http.post
+    instances = [{"width": None, "height": 1.0, "depth": 2.0}, [None, 1, 2], {"height": 1.0, "depth": 2.0}]
+    answer = post("/v1/models/level/predict", json={"instances": instances}).json()
+    expected = clean.predict_one({"width": None, "height": 1.0, "depth": 2.0})
+    assert [each["prediction"] for each in answer["predictions"]] == [pytest.approx(expected)] * 3
+    renamed = post("/v1/models/level/predict", json={"instances": [{"breadth": 1, "height": 1.0, "depth": 2.0}]})
+    assert (renamed.status_code, renamed.json()["detail"]) == (422, "instances[0].width: missing")
