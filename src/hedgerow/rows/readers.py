@@ -409,8 +409,8 @@ class CsvReader(TextReader):
         types |= dict.fromkeys(self._named, pa.string())
         read = arrow.ReadOptions(column_names=self.names, block_size=PARSED)
         convert = arrow.ConvertOptions(
-            column_types=types, null_values=[""] if self._wanted.gaps else [], strings_can_be_null=False, include_columns=list(types),
-            decimal_point="," if self._comma else ".",
+            column_types=types, null_values=[""] if self._wanted.gaps else [], strings_can_be_null=False,
+            include_columns=list(types), decimal_point="," if self._comma else ".",
         )  # fmt: skip
 
         def parse(piece: memoryview, quoted: bool) -> Any:
