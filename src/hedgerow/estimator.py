@@ -564,12 +564,20 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
                 parts,
             )
 
-    def _log_odds(self, X: Array, k: int) -> Array:
-        """Of class k, for rows that are read already."""
+    def _probabilities(self, X: Array) -> Array:
+        """Of rows that are read already."""
         with uninterrupted(), one_blas_thread:
-            P = np.concatenate(
+            return np.concatenate(
                 [self.learner_.probabilities(self.learner_.scores(rows)) for rows in blocks(X, PREDICTED)]
             )
+
+    def _loss(self, X: Array, labels: Array) -> float:
+        P, y = self._probabilities(X), self.codes_of(labels)
+        return float(-np.log(np.maximum(P[np.arange(len(y)), y], SMALLEST))[y >= 0].mean())
+
+    def _log_odds(self, X: Array, k: int) -> Array:
+        """Of class k, for rows that are read already."""
+        P = self._probabilities(X)
         return np.asarray(np.log(np.maximum(P[:, k], SMALLEST)) - np.log(np.maximum(1 - P[:, k], SMALLEST)))
 
     def explain(self, X: Matrix) -> Explanations:

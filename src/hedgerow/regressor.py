@@ -10,7 +10,7 @@ import numpy as np
 
 from hedgerow.base import OnlineTransferEstimator
 from hedgerow.contributions import Contributions
-from hedgerow.core.arrays import Array, Matrix, cast, dense
+from hedgerow.core.arrays import DENSE_LIMIT, Array, Matrix, cast, dense
 from hedgerow.core.constants import Constants
 from hedgerow.core.errors import InputError
 from hedgerow.core.labels import Codes, is_missing, objects
@@ -180,6 +180,11 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
         """Build the learner; without sources the units of y are those of the first labels."""
         from hedgerow.regression.build import Sources
 
+        if (size := 8 * inputs.width**2) > DENSE_LIMIT:
+            raise InputError(
+                f"{inputs.width} features: the linear heads keep a matrix of {inputs.width} x {inputs.width}, which "
+                f"would take {size / 2**30:.1f} GiB; reduce the features first, for instance by TruncatedSVD(256)"
+            )
         names = check_names([source.name for source in sources])
         y = [numbers(source.labels, f"source {source.name!r}", complete=True) for source in sources]
         rows = [dense(source.X) for source in sources]
@@ -315,6 +320,9 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
                 dict(zip(names, learner.weights.tolist(), strict=True)),
                 parts,
             )
+
+    def _loss(self, X: Array, labels: Array) -> float:
+        return float(np.mean((self._regression.predict(X.astype(np.float64)).predictions - labels.astype(float)) ** 2))
 
     def _predicted_one(self, x: Any) -> NumberTrace:
         with self._fitted:

@@ -125,11 +125,11 @@ NewId = Annotated[
 ]
 Whole = Annotated[int, Meta(gt=-(2**63), le=2**63 - 1)]
 Label = Annotated[str, Meta(max_length=LONGEST_LABEL)] | Whole | float | bool
-_ROW = {"anyOf": [{"type": "array", "items": {"type": "number"}}, {"type": "object"}]}
+_ROW = {"anyOf": [{"type": "array", "items": {"type": ["number", "null"]}}, {"type": "object"}]}
 Instance = Annotated[
     Any,
     Meta(
-        description="Numbers: a list in the model's order, or an object by name, which may have more.",
+        description="Numbers, null for a gap: a list in the model's order, or an object by name, perhaps with more.",
         extra_json_schema=_ROW,
     ),
 ]
