@@ -155,6 +155,23 @@ class Predictions(Struct):
     predictions: list[Prediction]
 
 
+class ExplainRequest(Struct, forbid_unknown_fields=True):
+    """An instance whose prediction is to be explained; without a reference against the mean row of the sources."""
+
+    instance: Instance
+    reference: Instance | None = None
+
+
+class Contributions(Struct):
+    """What each column added: `columns` and `interactions` add up to `value - reference_value`."""
+
+    what: str
+    value: float
+    reference_value: float
+    columns: dict[str, float]
+    interactions: float
+
+
 class EventLabel(Struct, forbid_unknown_fields=True):
     """The label of one event."""
 
