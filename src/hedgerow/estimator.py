@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import fields
+from html import escape
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from hedgerow.align import Aligner
 from hedgerow.base import NamedValues, OnlineTransferEstimator
-from hedgerow.contributions import Contributions
+from hedgerow.contributions import Contributions, summary
 from hedgerow.core.arrays import DENSE_LIMIT, Array, Matrix, blocks, cast, check_finite, rows_from
 from hedgerow.core.domains import Domain, same_columns
 from hedgerow.core.errors import InputError, unknown
@@ -80,6 +81,15 @@ class Explanation(NamedTuple):
     votes: dict[str, Hashable]
     weights: dict[str, float]
     contributions: Contributions | None = None
+
+    def __str__(self) -> str:
+        prediction = f"{self.label}, probability {self.probabilities[self.label]:.3g}"
+        return summary(prediction, self.votes, self.weights, self.contributions)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self._replace(contributions=None)))}</pre>" + (
+            "" if self.contributions is None else self.contributions._repr_html_()
+        )
 
 
 class Explanations:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from html import escape
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
 
 from hedgerow.base import OnlineTransferEstimator
-from hedgerow.contributions import Contributions
+from hedgerow.contributions import Contributions, summary
 from hedgerow.core.arrays import DENSE_LIMIT, Array, Matrix, cast, dense
 from hedgerow.core.constants import Constants
 from hedgerow.core.errors import InputError
@@ -63,6 +64,17 @@ class NumberExplanation(NamedTuple):
     experts: dict[str, float]
     weights: dict[str, float]
     contributions: Contributions | None = None
+
+    def __str__(self) -> str:
+        intervals = [f"{low:.4g} to {high:.4g} ({level:.0%})" for level, (low, high) in self.intervals.items()]
+        return summary(
+            ", ".join([f"{self.prediction:.4g}", *intervals]), self.experts, self.weights, self.contributions
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self._replace(contributions=None)))}</pre>" + (
+            "" if self.contributions is None else self.contributions._repr_html_()
+        )
 
 
 class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):

@@ -83,6 +83,18 @@ def test_what_cannot_be_explained_is_refused():
 
 
 @pytest.mark.parametrize("estimator", [OnlineTransferClassifier, OnlineTransferRegressor])
+def test_an_explanation_is_read_in_a_terminal_and_in_a_notebook(estimator):
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    model = estimator().fit(X, X[:, 0] > 0 if estimator is OnlineTransferClassifier else X[:, 0])
+    why = model.explain_one(X[0], by_column=True)
+    first, *experts = str(why._replace(contributions=None)).splitlines()
+    assert len(experts) == 5
+    assert str(why).endswith(str(why.contributions))
+    assert why._repr_html_().endswith(why.contributions._repr_html_())
+    assert first in why._repr_html_()
+
+
+@pytest.mark.parametrize("estimator", [OnlineTransferClassifier, OnlineTransferRegressor])
 def test_the_column_that_decides_is_the_important_one(estimator):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"noise": rng.normal(size=200), "city": rng.choice(["Oslo", "Rome", "Bern"], 200)})
