@@ -14,3 +14,4 @@ for t, (x, label) in enumerate(zip(stream.X, stream.y, strict=True), 1):
     if t % 50 == 0:
         trusted = max(clf.weights_, key=clf.weights_.get)
         print(f"{t:4d} labels, {wrong / t:.1%} mistakes so far, most trusted: {trusted}")
+print(f"{wrong / len(stream):.1%} mistakes on {len(stream)} rows, each predicted before its label was seen")

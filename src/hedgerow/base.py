@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from hedgerow.align import Info
-from hedgerow.contributions import Contributions, of_row
+from hedgerow.contributions import MOST_COLUMNS, Contributions, importances, of_row
 from hedgerow.core.arrays import Array, Matrix, dense
 from hedgerow.core.constants import Constants
 from hedgerow.core.domains import Domain
@@ -72,6 +72,7 @@ else:
 __all__ = ["ClassifierMixin", "FromLearner", "NamedValues", "OnlineTransferEstimator", "RegressorMixin"]
 
 T = TypeVar("T")
+SAMPLE = 256  # rows of the sources that are kept for `feature_importances_`
 CHANGEABLE = ("classes", "max_classes")  # parameters that matter after a fit: limits of later labels
 ASKING = ("fit", "partial_fit", "predict", "predict_proba", "decision_function", "score")  # that metadata are routed to
 
@@ -125,6 +126,7 @@ class OnlineTransferEstimator(BaseEstimator):
     _params: dict[str, Any]  # those that it was fitted with
     _lock: threading.RLock
     _start: Callable[..., None]  # every form of `fit`: build the learner and install it
+    _sample: tuple[Array, Array] | None
     _is_regressor = False
     _takes_gaps = False  # whether rows of numbers may have gaps (NaN) from the start
 
@@ -225,6 +227,7 @@ class OnlineTransferEstimator(BaseEstimator):
                 target = Named("the target", warmup)
                 inputs, sources, warmup = Inputs.of_tables(self._reading_params, sources, target, "source ")
             self._start(inputs, sources, warmup, list(places.values()))
+            self._keep_sample(sources)
         return self
 
     @property
@@ -294,6 +297,7 @@ class OnlineTransferEstimator(BaseEstimator):
         parts = Inputs.of_domains(self._reading_params, sources, warmup)
         with self._restored_on_error():
             self._start(*parts, positions, align)
+            self._keep_sample(parts[1])
         return self
 
     # -- checking rows ------------------------------------------------------------------------------------------------
@@ -316,6 +320,40 @@ class OnlineTransferEstimator(BaseEstimator):
         row = dense(np.atleast_2d(inputs.row(x)))[0]
         names, spans, cells = inputs.columns(x)
         return of_row(value, row, usual, names, spans, cells, what)
+
+    def _keep_sample(self, sources: Sequence[Labelled]) -> None:
+        """Some rows of each source; of more columns than are shuffled, none."""
+        sources = [source for source in sources if len(source.labels)]
+        if not sources or self._inputs.width > MOST_COLUMNS:
+            self._sample = None
+            return
+        each = max(SAMPLE // len(sources), 1)
+        at = [np.unique(np.linspace(0, len(source.labels) - 1, each).astype(int)) for source in sources]
+        rows = [dense(source.X[i]) for source, i in zip(sources, at, strict=True)]
+        labels = [np.asarray(source.labels)[i] for source, i in zip(sources, at, strict=True)]
+        self._sample = np.concatenate(rows), np.concatenate(labels)
+
+    def _loss(self, X: Array, labels: Array) -> float:
+        """The mean loss of rows that are read already."""
+        raise NotImplementedError
+
+    @property
+    def feature_importances_(self) -> NamedValues:
+        """How much each column matters to the model as it is now: shares of one by name, as the user knows the columns.
+
+        By permutation: how much the log-loss, or the squared error, of up to 256 rows of the sources rises if the
+        column is shuffled among them. The rows are not part of a model file: a loaded model has no importances.
+        """
+        with self._fitted:
+            if (sample := self.__dict__.get("_sample")) is None:
+                raise AttributeError(
+                    "feature_importances_ needs rows of the sources, which a model from a file, without sources or of "
+                    f"more than {MOST_COLUMNS} columns does not have; fit it, or use explain_one(x, by_column=True)"
+                )
+            names, spans, _ = self._inputs.columns(None)
+            X, labels = sample
+            spans = spans or [(j, 1) for j in range(len(names))]
+            return NamedValues(names, importances(lambda rows: self._loss(rows, labels), X, spans))
 
     @property
     def feature_names_in_(self) -> Array:

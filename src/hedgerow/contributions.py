@@ -16,7 +16,7 @@ predictions (NeurIPS 2017).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
@@ -28,6 +28,8 @@ from hedgerow.core.errors import InputError
 MOST_COLUMNS = 4096  # two rows are predicted for each
 BAR = 20  # characters of the longest bar
 SHOWN = 15  # columns in a terminal and in HTML
+TRUSTED = 5  # experts in a summary
+SHUFFLES = 3  # of each column, whose losses are averaged
 
 
 class Contributions(NamedTuple):
@@ -163,6 +165,39 @@ def of_row(
         float(f[0] - f[1] - phi.sum()),
         {names[j]: shown[j] for j in order},
     )
+
+
+def importances(loss: Callable[[Array], float], X: Array, spans: Sequence[tuple[int, int]]) -> Array:
+    """By how much the loss of rows rises if one column is shuffled, as shares of one; zeros if it never rises.
+
+    References: Breiman, Random forests (2001).
+
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> importances(lambda Z: float(np.mean((Z[:, 0] - X[:, 0]) ** 2)), X, [(0, 1), (1, 1)]).tolist()
+    [1.0, 0.0]
+    """
+    rng, before, rises = np.random.default_rng(0), loss(X), np.zeros(len(spans))
+    for j, (first, width) in enumerate(spans):
+        for _ in range(SHUFFLES):
+            shuffled = X.copy()
+            shuffled[:, first : first + width] = X[rng.permutation(len(X)), first : first + width]
+            rises[j] += max(loss(shuffled) - before, 0) / SHUFFLES
+    return rises / (rises.sum() or 1.0)
+
+
+def summary(
+    prediction: str, votes: Mapping[str, Any], weights: Mapping[str, float], parts: Contributions | None
+) -> str:
+    """A prediction for a terminal: the experts with the largest weights, then what each column added.
+
+    >>> print(summary("a, probability 0.9", {"x": "a", "y": "b"}, {"x": 0.75, "y": 0.25}, None))
+    a, probability 0.9
+      75% x: a
+      25% y: b
+    """
+    largest = sorted(weights, key=lambda name: -abs(weights[name]))[:TRUSTED]
+    lines = [f"  {weights[name]:.0%} {name}: {_plain(votes[name])}" for name in largest]
+    return "\n".join([prediction, *lines, *([] if parts is None else [str(parts)])])
 
 
 def _plain(cell: Any) -> str:

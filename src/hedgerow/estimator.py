@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import fields
+from html import escape
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from hedgerow.align import Aligner
 from hedgerow.base import ClassifierMixin, FromLearner, NamedValues, OnlineTransferEstimator
-from hedgerow.contributions import Contributions
+from hedgerow.contributions import Contributions, summary
 from hedgerow.core.arrays import DENSE_LIMIT, Array, Matrix, cast, check_finite, rows_from
 from hedgerow.core.domains import Domain, Frame, same_columns
 from hedgerow.core.errors import InputError, unknown
@@ -73,6 +74,15 @@ class Explanation(NamedTuple):
     votes: dict[str, Hashable]
     weights: dict[str, float]
     contributions: Contributions | None = None
+
+    def __str__(self) -> str:
+        prediction = f"{self.label}, probability {self.probabilities[self.label]:.3g}"
+        return summary(prediction, self.votes, self.weights, self.contributions)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self._replace(contributions=None)))}</pre>" + (
+            "" if self.contributions is None else self.contributions._repr_html_()
+        )
 
 
 class Explanations:
@@ -657,9 +667,17 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
                 parts,
             )
 
+    def _probabilities(self, X: Array) -> Array:
+        """Of rows that are read already."""
+        return self.learner_.probabilities(np.concatenate(_in_blocks(self.learner_.scores, X)))
+
+    def _loss(self, X: Array, labels: Array) -> float:
+        P, y = self._probabilities(X), self.codes_of(labels)
+        return float(-np.log(np.maximum(P[np.arange(len(y)), y], SMALLEST))[y >= 0].mean())
+
     def _log_odds(self, X: Array, k: int) -> Array:
         """Of class k, for rows that are read already."""
-        P = self.learner_.probabilities(np.concatenate(_in_blocks(self.learner_.scores, X)))
+        P = self._probabilities(X)
         return np.asarray(np.log(np.maximum(P[:, k], SMALLEST)) - np.log(np.maximum(1 - P[:, k], SMALLEST)))
 
     def explain(self, X: Matrix) -> Explanations:

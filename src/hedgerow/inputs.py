@@ -179,7 +179,7 @@ class Inputs:
         if self.encoder is not None:
             x = _encoded_row(self.encoder, x)
         if isinstance(x, Mapping):
-            x = _from_mapping(x, self.names)
+            x = _from_mapping(x, self.names, self.gaps)
         if is_sparse(x):
             row = cast(checked_csr(x if x.ndim == 2 else check_parts(x, "x").reshape((1, -1)), "x"), self.dtype)
         else:
@@ -230,17 +230,18 @@ def _numbers(X: Any, names: Any, owner: str, least: int) -> Matrix:
         raise InputError(f"X: {error}{remedy}" if text or "array element" in str(error) else str(error)) from error
 
 
-def _from_mapping(x: Mapping[Any, Any], names: Array | None) -> list[Any]:
+def _from_mapping(x: Mapping[Any, Any], names: Array | None, gaps: bool) -> list[Any]:
+    """Values in the model's order; what is not there is a gap, unless an unknown name may be its new one."""
     if names is None:
         raise InputError("x is a mapping, but the model was fitted without feature names; give a 1-d array")
     missing = [name for name in names if name not in x]
-    if missing:
-        known = set(names)
+    known = set(names)
+    if missing and not (gaps and x and known.issuperset(x)):
         raise InputError(
             f"x: missing {listed(missing)}, unexpected {listed(key for key in x if key not in known)}; "
             "give every feature by its name"
         )
-    return [x[name] for name in names]
+    return [x.get(name, np.nan) for name in names]
 
 
 def first_row(x: Any) -> Any:

@@ -160,8 +160,8 @@ class _Served:
 def _signature(model: Any, example: Any) -> ModelSignature | None:
     if example is not None:
         return infer_signature(example, _Served(model).predict(example))
-    if isinstance(model, OnlinePipeline):
-        return None  # its first transformer alone knows what it reads
+    if isinstance(model, OnlinePipeline) or model.table_ is not None:
+        return None  # its first transformer, or its encoder, alone knows what it reads
     row: Any = np.zeros((1, model.n_features_in_))
     names = getattr(model, "feature_names_in_", None)
     if names is not None:

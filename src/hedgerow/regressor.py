@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from html import escape
 from typing import Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
 
 from hedgerow.base import FromLearner, OnlineTransferEstimator, RegressorMixin
-from hedgerow.contributions import Contributions
-from hedgerow.core.arrays import Array, Matrix, cast, dense
+from hedgerow.contributions import Contributions, summary
+from hedgerow.core.arrays import DENSE_LIMIT, Array, Matrix, cast, dense
 from hedgerow.core.constants import Constants
 from hedgerow.core.errors import InputError
 from hedgerow.core.values import Codes, is_missing, objects
@@ -56,6 +57,17 @@ class NumberExplanation(NamedTuple):
     experts: dict[str, float]
     weights: dict[str, float]
     contributions: Contributions | None = None
+
+    def __str__(self) -> str:
+        intervals = [f"{low:.4g} to {high:.4g} ({level:.0%})" for level, (low, high) in self.intervals.items()]
+        return summary(
+            ", ".join([f"{self.prediction:.4g}", *intervals]), self.experts, self.weights, self.contributions
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self._replace(contributions=None)))}</pre>" + (
+            "" if self.contributions is None else self.contributions._repr_html_()
+        )
 
 
 class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
@@ -174,6 +186,11 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
         from hedgerow.regression import build, passive
 
         names, width = check_names([source.name for source in sources]), inputs.width
+        if (size := 8 * width**2) > DENSE_LIMIT:
+            raise InputError(
+                f"{width} features: the linear heads keep a matrix of {width} x {width}, which would take "
+                f"{size / 2**30:.1f} GiB; reduce the features first, for instance by TruncatedSVD(256)"
+            )
         for source in sources:
             check_source_labels(source.name, source.labels)
         y = [numbers(source.labels, f"source {source.name!r}") for source in sources]
@@ -363,6 +380,9 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
                 dict(zip(names, learner.weights.tolist(), strict=True)),
                 parts,
             )
+
+    def _loss(self, X: Array, labels: Array) -> float:
+        return float(np.mean((self._regression.predict(X.astype(np.float64)).predictions - labels.astype(float)) ** 2))
 
     def _predicted_one(self, x: Any) -> NumberTrace:
         with self._fitted:

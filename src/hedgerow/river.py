@@ -147,8 +147,11 @@ class _Transfer:
         names, width = tuple(keys or ()), getattr(self._start, "n_features_in_", None)
         if width is not None:
             names = tuple(getattr(self._start, "feature_names_in_", range(width)))
-        domains = [] if isinstance(sources, Model) else list(sources or ())
-        self._first = Keys(names, missing, new, sources=width is not None).of_domains(domains, warmup)
+        self._tables = getattr(self._start, "table_", None) is not None  # their encoder reads keys, and knows gaps
+        domains = [] if self._tables or isinstance(sources, Model) else list(sources or ())
+        self._first = Keys(names, missing, new, sources=width is not None).of_domains(
+            domains, None if self._tables else warmup
+        )
         self._model, self._keys = copy.copy(self._start), self._first
 
     def _fitted(self) -> Model:
@@ -180,14 +183,19 @@ class _Transfer:
 
     def learn_one(self, x: Mapping[Hashable, Any], y: Any, w: float = 1.0) -> None:
         """Learn a row; `w` says how much its label counts. None is no label: our own learner uses the row as well."""
+        if self._tables:
+            self._model.learn_one(x, y, w)
+            return
         keys = self._keys.known(x)
         self._learn(keys, keys.read(x)[None], [y], [w])
 
     def learn_many(self, X: pd.DataFrame, y: pd.Series, w: Any = None) -> None:
         """As `learn_one` of one row after the other."""
-        if len(X):
+        weights = None if w is None else np.broadcast_to(w, len(X))
+        if len(X) and self._tables:
+            self._model.partial_fit(X, y, sample_weight=weights)
+        elif len(X):
             keys = self._keys.known(X.columns)
-            weights = None if w is None else np.broadcast_to(w, len(X))
             self._learn(keys, keys.read_table(X), y.reset_index(drop=True), weights)
 
     @property
@@ -195,13 +203,13 @@ class _Transfer:
         """Whether anything can be predicted: something was learned, and of a classifier a class is known."""
         return hasattr(self._model, "learner_") and len(getattr(self._model, "classes_", (0,))) > 0
 
-    def _row(self, x: Mapping[Hashable, Any]) -> Array:
-        """A row as the model reads it, without gaps."""
-        return np.asarray(self._keys.filled(self._keys.read(x)[None])[0])
+    def _row(self, x: Mapping[Hashable, Any]) -> Any:
+        """A row as the model reads it: numbers without gaps, or the cells of a table."""
+        return x if self._tables else np.asarray(self._keys.filled(self._keys.read(x)[None])[0])
 
-    def _rows(self, X: pd.DataFrame) -> Array:
+    def _rows(self, X: pd.DataFrame) -> Any:
         """The same of a table."""
-        return self._keys.filled(self._keys.read_table(X))
+        return X if self._tables else self._keys.filled(self._keys.read_table(X))
 
     def _learn(self, keys: Keys, rows: Array, y: Any, weights: Any) -> None:
         """Learn rows in order, or nothing if there is an error; the first of all gives a model its names."""
@@ -236,7 +244,8 @@ class TransferClassifier(_Transfer, MiniBatchClassifier):
         target so far (of the sources' before there are any); or "refuse".
     new
         What is done with a key that the model does not have: "ignore" or "refuse". A row without any key of the
-        sources is refused.
+        sources is refused. Where sources have categories, dates or gaps, `missing` and `new` are not read: such a
+        model has gaps of its own and ignores keys that it does not know.
     keys
         The keys of a model without sources; None takes those of the first row that is learned.
     options

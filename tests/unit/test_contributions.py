@@ -80,3 +80,36 @@ def test_what_cannot_be_explained_is_refused():
     assert clf.explain_one(np.ones(2), by_column=True, reference=np.zeros(2)).contributions is not None
     with pytest.raises(InputError, match="at most 4096"):
         of_row(lambda X: X[:, 0], np.zeros(5000), np.zeros(5000), [str(i) for i in range(5000)])
+
+
+@pytest.mark.parametrize("estimator", [OnlineTransferClassifier, OnlineTransferRegressor])
+def test_an_explanation_is_read_in_a_terminal_and_in_a_notebook(estimator):
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    model = estimator().fit(X, X[:, 0] > 0 if estimator is OnlineTransferClassifier else X[:, 0])
+    why = model.explain_one(X[0], by_column=True)
+    first, *experts = str(why._replace(contributions=None)).splitlines()
+    assert len(experts) == 5
+    assert str(why).endswith(str(why.contributions))
+    assert why._repr_html_().endswith(why.contributions._repr_html_())
+    assert first in why._repr_html_()
+
+
+@pytest.mark.parametrize("estimator", [OnlineTransferClassifier, OnlineTransferRegressor])
+def test_the_column_that_decides_is_the_important_one(estimator):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"noise": rng.normal(size=200), "city": rng.choice(["Oslo", "Rome", "Bern"], 200)})
+    y = (frame["city"] == "Oslo") * 3.0 + 0.01 * frame["noise"]
+    y = np.where(y > 1, "a", "b") if estimator is OnlineTransferClassifier else y.to_numpy()
+    domains = [Domain("x", frame[:100], y[:100]), Domain("y", frame[100:], y[100:])]
+    model = estimator().fit_domains(domains)
+    importances = model.feature_importances_
+    assert list(importances) == ["noise", "city"]
+    assert importances["city"] > 0.9
+    assert importances.array.sum() == pytest.approx(1)
+    assert model.feature_importances_ == importances
+    loaded = estimator.from_bytes(model.to_bytes())
+    assert not hasattr(loaded, "feature_importances_")
+    X = rng.normal(size=(120, 3))
+    y = X[:, 1] if estimator is OnlineTransferRegressor else X[:, 1] > 0
+    model = estimator().fit(X, y, sample_domain=np.arange(120) % 2)
+    assert max(model.feature_importances_, key=model.feature_importances_.get) == "x1"

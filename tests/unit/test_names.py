@@ -333,3 +333,13 @@ def test_numbered_columns_may_have_a_number_twice():
 def test_a_table_that_is_not_in_memory_is_refused_with_the_remedy():
     with pytest.raises(InputError, match="LazyFrame is no table in memory; give one of pandas, polars or pyarrow"):
         Domain("d", pl.LazyFrame({"a": [1.0]}))
+
+
+def test_a_name_that_is_not_there_is_a_gap_unless_another_may_be_its_new_one():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(5, 1, 60), "b": rng.normal(0, 9, 60)})
+    clf = OnlineTransferClassifier().fit(frame, np.where(frame["b"] > 0, "x", "y"), sample_domain=np.arange(60) % 2)
+    assert clf.predict_proba_one({"b": 7.0}) == clf.predict_proba_one({"a": None, "b": 7.0})
+    for row in ({"aa": 5.0, "b": 7.0}, {}):
+        with pytest.raises(InputError, match=r"missing \['a'"):
+            clf.predict_one(row)

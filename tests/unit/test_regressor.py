@@ -357,3 +357,9 @@ def test_clones_and_searches_of_scikit_learn():
     assert (score < 0).all()
     routed = OnlineTransferRegressor().fit(X, y, sample_domain=domain)
     assert routed.score(S, t) == pytest.approx(r2_score(t, routed.predict(S)))
+
+
+def test_rows_that_are_too_wide_for_its_matrices_are_refused_with_the_remedy():
+    X = sp.csr_matrix((20, 2**14))
+    with pytest.raises(InputError, match=r"16384 features.*2\.0 GiB.*TruncatedSVD"):
+        OnlineTransferRegressor().fit(X, np.arange(20.0))

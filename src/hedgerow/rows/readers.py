@@ -195,7 +195,7 @@ class RowReader(ABC):
 
         def matrix() -> Array:
             X = matrix_of(batch.columns[: len(self._features)], self._dtype)
-            if not np.isfinite(X).all():
+            if (np.isinf(X) if self._wanted.gaps else ~np.isfinite(X)).any():
                 raise InputError("not a finite number")
             return X
 
@@ -237,7 +237,7 @@ class RowReader(ABC):
     def _matrix(self, rows: list[dict[Any, Any]]) -> Array:
         """The numbers of rows."""
         names = self._features
-        return np.array([numbers([row[name] for name in names], names) for row in rows])
+        return np.array([numbers([row.get(name) for name in names], names, self._wanted.gaps) for row in rows])
 
 
 class TextReader(RowReader):
@@ -422,7 +422,8 @@ class CsvReader(TextReader):
         types |= dict.fromkeys(self._named, pa.string())
         read = arrow.ReadOptions(column_names=self.names, block_size=PARSED)
         convert = arrow.ConvertOptions(
-            column_types=types, null_values=[], strings_can_be_null=False, include_columns=list(types),
+            column_types=types, null_values=[""] if self._wanted.gaps else [], strings_can_be_null=False,
+            include_columns=list(types),
             decimal_point="." if self._written is None else ",",
         )  # fmt: skip
 
@@ -651,14 +652,15 @@ class JsonReader(TextReader):
         return np.array(list(map(self._numbers, rows)))
 
     def _numbers(self, row: dict[Any, Any]) -> list[float]:
-        names, width = self._features, self._wanted.width
+        names, width, gaps = self._features, self._wanted.width, self._wanted.gaps
         if self._known is None:
             names = [name for name in row if name not in self._apart]
             if len(names) != width:
                 raise InputError(f"{len(names)} features, but the model was fitted on {width} (without names)")
-        if missing := [name for name in names if name not in row]:
+        missing = [name for name in names if name not in row]
+        if missing and not (gaps and len(missing) < len(names)):
             raise InputError(f"{these('column', missing)} missing")
-        return numbers([row[name] for name in names], names)
+        return numbers([row.get(name) for name in names], names, gaps)
 
 
 WHOLE = ""  # the name under which a row of JSON stands as one cell

@@ -175,26 +175,28 @@ def _whole(text: str) -> int:
 # ---- numbers and ids
 
 
-def number(value: Any, name: object) -> float:
-    """A cell or JSON value of the column `name` as a finite number.
+def number(value: Any, name: object, gaps: bool = False) -> float:
+    """A cell or JSON value of the column `name` as a finite number; with `gaps` an empty one is NaN.
 
-    >>> number(" 2.5", "a")
-    2.5
+    >>> number(" 2.5", "a"), number(None, "a", gaps=True)
+    (2.5, nan)
     """
     if is_blank(value):
+        if gaps:
+            return math.nan
         raise BadCell(name, "missing value")
     if isinstance(value, list | dict):
         raise BadCell(name, f"{_container(value)} is not a number")
     result = as_float(value)
     if result is None:
         raise BadCell(name, f"{shown(utf8(value, f'column {name!r}'))} is not a number")
-    if not math.isfinite(result):
+    if not math.isfinite(result) and not (gaps and math.isnan(result)):
         raise BadCell(name, f"{shown(value)} is not a finite number")
     return result
 
 
-def numbers(values: Sequence[Any], names: Sequence[object]) -> list[float]:
-    """Cells or JSON values of these columns as finite numbers.
+def numbers(values: Sequence[Any], names: Sequence[object], gaps: bool = False) -> list[float]:
+    """Cells or JSON values of these columns as finite numbers; with `gaps` empty ones are NaN.
 
     >>> numbers(["1", 2.5], ["a", "b"])
     [1.0, 2.5]
@@ -202,7 +204,7 @@ def numbers(values: Sequence[Any], names: Sequence[object]) -> list[float]:
     floats = all_floats(values)
     if floats is not None and math.isfinite(sum(floats)):
         return floats
-    return [number(value, name) for value, name in zip(values, names, strict=True)]
+    return [number(value, name, gaps) for value, name in zip(values, names, strict=True)]
 
 
 def id_text(value: Any, name: str) -> str:
@@ -266,6 +268,8 @@ class Wanted:
     table
         The encoder of a model that was fitted on a table: rows are what it makes of all columns but label and id. It
         finds them by their names, and a column that is not there is a gap.
+    gaps
+        Whether a row of numbers may have gaps: empty cells, and values that a JSON object lacks.
     raw
         Cells as they are written, for whoever will learn an encoder of them; of JSON, the whole object.
     keep_cells
@@ -279,6 +283,7 @@ class Wanted:
     new_classes: bool = True
     id: str | None = None
     table: Encoder | None = None
+    gaps: bool = False
     raw: bool = False
     keep_cells: bool = False
 

@@ -88,6 +88,7 @@ def wanted_of(clf: Model, job: Job, id: str | None = None) -> Wanted:
         new_classes=job.new_classes == "learn",
         id=id or job.id,
         table=clf.table_,
+        gaps=clf.table_ is None and clf.learner_.gaps,
         keep_cells=clf.table_ is not None and job.journal is not None,
     )
 

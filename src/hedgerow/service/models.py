@@ -53,6 +53,7 @@ class Entry:
     features: int = 0
     feature_names: list[str] | None = None
     table: TableEncoder | None = None
+    gaps: bool = False  # whether null is a number that is missing
     waiting: int = 0
     broadcast: Any = None  # of server-sent events
 
@@ -65,7 +66,7 @@ class Entry:
         clf = opened.base.clf if isinstance(opened, Fleet) else opened.clf
         names = getattr(clf, "feature_names_in_", None)
         self.feature_names = None if names is None else [str(name) for name in names]
-        self.features, self.table = int(clf.n_features_in_), clf.table_
+        self.features, self.table, self.gaps = int(clf.n_features_in_), clf.table_, clf.learner_.gaps
         self.state, self.error, self.owned = "ready", None, False
 
     def take(self, state: str) -> LiveModel | Fleet | None:

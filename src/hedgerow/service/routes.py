@@ -21,7 +21,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
 from hedgerow.client import LabelResult, Prediction
-from hedgerow.core.errors import HedgerowError
+from hedgerow.core.errors import HedgerowError, InputError
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.live import Answer, LiveModel, NumberAnswer
 from hedgerow.live.engine import Encoded
@@ -52,6 +52,24 @@ async def predict(call: Call) -> Response:
         return respond(Predictions([_prediction(one, False)]))
     answers = await call.models.call(entry, lambda: live.aio.predict_many(X, ids, body.explain))
     return await respond_from(lambda: Predictions([_prediction(answer, body.explain) for answer in answers]))
+
+
+@operation("POST", f"{MODEL}/explain", "predict", body=schemas.ExplainRequest, answer=schemas.Contributions)
+async def explain(call: Call) -> Response:
+    """What each column adds to the prediction of an instance; it is no event, and nothing is learned."""
+    live, body = call.live, await call.json(schemas.ExplainRequest)
+    x = rows_of(call.entry, [body.instance])[0]
+    reference = None if body.reference is None else rows_of(call.entry, [body.reference])[0]
+
+    def contributions() -> schemas.Contributions:
+        parts = live.clf.explain_one(x, by_column=True, reference=reference).contributions
+        assert parts is not None
+        return schemas.Contributions(*parts[:5])
+
+    try:
+        return await respond_from(contributions)
+    except InputError as error:  # more columns than are explained, or no mean row
+        raise Problem("invalid", str(error)) from error
 
 
 @operation("POST", f"{MODEL}/label", "learn", body=schemas.LabelRequest, answer=LabelResults)
@@ -103,7 +121,7 @@ def rows_of(entry: Entry, instances: list[Any]) -> Any:
     """Instances as rows of numbers that the model or fleet reads."""
     if entry.table is not None:
         return schemas.table_matrix(instances, entry.table)
-    return schemas.matrix(instances, entry.features, entry.feature_names)
+    return schemas.matrix(instances, entry.features, entry.feature_names, gaps=entry.gaps)
 
 
 def _check_answer(call: Call, live: LiveModel, rows: int) -> None:

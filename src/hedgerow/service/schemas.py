@@ -126,11 +126,11 @@ NewId = Annotated[
 ]
 Whole = Annotated[int, Meta(gt=-(2**63), le=2**63 - 1)]
 Label = Annotated[str, Meta(max_length=LONGEST_LABEL)] | Whole | float | bool
-_ROW = {"anyOf": [{"type": "array", "items": {"type": "number"}}, {"type": "object"}]}
+_ROW = {"anyOf": [{"type": "array", "items": {"type": ["number", "null"]}}, {"type": "object"}]}
 Instance = Annotated[
     Any,
     Meta(
-        description="Numbers: a list in the model's order, or an object by name, which may have more.",
+        description="Numbers, null for a gap: a list in the model's order, or an object by name, perhaps with more.",
         extra_json_schema=_ROW,
     ),
 ]
@@ -154,6 +154,23 @@ class Predictions(Struct):
     """In the order of the instances."""
 
     predictions: list[Prediction]
+
+
+class ExplainRequest(Struct, forbid_unknown_fields=True):
+    """An instance whose prediction is to be explained; without a reference against the mean row of the sources."""
+
+    instance: Instance
+    reference: Instance | None = None
+
+
+class Contributions(Struct):
+    """What each column added: `columns` and `interactions` add up to `value - reference_value`."""
+
+    what: str
+    value: float
+    reference_value: float
+    columns: dict[str, float]
+    interactions: float
 
 
 class EventLabel(Struct, forbid_unknown_fields=True):
@@ -518,10 +535,14 @@ def check_printable(id: str, field: str) -> None:
         raise invalid(field, f"must have printable characters only, not {id[:40]!r}")
 
 
-def matrix(instances: Sequence[Any], features: int, names: Sequence[str] | None, where: str = "instances") -> Array:
-    """Rows of numbers in the model's order of features."""
+def matrix(
+    instances: Sequence[Any], features: int, names: Sequence[str] | None, where: str = "instances", gaps: bool = False
+) -> Array:
+    """Rows of numbers in the model's order of features; with `gaps` null is NaN, as is what an object lacks."""
     errors: list[FieldError] = []
     rows = []
+    if gaps:
+        instances = [_with_gaps(instance, names or ()) for instance in instances]
     for i, instance in enumerate(instances):
         if type(instance) is list and len(instance) == features and set(map(type, instance)) <= NUMBERS:
             rows.append(instance)
@@ -534,12 +555,23 @@ def matrix(instances: Sequence[Any], features: int, names: Sequence[str] | None,
             X = np.array(rows, dtype=np.float64)
         except OverflowError:
             X = np.array([[value if abs(value) < 2**1023 else np.inf for value in row] for row in rows], np.float64)
-        if np.isfinite(X).all():
+        good = ~np.isinf(X) if gaps else np.isfinite(X)
+        if good.all():
             return X
-        for i, j in np.argwhere(~np.isfinite(X))[:SHOWN]:
+        for i, j in np.argwhere(~good)[:SHOWN]:
             field = f"{where}[{i}]" + (f".{names[j]}" if names and isinstance(instances[i], dict) else f"[{j}]")
             errors.append(FieldError(field, "is beyond the largest number; features are finite"))
     raise Problem("invalid", f"{errors[0].field}: {errors[0].detail}", errors)
+
+
+def _with_gaps(instance: Any, names: Sequence[str]) -> Any:
+    """NaN for null; for what is not there too, unless a key that the model does not know may be its new name."""
+    if isinstance(instance, list):
+        return [np.nan if value is None else value for value in instance]
+    if not isinstance(instance, dict):
+        return instance
+    absent = dict.fromkeys(names, np.nan) if instance and set(instance) <= set(names) else {}
+    return absent | {name: np.nan if value is None else value for name, value in instance.items()}
 
 
 def table_matrix(instances: Sequence[Any], table: TableEncoder, where: str = "instances") -> Array:

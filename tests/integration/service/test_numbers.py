@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from hedgerow import OnlineTransferRegressor
@@ -69,3 +70,37 @@ def test_the_inference_protocol_has_prediction_and_interval(serve, models, model
     assert by_name["interval"]["data"] == pytest.approx(model.predict_interval(X[:2]).ravel().tolist())
     refused = service.http.post("/v2/models/level/infer", json={"inputs": [tensor], "outputs": [{"name": "label"}]})
     assert (refused.status_code, "prediction, interval, id" in refused.text) == (422, True)
+
+
+def test_null_is_a_gap_of_a_model_of_clean_numbers(serve, models):
+    clean = OnlineTransferRegressor().fit(X[:100], Y[:100], sample_domain=np.arange(100) % 2)
+    clean.name_features(NAMES)
+    LiveModel.create(models / "level", clean).close()
+    post = serve(models).ready().http.post
+    instances = [{"width": None, "height": 1.0, "depth": 2.0}, [None, 1, 2], {"height": 1.0, "depth": 2.0}]
+    answer = post("/v1/models/level/predict", json={"instances": instances}).json()
+    expected = clean.predict_one({"width": None, "height": 1.0, "depth": 2.0})
+    assert [each["prediction"] for each in answer["predictions"]] == [pytest.approx(expected)] * 3
+    renamed = post("/v1/models/level/predict", json={"instances": [{"breadth": 1, "height": 1.0, "depth": 2.0}]})
+    assert (renamed.status_code, renamed.json()["detail"]) == (422, "instances[0].width: missing")
+
+
+def test_what_each_column_added_is_that_of_the_library(serve, models, model):
+    LiveModel.create(models / "level", model).close()
+    service = serve(models).ready()
+    x, zero = X[150].tolist(), [0.0, 0.0, 0.0]
+    parts = service.http.post("/v1/models/level/explain", json={"instance": x, "reference": zero}).json()
+    wanted = model.explain_one(X[150], by_column=True, reference=np.zeros(3)).contributions
+    assert parts["columns"] == pytest.approx(wanted.columns)
+    total = sum(parts["columns"].values()) + parts["interactions"]
+    assert total == pytest.approx(parts["value"] - parts["reference_value"])
+    assert service.http.post("/v1/models/level/explain", json={"instance": [1, 2]}).status_code == 422
+    assert service.http.get("/v1/models/level/stats").json()["events"] == 0
+    table = OnlineTransferRegressor().fit(
+        pd.DataFrame({"city": ["Oslo", "Rome"] * 50, "size": X[:100, 0]}), Y[:100], sample_domain=np.arange(100) % 4
+    )
+    LiveModel.create(models / "table", table).close()
+    service = serve(models).ready()
+    answer = service.http.post("/v1/models/table/explain", json={"instance": {"city": "Rome", "size": 2}}).json()
+    wanted = table.explain_one({"city": "Rome", "size": 2}, by_column=True).contributions
+    assert answer["columns"] == pytest.approx(wanted.columns)

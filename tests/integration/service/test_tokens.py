@@ -34,6 +34,7 @@ CALLS = [  # method, path, body, the right it needs
     ("GET", "/v1/models/site/model", None, "read"),
     ("POST", "/v1/models/site/predict", {"instances": [[1, 2, 3]]}, "predict"),
     ("POST", "/v1/models/site/label", {"labels": [{"id": "none", "label": "up"}]}, "learn"),
+    ("POST", "/v1/models/site/explain", {"instance": [1, 2, 3]}, "predict"),
     ("POST", "/v1/models/site/predict-then-learn", {"instances": [[1, 2, 3]], "labels": ["up"]}, "learn"),
     ("POST", "/v1/models/site/snapshot", None, "admin"),
     ("PUT", "/v1/models/site", None, "admin"),

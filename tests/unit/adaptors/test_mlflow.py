@@ -224,3 +224,11 @@ def test_a_regressor_is_logged_loaded_and_served_and_logs_its_error():
     np.testing.assert_array_equal(again.predict(task.X), reg.predict(task.X))
     served = mlflow.pyfunc.load_model(info.model_uri)
     np.testing.assert_allclose(served.predict(task.X), reg.predict(task.X))
+
+
+def test_a_model_of_tables_is_served_with_its_own_columns(tmp_path):
+    frame = pd.DataFrame({"city": ["Oslo", "Rome"] * 30, "size": [1.0, np.nan, 3.0] * 20})
+    clf = OnlineTransferClassifier().fit(frame, ["x", "y"] * 30, sample_domain=[0, 1, 1] * 20)
+    flavour.save_model(clf, tmp_path / "m")
+    served = mlflow.pyfunc.load_model(str(tmp_path / "m"))
+    np.testing.assert_array_equal(served.predict(frame), clf.predict(frame))

@@ -399,3 +399,30 @@ def test_it_is_the_regressor():
     assert TransferRegressor(reg).predict_one(rows[0][0]) == pytest.approx(reg.predict_one(rows[0][0]))
     with pytest.raises(InputError, match="OnlineTransferRegressor"):
         TransferClassifier(reg)
+
+
+@pytest.mark.parametrize(
+    ("kind", "plain"), [(TransferClassifier, OnlineTransferClassifier), (TransferRegressor, OnlineTransferRegressor)]
+)
+def test_rows_of_a_table_are_read_by_the_encoder_of_the_model(kind, plain):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "city": rng.choice(["Oslo", "Rome", "Bern"], 160),
+            "when": pd.date_range("2024-01-01", periods=160, freq="7h").astype(str),
+            "size": np.where(rng.random(160) < 0.1, np.nan, rng.normal(size=160)),
+        }
+    )
+    y = (frame["city"] == "Oslo") * 4.0 + frame["size"].fillna(0)
+    y = pd.Series(np.where(y > 1, "a", "b")) if plain is OnlineTransferClassifier else y
+    source, stream, labels = Domain("before", frame[:100], y[:100]), frame[100:].reset_index(drop=True), list(y[100:])
+    expected = plain().fit_domains([source])
+    made, given = kind([source], missing="mean"), kind(plain().fit_domains([source]))
+    many = made.clone()
+    for x, label in zip(stream.to_dict("records"), labels, strict=True):
+        assert made.predict_one(x) == given.predict_one(x) == expected.predict_one(x)
+        for model in (made, given, expected):
+            model.learn_one(x, label)
+    many.learn_many(stream, pd.Series(labels))
+    assert list(many.predict_many(stream)) == pytest.approx(list(expected.predict(stream)))
+    assert made.predict_one({"city": "Paris"}) == expected.predict_one({"city": "Paris"})
