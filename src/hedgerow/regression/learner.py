@@ -17,7 +17,7 @@ from hedgerow.regression.plan import REGRESSIONS, RegressionPlan
 from hedgerow.ridge.trees import scaled, trees_of
 
 if TYPE_CHECKING:
-    from hedgerow.kernels.regression import Memory, Rows
+    from hedgerow.kernels.regression import Memory, Outcome, Rows
 
 LARGEST_Z = 8.0  # scaled columns are clipped there
 FARTHEST_Z = 50.0  # and there for the linear regression, which extrapolates
@@ -48,7 +48,7 @@ def kernel_map(Z: Array, landmarks: Array, width: float, A: Array) -> Array:
 class NumberLearner(Learner):
     """A learner of numbers: a plan, constants, a state. Labels are numbers in the units of y, NaN where there is none.
 
-    A subclass says what is in its plan and its arrays, and how a block is predicted and learned (`_block`).
+    A subclass says what is in its plan and its arrays, and how rows are predicted and learned (`_run`).
     """
 
     gaps = True
@@ -59,8 +59,18 @@ class NumberLearner(Learner):
         self._coverage = np.array(plan.coverage)
 
     @abstractmethod
+    def _run(self, X: Array, y: Array, weight: Array, out: Outcome) -> None:
+        """Predict rows in order and learn those with a label, y being in units of the sources."""
+
     def _block(self, X: Matrix, y: Array, weight: Array | None) -> tuple[NumberTrace, Array]:
         """Predict rows in order and learn those with a label; and what is a usual miss before each."""
+        from hedgerow.kernels.regression import Outcome
+
+        B, levels, (c,), (s,) = len(y), len(self._coverage), self.constants["y.mean"], self.constants["y.sd"]
+        out = Outcome(np.empty(B), np.empty((B, levels)), np.empty((B, len(self.expert_names))), np.empty(B))
+        rows = np.ascontiguousarray(dense(X), dtype=np.float64)
+        self._run(rows, (y - c) / s, np.ones(B) if weight is None else weight, out)
+        return NumberTrace(c + s * out.prediction, s * out.half, c + s * out.heads), s * out.usual
 
     @property
     def mixture_loss(self) -> float:
@@ -181,12 +191,12 @@ class RegressionLearner(NumberLearner):
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
-    def _rows(self, X: Matrix) -> Rows:
+    def _rows(self, X: Array) -> Rows:
         """All that needs no label."""
         from hedgerow.kernels.regression import Rows
         from hedgerow.kernels.trees import tree_sums
 
-        get, X = self.constants.for_kernels, np.ascontiguousarray(dense(X), dtype=np.float64)
+        get = self.constants.for_kernels
         mean, sd, width = get("x.mean"), get("x.sd"), float(get("settings")[0])
         trees = np.empty((len(X), len(self.plan.trained)))
         tree_sums(self._trees, X, trees)
@@ -205,15 +215,10 @@ class RegressionLearner(NumberLearner):
         P, M = (tuple(s[f"regression.{i}.{name}"] for i in range(n)) for name in "PM")
         return Memory(P, M, *(s[name] for name in Memory._fields[2:]))
 
-    def _block(self, X: Matrix, y: Array, weight: Array | None) -> tuple[NumberTrace, Array]:
-        """Predict, and learn where there is a label; and what is a usual miss."""
-        from hedgerow.kernels.regression import Outcome, run
+    def _run(self, X: Array, y: Array, weight: Array, out: Outcome) -> None:
+        from hedgerow.kernels.regression import run
 
-        B, H, (c,), (s,) = len(y), len(self._names), self.constants["y.mean"], self.constants["y.sd"]
-        out = Outcome(np.empty(B), np.empty((B, len(self._coverage))), np.empty((B, H)), np.empty(B))
-        weight = np.ones(B) if weight is None else weight
-        run(self._rows(X), self._settings, self._coverage, self._memory, (y - c) / s, weight, out)
-        return NumberTrace(c + s * out.prediction, s * out.half, c + s * out.heads), s * out.usual
+        run(self._rows(X), self._settings, self._coverage, self._memory, y, weight, out)
 
 
 def _writable(array: Array) -> Array:
