@@ -145,7 +145,7 @@ def _squared_distance(a: Array, b: Array) -> float:
 
 @compiled
 def _heads(rows: Rows, b: int, width: float, memory: Memory, f: Array, near: Array) -> None:
-    """What every head predicts, in the order of `regression.plan.head_names`; and the votes of the kept rows."""
+    """What every head predicts, in the order of `RegressionPlan.heads`; and the votes of the kept rows."""
     h, trees, first = 0, rows.trees[b], rows.trees[b, 0]
     for s in range(len(memory.M)):
         z, M = rows.linear[b] if s == 0 else rows.kernel[b], memory.M[s]

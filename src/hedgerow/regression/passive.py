@@ -29,8 +29,7 @@ from hedgerow.core.errors import InputError, unknown
 from hedgerow.core.registry import of_json
 from hedgerow.learner import Layout, Spec, State, register_learner
 from hedgerow.regression.build import Sources, scales
-from hedgerow.regression.learner import LARGEST_Z, NumberLearner
-from hedgerow.regression.plan import number_specs, zeros
+from hedgerow.regression.learner import LARGEST_Z, NumberLearner, number_specs, zeros
 from hedgerow.ridge.trees import scaled
 
 if TYPE_CHECKING:
