@@ -29,7 +29,7 @@ import numpy as np
 from hedgerow.core.arrays import Array
 from hedgerow.kernels import SCALE, SUMS, TEMPERATURES
 from hedgerow.kernels.compiled import compiled
-from hedgerow.kernels.rows import best, dot, product_row, row_product, symmetric_row, weigh
+from hedgerow.kernels.rows import best, dot, product_row, row_product, weigh
 from hedgerow.kernels.trees import leaf_scores
 
 LEAST = 1e-12  # a probability is never smaller where its logarithm is taken
@@ -182,26 +182,6 @@ def _fit(heads: Heads, record: Record, products: Products, r: int) -> None:
             for j in range(q, q_end):
                 fits[j] /= products.shorter[r, s]
         d, q = d_end, q_end
-
-
-@compiled
-def base_fits(d_ends: Array, q_ends: Array, M: Array, z: Array, out: Array) -> None:
-    """One row times the M of each space, which stand in one flat array."""
-    d, q, at = 0, 0, 0
-    for s in range(len(d_ends)):
-        rows, columns = d_ends[s] - d, q_ends[s] - q
-        row_product(z[d : d + rows], _matrix(M, at, rows, columns), out[q : q + columns])
-        d, q, at = d_ends[s], q_ends[s], at + rows * columns
-
-
-@compiled
-def base_covariances(d_ends: Array, P: Array, z: Array, out: Array) -> None:
-    """One row times the P of each space, of their upper triangles, in one flat array."""
-    d, at = 0, 0
-    for s in range(len(d_ends)):
-        rows = d_ends[s] - d
-        symmetric_row(_matrix(P, at, rows, rows), z[d : d + rows], out[d : d + rows])
-        d, at = d_ends[s], at + rows * rows
 
 
 @compiled
