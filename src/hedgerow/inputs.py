@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -50,7 +51,6 @@ from hedgerow.tables import Named, TableEncoder, TableOptions, learn
 
 Params = Mapping[str, Any]  # those of an estimator
 DOUBLE = np.dtype(np.float64)
-LARGEST_SQUARE = {dtype: largest**2 for dtype, largest in LARGEST.items()}
 
 # -- rows --------------------------------------------------------------------------------------------------------------
 
@@ -173,8 +173,7 @@ class Inputs:
 
         What has names comes in the model's order (`hedgerow.core.domains`).
         """
-        plain = type(x) is np.ndarray and x.shape == (self.width,) and x.dtype == self.dtype
-        if plain and x.flags.c_contiguous and np.vdot(x, x) <= LARGEST_SQUARE[self.dtype]:
+        if type(x) is np.ndarray and (x.shape, x.strides, x.dtype) == self._usual and x.dot(x) <= self._largest_square:
             return x  # nothing about it is to be checked or changed
         if self.encoder is not None:
             x = _encoded_row(self.encoder, x)
@@ -188,6 +187,15 @@ class Inputs:
             raise InputError(f"x: expected one instance of {self.width} features, got shape {np.shape(x)}")
         check_finite(row, "x", self.names, self.gaps)
         return row if is_sparse(row) else np.ascontiguousarray(row[0])
+
+    @cached_property
+    def _usual(self) -> tuple[Any, ...]:
+        """Shape, strides and type of a row that is as the model has it."""
+        return (self.width,), (self.dtype.itemsize,), self.dtype
+
+    @cached_property
+    def _largest_square(self) -> float:
+        return LARGEST[self.dtype] ** 2
 
     def columns(self, x: Any) -> tuple[list[str], list[tuple[int, int]] | None, list[Any] | None]:
         """Columns as the user knows them: names, first number and width of each, and the cells that a mapping has."""

@@ -267,7 +267,7 @@ class Training:
     `positions` are those of in-memory rows among the rows of all sources: the order of a pooled pass. `pre` is the
     preprocessing that a method's `build` finds applied already; `given` are then the sources as they came. `spans` has
     the first number and the width of each column of a table (None: a number is a column). `evidence`: how good heads
-    are before the first label (`ridge.rehearsal.Evidence`), where sources have played the target.
+    are before the first label (`ridge.build.Evidence`), where sources have played the target.
     """
 
     names: Sequence[str]

@@ -56,7 +56,7 @@ def test_expected_frequencies_go_from_the_sources_to_the_target(seed, K):
 def test_the_labels_of_the_target_are_counted_where_the_pool_is_labelled():
     task = make_task(3, n=2, m=6, stream=130)
     clf = fitted(task, "hedgerow")
-    space = next(s for s in clf.learner_.spaces if s.settings.balanced)
+    space = next(s for s in clf.learner_.spaces if s.pool is not None)
     y = np.searchsorted(clf.classes_, task.y)
     clf.learner_.run(task.X, y)
     np.testing.assert_array_equal(

@@ -103,6 +103,8 @@ class Moments:
             S,
         )
 
+    __add__ = merge
+
     def padded(self, K: int) -> Moments:
         """The same with K classes; of those beyond its own it has no instance.
 

@@ -87,11 +87,11 @@ class RunningStats:
         n = np.maximum(self.n, 1)
         return np.asarray(self.squares / n - (self.total / n) ** 2)
 
-    def merge(self, other: RunningStats) -> RunningStats:
+    def __add__(self, other: RunningStats) -> RunningStats:
         """The statistics of both sets of rows, about the mean of both (the parallel-axis rule keeps digits).
 
         >>> rows = np.array([[1.0], [3.0], [8.0]])
-        >>> both = RunningStats.of(rows[:1]).merge(RunningStats.of(rows[1:]))
+        >>> both = RunningStats.of(rows[:1]) + RunningStats.of(rows[1:])
         >>> both.shift.tolist(), both.squares.tolist()
         ([4.0], [26.0])
         """
@@ -195,10 +195,6 @@ class Spread(Statistic[RunningStats]):
     def of(self, part: Part) -> RunningStats:
         """Of some rows."""
         return RunningStats.of(densified(part.X, self.step), self.gaps)
-
-    def merge(self, a: RunningStats, b: RunningStats) -> RunningStats:
-        """Of both."""
-        return a.merge(b)
 
 
 def row_minmax(X: Matrix) -> Matrix:

@@ -7,6 +7,7 @@ partition.
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -42,9 +43,10 @@ class Statistic(ABC, Generic[T]):
     def of(self, part: Part) -> T:
         """That of some rows."""
 
-    @abstractmethod
     def merge(self, a: T, b: T) -> T:
-        """That of the rows of both; `a` stood before `b`."""
+        """That of the rows of both, their sum; `a` stood before `b`."""
+        total: T = operator.add(a, b)
+        return total
 
 
 @dataclass(frozen=True)
@@ -79,10 +81,6 @@ class Gram(Statistic[Array]):
         X = part.X if self.step is None else self.step(part.X)
         return dense(X.T @ X)
 
-    def merge(self, a: Array, b: Array) -> Array:
-        """Their sum."""
-        return np.asarray(a + b)
-
 
 @dataclass(frozen=True)
 class ClassMoments(Statistic[Moments]):
@@ -96,10 +94,6 @@ class ClassMoments(Statistic[Moments]):
         """One pass over the rows."""
         codes = part.codes if self.K else None
         return Moments.of(part.X, codes, self.K, self.scatter, part.weight if self.weighed else None)
-
-    def merge(self, a: Moments, b: Moments) -> Moments:
-        """The moments of both."""
-        return a.merge(b)
 
 
 class SourceRows(ABC):

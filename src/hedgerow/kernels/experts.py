@@ -12,10 +12,9 @@ import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.constants import PA1, PA1_PRINTED, PA2, PERCEPTRON
-from hedgerow.kernels import SUMS
 from hedgerow.kernels.compiled import compiled
 from hedgerow.kernels.refresh import add_moments
-from hedgerow.kernels.rows import product_row
+from hedgerow.kernels.rows import best, dot, product_row, weigh
 
 FEW = 8  # rows that frozen experts score sooner in one loop than by a product each
 
@@ -46,25 +45,6 @@ def _step_size(rule: int, loss: float, margin: float, square: float, C: float) -
         return loss / (2.0 * square + 0.5 / C)
     tau = loss / (2.0 * square)
     return C if rule == PA1 and tau > C else tau
-
-
-@compiled(fastmath=SUMS)
-def dot(a: Array, b: Array) -> float:
-    """a . b."""
-    total = a.dtype.type(0)
-    for j in range(len(a)):
-        total += a[j] * b[j]
-    return float(total)
-
-
-@compiled
-def best(f: Array) -> int:
-    """argmax f, the lowest of equals."""
-    at, top = 0, f[0]
-    for k in range(1, len(f)):
-        if f[k] > top:
-            at, top = k, f[k]
-    return at
 
 
 @compiled
@@ -169,19 +149,6 @@ def unit_rows(Z: Array, out: Array) -> None:
 def rate(beta: float, seen: int, experts: int) -> float:
     """ln(1/beta), or with beta = 0 the anytime rule, `seen` labels having been learned before."""
     return float(np.log(1 / beta) if beta > 0.0 else np.log1p(np.sqrt(np.log(experts) / (seen + 1.0))))
-
-
-@compiled
-def weigh(loss: Array, eta: float, p: Array) -> None:
-    """p_e = exp(-eta L_e) / sum (Eq. 8 and 9, with eta = ln(1/beta))."""
-    least, total = loss[0], 0.0
-    for e in range(1, len(p)):
-        least = min(least, loss[e])
-    for e in range(len(p)):
-        p[e] = np.exp(-eta * (loss[e] - least))
-        total += p[e]
-    for e in range(len(p)):
-        p[e] /= total
 
 
 @compiled

@@ -17,9 +17,11 @@ import numpy as np
 from hedgerow.core.arrays import Array
 from hedgerow.kernels import SUMS
 from hedgerow.kernels.compiled import compiled
+from hedgerow.kernels.rows import dot, weigh
 
 KEEP = (1.0, 1.0, 1.0, 0.98)  # how much each regression keeps from label to label
-KEEP_LEVEL = (1.0, 0.97)  # and each regression of a level and a scale
+KEEP_LEVEL = (1.0, 0.97)  # and each regression of a level and a scale,
+LARGEST_LEVEL = 1.1  # whose covariance has no larger trace where labels fade
 NARROW = 0.1  # the width of the local heads, over the median squared distance; the second is a fifth of it
 HUBER = 8.0  # a row whose miss is larger than 8 mean misses counts for less
 MARGIN = 0.25  # heads stay within the range of y so far, and a quarter of it on both sides
@@ -99,14 +101,11 @@ def run(rows: Rows, settings: Array, coverage: Array, memory: Memory, y: Array, 
     the mixture never leaves its range.
     """
     width, farthest = settings[0], settings[1]
-    most = 1
+    B, H, most = len(y), out.heads.shape[1], out.heads.shape[1]
     for P in memory.P:
         most = max(most, len(P))
-    B, H = len(y), out.heads.shape[1]
-    work, near = np.empty(max(most, H)), np.empty(len(memory.kept_x))
-    mixed, weights = np.empty(MIXTURES), np.empty((2, H))
-    last = np.empty(MIXTURES)
-    raw = np.empty(H)
+    gain, near, raw, weights = np.empty(most), np.empty(len(memory.kept_x)), np.empty(H), np.empty((2, H))
+    mixed, last = np.empty(MIXTURES), np.empty(MIXTURES)
     for b in range(B):
         f = out.heads[b]
         _heads(rows, b, width, memory, raw, near)
@@ -116,7 +115,7 @@ def run(rows: Rows, settings: Array, coverage: Array, memory: Memory, y: Array, 
         for h in range(H):
             f[h] = min(max(raw[h], low), high)
         _mix(memory, f, low, high, weights, mixed, last)
-        prediction = _dot(last, mixed)
+        prediction = dot(last, mixed)
         spread = _spread(memory, near)
         out.prediction[b] = prediction + beyond
         for c in range(len(coverage)):
@@ -126,20 +125,14 @@ def run(rows: Rows, settings: Array, coverage: Array, memory: Memory, y: Array, 
             inner = y[b] - beyond
             miss = abs(inner - prediction)
             noise = max(1.0, miss / (HUBER * max(memory.miss[0], LEAST))) / weight[b]
-            _track(memory, coverage, miss, spread)
-            _weigh(memory, f, mixed, prediction, inner, low, high, noise, work)
-            _learn(rows, b, memory, raw, y[b], noise, settings[2], work)
+            track(coverage, miss / spread, memory.quantile, memory.top)
+            memory.miss[1] += 1
+            memory.miss[0] += (miss - memory.miss[0]) / min(memory.miss[1], RECENT)
+            _weigh(memory, f, mixed, prediction, inner, low, high, noise, gain)
+            _learn(rows, b, memory, raw, y[b], noise, settings[2], gain)
             _remember(rows, b, memory, y[b], inner, miss)
         for h in range(H):
             f[h] += beyond
-
-
-@compiled(fastmath=SUMS)
-def _dot(a: Array, b: Array) -> float:
-    total = 0.0
-    for i in range(len(b)):
-        total += a[i] * b[i]
-    return total
 
 
 @compiled(fastmath=SUMS)
@@ -152,12 +145,12 @@ def _squared_distance(a: Array, b: Array) -> float:
 
 @compiled
 def _heads(rows: Rows, b: int, width: float, memory: Memory, f: Array, near: Array) -> None:
-    """What every head predicts, in the order of `regression.plan.head_names`; and the votes of the kept rows."""
+    """What every head predicts, in the order of `RegressionPlan.heads`; and the votes of the kept rows."""
     h, trees, first = 0, rows.trees[b], rows.trees[b, 0]
     for s in range(len(memory.M)):
         z, M = rows.linear[b] if s == 0 else rows.kernel[b], memory.M[s]
         for i in range(len(M)):
-            f[h] = _dot(M[i], z)
+            f[h] = dot(M[i], z)
             h += 1
         f[h - 1] += first  # the last of a space predicts the residual of the trees
     for k in range(len(KEEP_LEVEL)):
@@ -209,16 +202,9 @@ def _mix(memory: Memory, f: Array, low: float, high: float, weights: Array, mixe
     """What the two mixtures and the two stacks predict, and the weights of these four."""
     length = high - low
     _polynomial(memory.R, memory.S, length, weights[0])
-    least, total = memory.L[0], 0.0
-    for h in range(len(f)):
-        least = min(least, memory.L[h])
-    for h in range(len(f)):
-        weights[1, h] = exp(-(memory.L[h] - least) / (2 * length**2))
-        total += weights[1, h]
-    for h in range(len(f)):
-        weights[1, h] /= total
-    base = min(max(_dot(weights[0], f), low), high)
-    mixed[0], mixed[1] = base, min(max(_dot(weights[1], f), low), high)
+    weigh(memory.L, 1 / (2 * length**2), weights[1])
+    base = min(max(dot(weights[0], f), low), high)
+    mixed[0], mixed[1] = base, min(max(dot(weights[1], f), low), high)
     for k in range(len(memory.stack_a)):
         value = base
         for h in range(len(f)):
@@ -246,15 +232,12 @@ def _spread(memory: Memory, near: Array) -> float:
 
 
 @compiled
-def _track(memory: Memory, coverage: Array, miss: float, spread: float) -> None:
-    """Quantiles of miss/spread: up where an interval missed, down by less where it did not."""
-    score = miss / spread
-    memory.top[0] = max(FADE * memory.top[0], score)
+def track(coverage: Array, score: float, quantile: Array, top: Array) -> None:
+    """Quantiles of the scores (a miss over its usual size): up where an interval missed, down by less elsewhere."""
+    top[0] = max(FADE * top[0], score)
     for c in range(len(coverage)):
-        missed = 1.0 if score > memory.quantile[c] else 0.0
-        memory.quantile[c] = max(memory.quantile[c] + STEP * memory.top[0] * (missed - (1 - coverage[c])), 0.0)
-    memory.miss[1] += 1
-    memory.miss[0] += (miss - memory.miss[0]) / min(memory.miss[1], RECENT)
+        missed = 1.0 if score > quantile[c] else 0.0
+        quantile[c] = max(quantile[c] + STEP * top[0] * (missed - (1 - coverage[c])), 0.0)
 
 
 @compiled
@@ -266,9 +249,33 @@ def _regret(R: Array, S: Array, f: Array, prediction: float, y: float) -> None:
 
 
 @compiled
+def _recursive_step(P: Array, z: Array, noise: float, keep: float, largest: float, gain: Array) -> float:
+    """Recursive least squares of one row: P z into `gain`, P -= P z z' P/s, and s = keep noise + z' P z.
+
+    With keep < 1 labels fade: P grows by 1/keep, up to the trace `largest`. By rounding z' P z can be below zero.
+    """
+    D = len(P)
+    for i in range(D):
+        gain[i] = dot(P[i], z)
+    s = keep * noise + max(dot(z, gain), 0.0)
+    for i in range(D):
+        for j in range(D):
+            P[i, j] -= gain[i] * gain[j] / s
+    if keep < 1:
+        trace = 0.0
+        for i in range(D):
+            trace += P[i, i]
+        scale = min(1 / keep, largest / trace)
+        for i in range(D):
+            for j in range(D):
+                P[i, j] *= scale
+    return s
+
+
+@compiled
 def _weigh(
     memory: Memory, f: Array, mixed: Array, prediction: float, y: float, low: float, high: float, noise: float,
-    work: Array,
+    gain: Array,
 ) -> None:  # fmt: skip
     """The mixtures learn y, clipped to the range that was known before it; the stacks learn it as it is."""
     if memory.running[0] == 0:
@@ -277,25 +284,18 @@ def _weigh(
     inside = min(max(y, low), high)
     _regret(memory.last_R, memory.last_S, mixed, prediction, inside)
     H, base = len(f), mixed[0]
+    away = np.empty(H)
+    for h in range(H):
+        away[h] = f[h] - base
     for k in range(len(memory.stack_a)):
-        a, P, missed = memory.stack_a[k], memory.stack_P[k], y - base
+        a, P, missed, reach = memory.stack_a[k], memory.stack_P[k], y - base, 0.0
         for h in range(H):
-            missed -= a[h] * (f[h] - base)
+            missed -= a[h] * away[h]
+            reach += sqrt(max(P[h, h], 0.0)) * abs(away[h])
+        # a row that would leave little but rounding in P counts for less
+        s = _recursive_step(P, away, max(noise, ROUNDING * reach * reach), 1.0, 0.0, gain)
         for h in range(H):
-            total = 0.0
-            for j in range(H):
-                total += P[h, j] * (f[j] - base)
-            work[h] = total
-        square = reach = 0.0
-        for h in range(H):
-            square += work[h] * (f[h] - base)
-            reach += sqrt(max(P[h, h], 0.0)) * abs(f[h] - base)
-        # a row that would leave little but rounding in P counts for less; by rounding the square can be below zero
-        s = max(noise, ROUNDING * reach * reach) + max(square, 0.0)
-        for h in range(H):
-            a[h] += work[h] / s * missed
-            for j in range(H):
-                P[h, j] -= work[h] * work[j] / s
+            a[h] += gain[h] / s * missed
     _regret(memory.R, memory.S, f, base, inside)
     for h in range(H):
         memory.L[h] += (f[h] - inside) ** 2
@@ -303,49 +303,23 @@ def _weigh(
 
 
 @compiled
-def _learn(rows: Rows, b: int, memory: Memory, f: Array, y: float, noise: float, largest: float, k: Array) -> None:
-    """Recursive least squares of all regressions, and of levels and scales; f: heads that are not clipped."""
-    h, G = 0, rows.trees.shape[1] + 1
+def _learn(rows: Rows, b: int, memory: Memory, f: Array, y: float, noise: float, largest: float, gain: Array) -> None:
+    """All regressions, and those of levels and scales; f: heads that are not clipped."""
+    h, G, line = 0, rows.trees.shape[1] + 1, np.ones(2)
     for s in range(len(memory.P)):
-        z, P, M = rows.linear[b] if s == 0 else rows.kernel[b], memory.P[s], memory.M[s]
-        D, variance = len(P), KEEP[s] * noise
-        for i in range(D):
-            k[i] = _dot(P[i], z)
-        variance += max(_dot(k, z), 0.0)
+        z, M = rows.linear[b] if s == 0 else rows.kernel[b], memory.M[s]
+        variance = _recursive_step(memory.P[s], z, noise, KEEP[s], largest, gain)
         for i in range(len(M)):
             step = (y - f[h]) / variance
-            for j in range(D):
-                M[i, j] += step * k[j]
+            for j in range(len(z)):
+                M[i, j] += step * gain[j]
             h += 1
-        for i in range(D):
-            for j in range(D):
-                P[i, j] -= k[i] * k[j] / variance
-        if KEEP[s] < 1:
-            trace = 0.0
-            for i in range(D):
-                trace += P[i, i]
-            scale = min(1 / KEEP[s], largest / trace)
-            for i in range(D):
-                for j in range(D):
-                    P[i, j] *= scale
     for s in range(len(KEEP_LEVEL)):
         for g in range(G):
-            u = rows.trees[b, g] if g < G - 1 else rows.source[b]
-            P, a = memory.level_P[s, g], memory.level_a[s, g]
-            k0, k1 = P[0, 0] + P[0, 1] * u, P[1, 0] + P[1, 1] * u
-            variance = KEEP_LEVEL[s] * noise + max(k0 + k1 * u, 0.0)
-            step = (y - f[h]) / variance
-            a[0] += step * k0
-            a[1] += step * k1
-            P[0, 0] -= k0 * k0 / variance
-            P[0, 1] -= k0 * k1 / variance
-            P[1, 0] = P[0, 1]
-            P[1, 1] -= k1 * k1 / variance
-            if KEEP_LEVEL[s] < 1:
-                scale = min(1 / KEEP_LEVEL[s], 1.1 / (P[0, 0] + P[1, 1]))
-                for i in range(2):
-                    for j in range(2):
-                        P[i, j] *= scale
+            line[1] = rows.trees[b, g] if g < G - 1 else rows.source[b]
+            variance = _recursive_step(memory.level_P[s, g], line, noise, KEEP_LEVEL[s], LARGEST_LEVEL, gain)
+            for j in range(2):
+                memory.level_a[s, g, j] += (y - f[h]) / variance * gain[j]
             h += 1
 
 

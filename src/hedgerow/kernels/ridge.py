@@ -29,7 +29,7 @@ import numpy as np
 from hedgerow.core.arrays import Array
 from hedgerow.kernels import SCALE, SUMS, TEMPERATURES
 from hedgerow.kernels.compiled import compiled
-from hedgerow.kernels.rows import product_row, row_product, symmetric_row
+from hedgerow.kernels.rows import best, dot, product_row, row_product, weigh
 from hedgerow.kernels.trees import leaf_scores
 
 LEAST = 1e-12  # a probability is never smaller where its logarithm is taken
@@ -163,14 +163,6 @@ def _matrix(flat: Array, begin: int, rows: int, width: int) -> Array:
     return flat[begin : begin + rows * width].reshape((rows, width))
 
 
-@compiled(fastmath=SUMS)
-def _product(x: Array, z: Array) -> float:
-    total = 0.0
-    for j in range(len(x)):
-        total += x[j] * z[j]
-    return total
-
-
 @compiled
 def _fit(heads: Heads, record: Record, products: Products, r: int) -> None:
     """The fits of row r by all that was learned, and its products with pending rows."""
@@ -193,26 +185,6 @@ def _fit(heads: Heads, record: Record, products: Products, r: int) -> None:
 
 
 @compiled
-def base_fits(d_ends: Array, q_ends: Array, M: Array, z: Array, out: Array) -> None:
-    """One row times the M of each space, which stand in one flat array."""
-    d, q, at = 0, 0, 0
-    for s in range(len(d_ends)):
-        rows, columns = d_ends[s] - d, q_ends[s] - q
-        row_product(z[d : d + rows], _matrix(M, at, rows, columns), out[q : q + columns])
-        d, q, at = d_ends[s], q_ends[s], at + rows * columns
-
-
-@compiled
-def base_covariances(d_ends: Array, P: Array, z: Array, out: Array) -> None:
-    """One row times the P of each space, of their upper triangles, in one flat array."""
-    d, at = 0, 0
-    for s in range(len(d_ends)):
-        rows = d_ends[s] - d
-        symmetric_row(_matrix(P, at, rows, rows), z[d : d + rows], out[d : d + rows])
-        d, at = d_ends[s], at + rows * rows
-
-
-@compiled
 def learn_row(
     G: Array, E: Array, n: int, first: int, z: Array, pz: Array, missed: Array, noise: float, along: Array,
     diagonal: Array, top: float,
@@ -224,10 +196,10 @@ def learn_row(
         g[j] = pz[j]
     if n > first:
         _add_product(along[: n - first], _matrix(G, first * d, n - first, d), -1.0, g)
-    if not ROUNDING * top * _product(z, z) <= noise:
+    if not ROUNDING * top * dot(z, z) <= noise:
         _learn_carefully(G, n, z, g, missed, noise, diagonal, e)
         return
-    square = noise + _product(g, z)
+    square = noise + dot(g, z)
     if square < noise:  # by rounding: P has nothing left along z
         for j in range(d):
             g[j] = 0.0
@@ -541,19 +513,6 @@ def _total(x: Array) -> float:
 
 
 @compiled
-def _weights(log_prior: Array, loss: Array, w: Array) -> None:
-    """Normalised prior times exp(-loss)."""
-    top, total = log_prior[0] - loss[0], 0.0
-    for e in range(1, len(w)):
-        top = max(top, log_prior[e] - loss[e])
-    for e in range(len(w)):
-        w[e] = np.exp(log_prior[e] - loss[e] - top)
-        total += w[e]
-    for e in range(len(w)):
-        w[e] /= total
-
-
-@compiled
 def mix_row(mix: Mixture, F: Array, label: int, shipped: Array, by_head: Array) -> float:
     """The probabilities of one row with the heads' scores F into `shipped`, the first mixture's weights into `by_head`.
 
@@ -566,7 +525,9 @@ def mix_row(mix: Mixture, F: Array, label: int, shipped: Array, by_head: Array) 
     X, logs, last = np.empty((heads + 2, known)), np.empty((n, known)), np.empty(n)
     named = 0 <= label < known
     at = label if named else -1
-    _weights(mix.log_w, mix.loss, w)
+    for e in range(len(w)):
+        losses[e] = mix.loss[e] - mix.log_w[e]
+    weigh(losses, 1.0, w)
     whole = _total(mix.counts)
     for k in range(known):
         pi[k] = mix.counts[k] / whole
@@ -634,15 +595,6 @@ def mix_row(mix: Mixture, F: Array, label: int, shipped: Array, by_head: Array) 
 
 
 @compiled
-def _best(scores: Array, known: int) -> int:
-    best = 0
-    for k in range(1, known):
-        if scores[k] > scores[best]:
-            best = k
-    return best
-
-
-@compiled
 def run_rows(
     heads: Heads, record: Record, products: Products, begin: int, end: int, y: Array, weight: Array, out: Outcome
 ) -> float:
@@ -667,8 +619,8 @@ def run_rows(
                 )  # fmt: skip
             products.known[r] = record.at[2]
         for h in range(len(F)):
-            votes[h] = _best(F[h], known)
-        votes[len(F)] = _best(record.mix.counts, known)
+            votes[h] = best(F[h, :known])
+        votes[len(F)] = best(record.mix.counts[:known])
         total += mix_row(record.mix, F, y[r], out.probabilities[r], out.weights[r])
         if y[r] >= 0:
             _learn(heads, record, products, r, y[r], weight[r])

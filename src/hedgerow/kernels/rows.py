@@ -1,7 +1,8 @@
-"""One row times a large matrix, which is bound by memory: several distant places are read at once.
+"""Loops that others are made of: products of two rows, the best of a row, weights by losses, a row times a matrix.
 
-A processor fetches ahead along each of a few streams, so four of them come faster than the one that the BLAS reads for
-a single row. Twins in NumPy: `z @ M`, `M @ z`, and `P @ x` with P made of its upper triangle.
+A row times a large matrix is bound by memory, so several distant places are read at once: a processor fetches ahead
+along each of a few streams, and four of them come faster than the one that the BLAS reads for a single row. Twins in
+NumPy: `z @ M`, `M @ z`, and `P @ x` with P made of its upper triangle.
 """
 
 from __future__ import annotations
@@ -11,6 +12,38 @@ import numpy as np
 from hedgerow.core.arrays import Array
 from hedgerow.kernels import SUMS
 from hedgerow.kernels.compiled import compiled
+
+
+@compiled(fastmath=SUMS)
+def dot(a: Array, b: Array) -> float:
+    """a . b."""
+    total = a.dtype.type(0)
+    for j in range(len(a)):
+        total += a[j] * b[j]
+    return float(total)
+
+
+@compiled
+def best(f: Array) -> int:
+    """argmax f, the lowest of equals."""
+    at, top = 0, f[0]
+    for k in range(1, len(f)):
+        if f[k] > top:
+            at, top = k, f[k]
+    return at
+
+
+@compiled
+def weigh(loss: Array, eta: float, p: Array) -> None:
+    """p_e = exp(-eta L_e) / sum (Eq. 8 and 9 of the paper, with eta = ln(1/beta))."""
+    least, total = loss[0], 0.0
+    for e in range(1, len(p)):
+        least = min(least, loss[e])
+    for e in range(len(p)):
+        p[e] = np.exp(-eta * (loss[e] - least))
+        total += p[e]
+    for e in range(len(p)):
+        p[e] /= total
 
 
 @compiled(fastmath=SUMS)

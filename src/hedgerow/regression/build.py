@@ -6,11 +6,12 @@ without sources starts from the scales of its first rows.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 from threadpoolctl import threadpool_limits
 
 from hedgerow.core.arrays import Array
@@ -19,11 +20,13 @@ from hedgerow.learner import State, prefixed
 from hedgerow.regression.learner import (
     FARTHEST_Z,
     LARGEST_Z,
+    REGRESSIONS,
     RegressionLearner,
+    RegressionPlan,
     kernel_map,
     squared_distances,
+    zeros,
 )
-from hedgerow.regression.plan import REGRESSIONS, RegressionPlan, zeros
 from hedgerow.ridge.trees import Spans, boosted_model, boosted_tree, columns_of, scaled, tree_arrays, tree_columns
 
 LANDMARKS, SOURCE_ROWS = 200, 2000
@@ -107,7 +110,7 @@ def scales(sources: Sources, warmup: Array, first: Array) -> dict[str, Array]:
 
     A column that no source has is scaled by the warm-up rows, and one that never varies not at all.
     """
-    with np.errstate(invalid="ignore"), _no_warnings():
+    with np.errstate(invalid="ignore"), warnings.catch_warnings(action="ignore", category=RuntimeWarning):
         X = np.concatenate([sources.X, warmup])
         means = [np.nanmean(rows, axis=0) for rows in (sources.X, X)]
         mean = np.where(np.isnan(means[0]), means[1], means[0])
@@ -128,12 +131,6 @@ def scales(sources: Sources, warmup: Array, first: Array) -> dict[str, Array]:
         "x.mean": np.nan_to_num(mean), "x.sd": np.nan_to_num(sd, nan=1.0),
         "y.mean": np.array([level]), "y.sd": np.array([deviation]),
     }  # fmt: skip
-
-
-def _no_warnings() -> Any:
-    import warnings
-
-    return warnings.catch_warnings(action="ignore", category=RuntimeWarning)
 
 
 def trees(sources: Sources, y: Array, levels: Array, own: Sequence[int], spans: Spans, seed: int) -> dict[str, Array]:
@@ -217,7 +214,7 @@ def _initial(plan: RegressionPlan, y: Array, levels: Array, m: int) -> State:
         low, high = low - 1.0, high + 1.0
     between = levels.var() * S / (S - 1) if S > 1 else 0.25  # how far levels of domains are apart
     fear = np.sqrt(0.5 + between)
-    quantiles = np.array([_normal_quantile((1 + c) / 2) for c in plan.coverage])
+    quantiles = ndtri((1 + np.array(plan.coverage)) / 2)
     return zeros(plan, m) | {
         "level_P": np.tile(np.diag([1.0, 0.1]), (2, G, 1, 1)),
         "range": np.array([low, high]),
@@ -226,9 +223,3 @@ def _initial(plan: RegressionPlan, y: Array, levels: Array, m: int) -> State:
         "top": np.array([quantiles.max()]),
         "stack_P": np.array([np.eye(H) / 10, np.eye(H) / 100]),
     }
-
-
-def _normal_quantile(p: float) -> float:
-    from scipy.special import ndtri
-
-    return float(ndtri(p))

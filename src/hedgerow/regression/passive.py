@@ -19,19 +19,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hedgerow.core.arrays import Array, Matrix, dense
+from hedgerow.core.arrays import Array
 from hedgerow.core.constants import Constants
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.core.registry import of_json
 from hedgerow.learner import Layout, Spec, State, register_learner
 from hedgerow.regression.build import Sources, scales
-from hedgerow.regression.learner import LARGEST_Z, NumberLearner, NumberTrace
-from hedgerow.regression.plan import number_specs, zeros
+from hedgerow.regression.learner import LARGEST_Z, NumberLearner, number_specs, zeros
 from hedgerow.ridge.trees import scaled
+
+if TYPE_CHECKING:
+    from hedgerow.kernels.regression import Outcome
 
 METHODS = ("pa", "paio", "homotl-1", "homotl-2", "homotlms")
 RULES = {"pa": 0, "pa-1": 1, "pa-2": 2}
@@ -121,21 +123,14 @@ class PassiveLearner(NumberLearner):
         """Columns and an intercept."""
         return int(self.state["W"].shape[1])
 
-    def _block(self, X: Matrix, y: Array, weight: Array | None) -> tuple[NumberTrace, Array]:
+    def _run(self, X: Array, y: Array, weight: Array, out: Outcome) -> None:
         from hedgerow.kernels.passive import Experts, run
 
-        get, s, n = self.constants.for_kernels, self.state, len(self.plan.experts)
-        X = np.ascontiguousarray(dense(X), dtype=np.float64)
+        get = self.constants.for_kernels
         Z = np.hstack([np.ones((len(X), 1)), scaled(X, get("x.mean"), get("x.sd"), LARGEST_Z)])
-        learns = np.arange(n) == n - 1
-        experts = Experts(s["W"], s["L"], learns, s["range"], s["miss"], s["quantile"], s["top"], s["loss"])
-        (c,), (sd,), B = get("y.mean"), get("y.sd"), len(y)
-        prediction, half, F, usual = np.empty(B), np.empty((B, len(self._coverage))), np.empty((B, n)), np.empty(B)
-        weight = np.ones(B) if weight is None else weight
-        squared = float(self.plan.method == "homotl-1")
-        settings, rule = np.array([self.plan.C, EPSILON, squared, self.seen]), RULES[self.plan.rule]
-        run(Z, rule, settings, self._coverage, experts, (y - c) / sd, weight, prediction, half, F, usual)
-        return NumberTrace(c + sd * prediction, sd * half, c + sd * F), sd * usual
+        settings = np.array([self.plan.C, EPSILON, float(self.plan.method == "homotl-1"), self.seen])
+        experts = Experts(*(self.state[name] for name in Experts._fields))
+        run(Z, RULES[self.plan.rule], settings, self._coverage, experts, y, weight, out)
 
 
 def build(plan: PassivePlan, sources: Sources, warmup: Array, first: Array, seed: int) -> PassiveLearner:

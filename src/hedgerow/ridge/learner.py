@@ -93,9 +93,8 @@ class RidgeLearner(OnlineLearner):
         """The spaces and the local heads take their arrays over; `stored` gives them back."""
         own = {name: array for name, array in state.items() if not name.startswith(("space.", "near.", "trees."))}
         super().__init__(plan, constants, own)
-        priors, own_constants = _priors(len(plan.spaces), constants)
         self.spaces = [
-            Space(settings, own_constants[i], under(f"space.{i}.", state), self.n_classes)
+            Space(settings, _of_space(i, constants), under(f"space.{i}.", state), self.n_classes)
             for i, settings in enumerate(plan.spaces)
         ]
         self.near = Near(plan.near, under("near.", constants, constants.single), under("near.", state), plan.kept)
@@ -103,7 +102,7 @@ class RidgeLearner(OnlineLearner):
         if plan.trees:
             arrays = under("trees.", constants, constants.for_kernels)
             self.trees = TreeHeads(arrays, under("trees.", state), self.n_classes)
-        self.regressions = Regressions([space.regression for space in self.spaces], PENDING, priors)
+        self.regressions = Regressions([space.regression for space in self.spaces], PENDING)
         self.__dict__.pop("heads", None)  # of fewer classes, where they have grown
         self._given: Matrix | None = None  # the rows of a step as they came, for trees
         self._last: tuple[int, Products] | None = None  # of the row that was predicted last, after how many rows
@@ -319,17 +318,11 @@ class RidgeLearner(OnlineLearner):
         alone = B > 1 and regressions.doubtful(products.Z, weight)
         turns = [self._turns(i, y) for i in range(len(self.spaces))]
         until = [min([*turn, B]) for turn in turns]  # the products of each space are those of rows up to here
-        grid = (
-            range(1, B)
-            if alone
-            else ()
-            if any(space.room for space in self.plan.spaces)
-            else range(PENDING, B, PENDING)
-        )
+        step = 1 if alone else B if any(space.room for space in self.plan.spaces) else PENDING
         if (y >= 0).any():
             products = products._replace(PZ=regressions.covariances(products.Z, until))
         record, total = self.record, 0.0
-        for begin, end in pairwise(sorted({0, B, *grid, *chain(*turns)})):
+        for begin, end in pairwise(sorted({B, *range(0, B, step), *chain(*turns)})):
             if alone:
                 products.MZ[begin] = regressions.fits(products.Z[begin:end])
                 products.PZ[begin:end] = regressions.covariances(products.Z[begin:end])
@@ -423,20 +416,10 @@ def _same_rows(products: Products, rows: Array, given: Array) -> bool:
     return products.given is products.rows or np.array_equal(products.given, given, equal_nan=True)
 
 
-def _priors(spaces: int, constants: Constants) -> tuple[tuple[Array, Array] | None, list[dict[str, Array]]]:
-    """The priors of all spaces one after the other, and the constants of each, with views of them.
-
-    A model file may leave out priors that its state has replaced.
-    """
-    each = [under(f"space.{i}.", constants, constants.single) for i in range(spaces)]
-    there = [own for own in each if "prior.P" in own]
-    if not there:
-        return None, each
-    P = constants.derived("P", lambda: np.concatenate([from_upper(own["prior.P"]).ravel() for own in there]))
-    M = constants.derived("M", lambda: np.concatenate([own["prior.M"].ravel() for own in there]))
-    p = m = 0
-    for own in there:
-        d, q = own["prior.M"].shape
-        own["prior.P"], own["prior.M"] = P[p : p + d * d].reshape(d, d), M[m : m + d * q].reshape(d, q)
-        p, m = p + d * d, m + d * q
-    return ((P, M) if len(there) == spaces else None), each
+def _of_space(i: int, constants: Constants) -> dict[str, Array]:
+    """The constants of a space, P as a matrix; a model file may leave out a prior that was replaced."""
+    own = under(f"space.{i}.", constants, constants.single)
+    if "prior.P" in own:
+        upper = own["prior.P"]
+        own["prior.P"] = constants.derived(f"space.{i}.P", lambda: from_upper(upper))
+    return own

@@ -221,10 +221,6 @@ class GramTimes(Statistic[Array]):
         """Two products."""
         return np.asarray(part.X.T @ (part.X @ self.Q))
 
-    def merge(self, a: Array, b: Array) -> Array:
-        """Their sum."""
-        return np.asarray(a + b)
-
 
 def input_axes(sources: Sequence[SourceRows], pool: Array, rank: int) -> Array:
     """The leading directions of all rows (m x rank); of very wide rows by subspace iteration, a pass over them each.

@@ -26,7 +26,7 @@ PARTS = ("log_w", "loss", "members", "pair", "a", "H", "counts")  # the fields o
 def initial(heads: int, K: int, evidence: tuple[Array, Array] | None = None) -> dict[str, Array]:
     """The state of the mixture before any label.
 
-    `evidence`: what is added to the log-weights of the heads' temperatures, and the tracker's shares (`rehearsal`).
+    `evidence`: what is added to the log-weights of the heads' temperatures, and the shares of the tracker (`build`).
     """
     experts = heads * TEMPERATURES
     log_w = np.concatenate([np.zeros(experts), np.full(experts, np.log(PRIOR_WEIGHT)), [0.0]])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from hedgerow.core.arrays import Array
@@ -60,7 +61,7 @@ class RidgePlan:
     axes: bool = False
     trees: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def heads(self) -> list[str]:
         """The names of all heads, in the order of the mixture: of the regressions, the local ones, those of trees."""
         kinds = [*((each.name, each.heads) for each in self.spaces), *((each.name, each.heads) for each in self.near)]
@@ -193,9 +194,7 @@ def _constant_specs(i: int, settings: Settings, plan: RidgePlan, rows: str) -> d
     elif settings.map == "landmarks+A":
         specs |= {"landmarks": Spec((L, rows), ROUNDED), "A": Spec((L, e), ROUNDED)}
     if settings.room:
-        specs["prior.U"] = Spec((f"u0_{i}", d), ROUNDED, needed=False)
-        if settings.balanced:
-            specs["counts"] = Spec(("K0",), low=0)
+        specs |= {"prior.U": Spec((f"u0_{i}", d), ROUNDED, needed=False), "counts": Spec(("K0",), low=0)}
     return specs
 
 
@@ -212,9 +211,7 @@ def _state(i: int, settings: Settings) -> dict[str, Spec]:
         return specs
     specs |= {"U": Spec((u, d), ROUNDED, needed=False), "labels": Spec((u, heads), WHOLE, 0, "K")}
     specs |= {"leverage": Spec((u,), SINGLE), "at": Spec((2,), WHOLE, 0)}
-    specs["waiting"] = Spec((f"waiting{i}", d), ROUNDED)
-    if settings.balanced:
-        specs |= {"counts": Spec(("K",), low=0), "bias": Spec((heads, "K"))}
+    specs |= {"waiting": Spec((f"waiting{i}", d), ROUNDED), "counts": Spec(("K",), low=0), "bias": Spec((heads, "K"))}
     return specs
 
 

@@ -30,9 +30,9 @@ class Pool:
     """The rows U (u x d), their labels (u x heads), h of each; whose turn it is, and who came first."""
 
     def __init__(
-        self, targets: Targets, weight: float, sources: Array | None, room: int, state: Mapping[str, Array], U: Array
+        self, targets: Targets, weight: float, sources: Array, room: int, state: Mapping[str, Array], U: Array
     ) -> None:
-        """`sources`: the class counts of the sources, where labels should be as frequent; None: as they come.
+        """`sources`: the class counts of the sources; labels should be as frequent.
 
         U is the state's, or the one that many models start with.
         """
@@ -40,34 +40,27 @@ class Pool:
         self.shared = "U" not in state  # U belongs to others too, and is only read
         self.U = U if self.shared else state["U"]
         self.labels, self.h, self.at = state["labels"], state["leverage"], state["at"]
-        self.waiting = state["waiting"]
-        if self.sources is not None:
-            self.counts, self.bias = state["counts"], state["bias"]
+        self.waiting, self.counts, self.bias = state["waiting"], state["counts"], state["bias"]
 
     def arrays(self) -> dict[str, Array]:
         """The state by short names."""
         arrays = {"labels": self.labels, "leverage": self.h, "at": self.at, "waiting": self.waiting}
-        if not self.shared:
-            arrays["U"] = self.U
-        if self.sources is not None:
-            arrays |= {"counts": self.counts, "bias": self.bias}
-        return arrays
+        arrays |= {"counts": self.counts, "bias": self.bias}
+        return arrays if self.shared else arrays | {"U": self.U}
 
     @staticmethod
-    def empty(U: Array, heads: int, K: int | None) -> dict[str, Array]:
-        """The state before any label; K where labels are balanced."""
+    def empty(U: Array, heads: int, K: int) -> dict[str, Array]:
+        """The state before any label."""
         state: dict[str, Array] = {"labels": np.zeros((len(U), heads), np.int64)}
-        state["leverage"] = np.zeros(len(U), np.float32)
-        state |= {"at": np.zeros(2, np.int64), "waiting": np.zeros((0, U.shape[1]), U.dtype)}
-        return state if K is None else state | {"counts": np.zeros(K), "bias": np.zeros((heads, K))}
+        state |= {"leverage": np.zeros(len(U), np.float32), "counts": np.zeros(K), "bias": np.zeros((heads, K))}
+        return state | {"at": np.zeros(2, np.int64), "waiting": np.zeros((0, U.shape[1]), U.dtype)}
 
     # -- a stream -----------------------------------------------------------------------------------------------
 
     def watch(self, Z: Array, y: Array) -> None:
         """Rows of the stream: labels are counted, and rows without one wait."""
         labelled = y >= 0
-        if self.sources is not None:
-            self.counts += np.bincount(y[labelled], minlength=self.targets.classes)
+        self.counts += np.bincount(y[labelled], minlength=self.targets.classes)
         if not labelled.all():
             self.waiting = np.concatenate([self.waiting, Z[~labelled].astype(self.U.dtype)])
 
@@ -94,16 +87,14 @@ class Pool:
             self.labels[rows] = new
             self.h[rows[moved]] = self.weight * np.einsum("ij,ij->i", PU, Um)
 
-    def label_first(self, fits: Array, steps: int) -> Array:
+    def label_first(self, fits: Array) -> Array:
         """Labels by what the regression says without the pool."""
-        return self._labels(self.targets.scores(fits), steps)
+        return self._labels(self.targets.scores(fits), FIRST)
 
     def _labels(self, F: Array, steps: int) -> Array:
         """The class that each head gives each row (rows x heads), of scores F."""
-        if self.sources is not None:
-            self.bias = biases(F, self.bias, expected(self.sources, self.counts), steps)
-            F = F - self.bias
-        return np.asarray(F.argmax(axis=2))
+        self.bias = biases(F, self.bias, expected(self.sources, self.counts), steps)
+        return np.asarray((F - self.bias).argmax(axis=2))
 
     def _join(self, regression: Regression) -> None:
         """The rows that wait are labelled and learned; where there is no room the oldest leave."""
@@ -138,11 +129,8 @@ class Pool:
 
     def grow(self, extra: int) -> dict[str, Array]:
         """The state with room for new classes."""
-        arrays = self.arrays()
-        for name in ("counts", "bias"):
-            if name in arrays:
-                arrays[name] = np.pad(arrays[name], [(0, 0)] * (arrays[name].ndim - 1) + [(0, extra)])
-        return arrays
+        wider = {"counts": np.pad(self.counts, (0, extra)), "bias": np.pad(self.bias, ((0, 0), (0, extra)))}
+        return self.arrays() | wider
 
 
 # Labels for the pool that use each class about as often as it is expected to occur.

@@ -32,7 +32,6 @@ class Regression:
         self, P: Array, M: Array, G: Array | None = None, E: Array | None = None, *, shared: bool = False
     ) -> None:
         self.P, self.M, self.shared = P, M, shared
-        self.group: Regressions | None = None  # that it is one of
         self.G = np.empty((0, len(P))) if G is None else G
         self.E = np.empty((0, M.shape[1])) if E is None else E
         self.pending = np.array([len(self.G)])
@@ -112,49 +111,26 @@ class Regression:
 
     def own(self) -> None:
         """Copy P and M, if they are still the shared prior's."""
-        if self.shared and self.group is None:
-            self.P, self.M = self.P.copy(), self.M.copy()
-        elif self.shared and self.group is not None:
-            self.group.own()
-        self.shared = False
+        if self.shared:
+            self.P, self.M, self.shared = self.P.copy(), self.M.copy(), False
 
 
 class Regressions:
-    """Regressions side by side: flat arrays of all, as compiled loops take them; each has views of them."""
+    """Regressions side by side: pending rows in flat arrays, as compiled loops take them; each has views of these."""
 
-    def __init__(self, each: Sequence[Regression], room: int, prior: tuple[Array, Array] | None = None) -> None:
-        """`room`: pending rows that there are places for. `prior`: the shared P and M of all, one after the other."""
+    def __init__(self, each: Sequence[Regression], room: int) -> None:
+        """`room`: pending rows that there are places for."""
         self.each, self.room = each, 0
         self.d_ends = np.cumsum([len(regression.P) for regression in each])
         self.q_ends = np.cumsum([regression.M.shape[1] for regression in each])
         self.d, self.q = _columns(self.d_ends), _columns(self.q_ends)
         self.pending = np.array([regression.pending[0] for regression in each])
         self.diagonal, self.top = np.empty(self.d_ends[-1]), np.empty(len(each))
-        self.shared = prior is not None and all(regression.shared for regression in each)
-        if prior is not None and self.shared:
-            self.P, self.M = prior
-        else:
-            self.P = np.concatenate([regression.P.ravel() for regression in each])
-            self.M = np.concatenate([regression.M.ravel() for regression in each])
-        self._share_out()
         for s, regression in enumerate(each):
-            regression.group, regression.pending = self, self.pending[s : s + 1]
+            regression.pending = self.pending[s : s + 1]
             regression.diagonal, regression.top = self.diagonal[self.d[s]], self.top[s : s + 1]
             regression.measure()
         self.make_room(room)
-
-    def own(self) -> None:
-        """Copy P and M, if they are still the shared prior's."""
-        if self.shared:
-            self.P, self.M, self.shared = self.P.copy(), self.M.copy(), False
-            self._share_out()
-
-    def _share_out(self) -> None:
-        p = m = 0
-        for regression in self.each:
-            d, q = regression.M.shape
-            regression.P, regression.M = self.P[p : p + d * d].reshape(d, d), self.M[m : m + d * q].reshape(d, q)
-            p, m = p + d * d, m + d * q
 
     def shorten(self, Z: Array) -> Array:
         """Shorten rows so long that z' P z is no number to compute with, in place; by how much (rows x spaces)."""
@@ -174,26 +150,26 @@ class Regressions:
 
     def fits(self, Z: Array) -> Array:
         """Z M, space by space."""
-        MZ = np.empty((len(Z), self.q_ends[-1]))
-        if len(Z) == 1:
-            from hedgerow.kernels.ridge import base_fits
+        from hedgerow.kernels.rows import row_product
 
-            base_fits(self.d_ends, self.q_ends, self.M, Z[0], MZ[0])
-            return MZ
+        MZ = np.empty((len(Z), self.q_ends[-1]))
         for regression, d, q in zip(self.each, self.d, self.q, strict=True):
-            np.matmul(Z[:, d], regression.M, out=MZ[:, q])
+            if len(Z) == 1:
+                row_product(Z[0, d], regression.M, MZ[0, q])
+            else:
+                np.matmul(Z[:, d], regression.M, out=MZ[:, q])
         return MZ
 
     def covariances(self, Z: Array, until: Sequence[int] | None = None) -> Array:
         """Z P, space by space; of each only the first `until` rows, if any are named."""
-        PZ = np.empty_like(Z)
-        if len(Z) == 1:
-            from hedgerow.kernels.ridge import base_covariances
+        from hedgerow.kernels.rows import symmetric_row
 
-            base_covariances(self.d_ends, self.P, Z[0], PZ[0])
-            return PZ
+        PZ = np.empty_like(Z)
         for regression, d, n in zip(self.each, self.d, until or [len(Z)] * len(self.d), strict=True):
-            PZ[:n, d] = symmetric_product(Z[:n, d], regression.P)
+            if len(Z) == 1:
+                symmetric_row(regression.P, Z[0, d], PZ[0, d])
+            else:
+                PZ[:n, d] = symmetric_product(Z[:n, d], regression.P)
         return PZ
 
     def make_room(self, room: int) -> None:
@@ -351,14 +327,8 @@ def grown(targets: Array, widths: list[int], classes: int) -> tuple[Array, list[
     extra = classes - len(targets)
     if not extra:
         return targets, widths
-    parts, begin = [], 0
-    for width in widths:
-        part = np.zeros((classes, width + extra))
-        part[: len(targets), :width] = targets[:, begin : begin + width]
-        part[len(targets) :, width:] = np.eye(extra)
-        parts.append(part)
-        begin += width
-    return np.hstack(parts), [width + extra for width in widths]
+    new = np.hstack([np.eye(extra, width + extra, width) for width in widths])
+    return np.vstack([grown_columns(targets, widths, extra), new]), [width + extra for width in widths]
 
 
 def grown_columns(M: Array, widths: list[int], extra: int) -> Array:

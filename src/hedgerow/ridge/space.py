@@ -17,7 +17,7 @@ from hedgerow.core.linalg import from_upper, upper_of
 from hedgerow.core.moments import class_sums
 from hedgerow.core.source_rows import Part, Statistic
 from hedgerow.ridge.maps import Map, octaves, single, usual_length
-from hedgerow.ridge.pool import FIRST, Pool
+from hedgerow.ridge.pool import Pool
 from hedgerow.ridge.regression import (
     Regression,
     Targets,
@@ -39,6 +39,9 @@ class Sums:
     totals: Array
     octaves: Array
 
+    def __add__(self, other: Sums) -> Sums:
+        return Sums(*(mine + theirs for mine, theirs in zip(vars(self).values(), vars(other).values(), strict=True)))
+
 
 @dataclass(frozen=True)
 class InSpace(Statistic[Sums]):
@@ -59,10 +62,6 @@ class InSpace(Statistic[Sums]):
         codes = np.full(len(Z), -1) if part.codes is None else part.codes
         return Sums(gram, *class_sums(Z, codes, self.K, part.weight), octaves(Z))
 
-    def merge(self, a: Sums, b: Sums) -> Sums:
-        """Their sums."""
-        return Sums(a.gram + b.gram, a.counts + b.counts, a.totals + b.totals, a.octaves + b.octaves)
-
 
 FADE = 50  # labels between two steps of forgetting
 OWN_VARIANCE = 10.0  # of the weight of a column that no source has: nothing is known of it
@@ -73,10 +72,10 @@ PENDING = 16  # pending rows that are folded into P: few, so that no fold is lon
 class Settings:
     """The constants of a space: ridge, trust in the sources, variance of the deviation, targets, weight of the pool.
 
-    class_targets: the heads' targets are the sources' class means, not one by one. balanced: the labels of the pool
-    are those of `ridge/pool.py`. keep < 1: every FADE labels the weights go back to their start by 1 - keep, P too.
-    Of a model: map: how rows are mapped, "" (not at all), "A", "axes" or "landmarks" (`ridge/maps.py`); room: rows that
-    the pool may have, 0 if there is none; heads: their names.
+    class_targets: the heads' targets are the sources' class means, not one by one. balanced: a pool's labels are as
+    frequent as its classes are expected to be, which every pool needs. keep < 1: every FADE labels the weights go back
+    to their start by 1 - keep, P too. Of a model: map: how rows are mapped, "" (not at all), "A", "axes" or "landmarks"
+    (`ridge/maps.py`); room: rows that the pool may have, 0 if there is none; heads: their names.
     """
 
     name: str
@@ -97,7 +96,8 @@ class Settings:
         if self.map not in ("", "A", "axes", "landmarks", "landmarks+A"):
             raise InputError(f"unknown map {self.map!r}")
         sane = self.lam > 0 and self.trust >= 0 and self.tau >= 0 and self.pool >= 0 and 0 < self.keep <= 1
-        if not sane or not self.heads or self.room < 0 or (self.room and not (self.pool and self.keep == 1)):
+        pooled = self.pool and self.balanced and self.keep == 1
+        if not sane or not self.heads or self.room < 0 or (self.room and not pooled):
             raise InputError(f"{self} cannot be a space")
 
     def at(self, length: float) -> Settings:
@@ -124,9 +124,7 @@ class Space:
         self.pool = self._pool(state) if settings.room else None
 
     def _pool(self, state: Mapping[str, Array]) -> Pool:
-        counts = self.constants.get("counts")
-        if counts is not None:
-            counts = np.pad(counts, (0, self.targets.classes - len(counts)))
+        counts = np.pad(self.constants["counts"], (0, self.targets.classes - len(self.constants["counts"])))
         U = self.constants.get("prior.U", np.empty(0))
         return Pool(self.targets, self.settings.pool, counts, self.settings.room, state, U)
 
@@ -173,8 +171,7 @@ class Space:
             constants["targets"] = np.hstack(tables)
         if not settings.room:
             return constants, {}
-        if settings.balanced:
-            constants["counts"] = np.asarray(sum(counts, np.zeros(K)))
+        constants["counts"] = np.asarray(sum(counts, np.zeros(K)))
         return constants, _with_pool(settings, constants, mapping(pool), K)
 
     # -- rows ---------------------------------------------------------------------------------------------------
@@ -218,14 +215,13 @@ def _with_pool(settings: Settings, constants: dict[str, Array], U: Array, K: int
         U = U[np.linspace(0, len(U) - 1, settings.room).astype(int)]
     U = single(U[~regression.doubtful(U, 1 / settings.pool)])  # no outlier gets a label
     constants["prior.U"] = U
-    state = Pool.empty(U, len(constants["widths"]), K if settings.balanced else None)
+    state = Pool.empty(U, len(constants["widths"]), K)
     pool = Space(settings, constants, state, K).pool
     if not len(U) or pool is None:
         return state
     rows = U.astype(np.float64)
-    state["labels"] = pool.label_first(rows @ regression.M, FIRST)
-    if settings.balanced:
-        state["bias"] = pool.bias
+    state["labels"] = pool.label_first(rows @ regression.M)
+    state["bias"] = pool.bias
     regression.update(rows, pool.targets.of_labels(state["labels"]), 1 / settings.pool)
     constants |= {"prior.P": regression.P, "prior.M": regression.M}
     state["leverage"] = np.asarray(settings.pool * regression.leverage(rows), np.float32)
