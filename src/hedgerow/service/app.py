@@ -15,6 +15,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +29,15 @@ from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hedgerow.core.errors import InputError
-from hedgerow.service import fleets, inference  # noqa: F401  # they declare their operations
+from hedgerow.service import inference  # noqa: F401  # declares its operations
 from hedgerow.service.demo import Demo
 from hedgerow.service.jobs import Jobs
 from hedgerow.service.metrics import Requests
 from hedgerow.service.middleware import TEMPLATE, AuthMiddleware, Log, RequestMiddleware, Tokens, caller_of
 from hedgerow.service.models import Models
-from hedgerow.service.operations import document, respond, routes
+from hedgerow.service.operations import JSON, document, routes
 from hedgerow.service.routes import Downloads, pages
-from hedgerow.service.schemas import Problem
+from hedgerow.service.schemas import Problem, encode
 from hedgerow.service.settings import ServiceSettings
 from hedgerow.service.webhook import post_alarms
 
@@ -98,12 +99,10 @@ def create_app(folder: Path, settings: ServiceSettings | None = None, *, demo: b
             log.add(event="ended")
             log.stop()
 
-    described: list[Any] = []
+    described = cache(lambda: encode(document(settings)))
 
     async def openapi(_: Request) -> Response:
-        if not described:
-            described.append(document(settings))
-        return respond(described[0])
+        return Response(described(), media_type=JSON)
 
     middleware = [
         Middleware(RequestMiddleware, log=log, requests=requests),

@@ -138,7 +138,7 @@ class Demo:
         if NAME in [entry.name for entry in self._models]:
             return
         entry = self._models.reserve(NAME)
-        file = self._models.work.path / f"{NAME}.safetensors"
+        file = self._models.scratch(NAME)
         await asyncio.to_thread(lambda: model().save(file))
         await self._models.install(entry, file, Settings(label_timeout=PATIENCE))
 

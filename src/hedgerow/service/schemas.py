@@ -187,7 +187,7 @@ class Forgotten(Struct):
 
 
 class Model(Struct):
-    """What a model is; without numbers while it is not ready. The list of models leaves out the last four."""
+    """What a model or fleet is; without numbers while it is not ready. Lists of models leave out the last four."""
 
     name: str
     ready: bool
@@ -259,23 +259,10 @@ class KeyPredictions(Struct):
     duplicate: Annotated[bool, Meta(description="The batch was learned before; nothing was done.")] = False
 
 
-class Fleet(Struct, omit_defaults=True):
-    """What a fleet is; without numbers while it is not ready."""
-
-    name: str
-    ready: bool
-    error: str | None = None
-    method: str | None = None
-    features: int | None = None
-    feature_names: list[str] | None = None
-    classes: list[Any] | None = None
-    truncated: dict[str, int] | None = None
-
-
 class FleetList(Struct):
     """The fleets that the token may read."""
 
-    fleets: list[Fleet]
+    fleets: list[Model]
 
 
 class History(Struct):
@@ -306,6 +293,19 @@ class Alarms(Struct):
     """Rules that are broken now."""
 
     alarms: list[dict[str, Any]]
+
+
+File = Annotated[Any, Meta(extra_json_schema={"type": "string", "format": "binary"})]
+
+
+class FitForm(Struct, forbid_unknown_fields=True, kw_only=True):
+    """Files to fit a model on, as parts of a form."""
+
+    sources: Annotated[list[File], Meta(min_length=1)]
+    unlabelled: Annotated[File, Meta(description="Rows of the target; better with them.")] = None
+    label: Annotated[str, Meta(min_length=1, description="The column of labels in the sources.")]
+    method: Annotated[str, Meta(description="As `hedgerow methods` lists them.")] = "hedgerow"
+    options: Annotated[str, Meta(description="A JSON object, as for `hedgerow fit --option`.")] = "{}"
 
 
 class JobStatus(Struct):
@@ -462,8 +462,8 @@ def decode(data: bytes, kind: type[T]) -> T:
     return body
 
 
-def convert(query: Mapping[str, str], kind: type[T]) -> T:
-    """The query of an address as a type of this module."""
+def convert(query: Mapping[str, Any], kind: type[T]) -> T:
+    """The query of an address, or a form, as a type of this module."""
     try:
         return msgspec.convert(query, kind, strict=False)
     except msgspec.ValidationError as error:
@@ -498,23 +498,30 @@ def kind_of(value: Any) -> str:
     return "null" if value is None else kinds.get(type(value), type(value).__name__)
 
 
-def check_ids(ids: list[str] | None, count: int) -> None:
+def check_ids(body: PredictRequest) -> None:
     """One printable id for each instance, none of them twice."""
+    ids = body.ids
     if ids is None:
         return
-    if len(ids) != count:
-        raise invalid("ids", f"must have one id for each of the {count} instances, not {len(ids)}")
-    for i, id in enumerate(ids):
-        check_printable(id, f"ids[{i}]")
-    if len(set(ids)) < count:
+    check_one_each(body, "ids")
+    check_printable(ids)
+    if len(set(ids)) < len(ids):
         twice = next(i for i, id in enumerate(ids) if id in ids[:i])
         raise invalid(f"ids[{twice}]", "stands there twice; give every instance an id of its own")
 
 
-def check_printable(id: str, field: str) -> None:
-    """Refuse an id with control characters."""
-    if not id.isprintable():
-        raise invalid(field, f"must have printable characters only, not {id[:40]!r}")
+def check_printable(ids: list[str], field: str = "ids[{}]") -> None:
+    """Refuse ids with control characters."""
+    for i, id in enumerate(ids):
+        if not id.isprintable():
+            raise invalid(field.format(i), f"must have printable characters only, not {id[:40]!r}")
+
+
+def check_one_each(body: Any, field: str) -> None:
+    """Refuse a field of a body that has not one entry for each instance."""
+    count, wanted = len(getattr(body, field)), len(body.instances)
+    if count != wanted:
+        raise invalid(field, f"{count} {field} for {wanted} instances; give one for each")
 
 
 def matrix(instances: Sequence[Any], features: int, names: Sequence[str] | None, where: str = "instances") -> Array:
