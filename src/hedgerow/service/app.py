@@ -30,10 +30,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hedgerow.core.errors import InputError
 from hedgerow.service import inference  # noqa: F401  # declares its operations
-from hedgerow.service.demo import Demo
+from hedgerow.service.demo import stream_digits
 from hedgerow.service.jobs import Jobs
 from hedgerow.service.metrics import Requests
-from hedgerow.service.middleware import TEMPLATE, AuthMiddleware, Log, RequestMiddleware, Tokens, caller_of
+from hedgerow.service.middleware import TEMPLATE, Auth, Log, RequestMiddleware, Tokens, caller_of
 from hedgerow.service.models import Models
 from hedgerow.service.operations import JSON, document, routes
 from hedgerow.service.routes import Downloads, pages
@@ -80,9 +80,7 @@ def create_app(folder: Path, settings: ServiceSettings | None = None, *, demo: b
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         log.start()
         models.start()
-        stream = Demo(models) if demo else None
-        if stream is not None:
-            stream.start()
+        stream = asyncio.create_task(stream_digits(models)) if demo else None
         webhook = None if settings.webhook is None else asyncio.create_task(post_alarms(models, settings.webhook))
         log.add(event="started", folder=str(models.folder), models=[entry.name for entry in models])
         try:
@@ -90,7 +88,7 @@ def create_app(folder: Path, settings: ServiceSettings | None = None, *, demo: b
         finally:
             models.stopping.set()
             if stream is not None:
-                await stream.close()
+                await stream
             if webhook is not None:
                 webhook.cancel()
             await jobs.close()
@@ -104,10 +102,8 @@ def create_app(folder: Path, settings: ServiceSettings | None = None, *, demo: b
     async def openapi(_: Request) -> Response:
         return Response(described(), media_type=JSON)
 
-    middleware = [
-        Middleware(RequestMiddleware, log=log, requests=requests),
-        Middleware(AuthMiddleware, tokens=tokens, host=settings.host, stopping=models.stopping),
-    ]
+    auth = Auth(tokens, settings.host, models.stopping)
+    middleware = [Middleware(RequestMiddleware, log=log, requests=requests, auth=auth)]
     app = Starlette(
         routes=[*routes(), Route("/openapi.json", openapi), *pages()], middleware=middleware, lifespan=lifespan,
         exception_handlers={HTTPException: _not_found},
@@ -154,7 +150,7 @@ def serve(models: Path, settings: ServiceSettings, *, demo: bool, tell: Callable
         raise InputError(f"cannot read the TLS files {settings.tls_cert} and {settings.tls_key}: {error}") from error
     listener = _listener(settings)
     host, port = listener.getsockname()[:2]
-    logging.getLogger().addHandler(app.state.log.handler())
+    logging.getLogger().addHandler(app.state.log)
     # uvicorn raises the signal that ended it once more: by then everything is done, and the exit code is 0
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, lambda *_: None)

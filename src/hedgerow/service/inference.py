@@ -24,7 +24,7 @@ from hedgerow.live import Answer, NumberAnswer
 from hedgerow.service import schemas
 from hedgerow.service.models import Entry
 from hedgerow.service.operations import JSON, Call, Later, operation
-from hedgerow.service.schemas import DTYPES, InputTensor, OutputTensor, Problem, TensorMetadata, decode, invalid, matrix
+from hedgerow.service.schemas import DTYPES, InputTensor, OutputTensor, Problem, TensorMetadata, decode, invalid
 
 MODEL = "/v2/models/{name}"
 HEADER = "inference-header-content-length"
@@ -128,7 +128,7 @@ def _rows(inputs: list[InputTensor], entry: Entry, most: int) -> Array:
     tensors = [_tensor(tensor, f"inputs[{i}]", most) for i, tensor in enumerate(inputs)]
     names, known = [tensor.name for tensor in inputs], entry.feature_names
     if len(tensors) == 1 and (len(inputs[0].shape) == 2 or known is None):
-        return matrix(tensors[0], entry.features, known, "inputs[0].data")
+        return entry.rows(tensors[0], "inputs[0].data")
     if known is None:
         raise invalid("inputs", f"the model has no names of features; send one tensor of shape [n, {entry.features}]")
     for name in known:
@@ -141,7 +141,7 @@ def _rows(inputs: list[InputTensor], entry: Entry, most: int) -> Array:
             raise invalid(f"inputs[{i}].shape", f"a tensor of one feature ({name!r}) has shape [n] or [n, 1]")
     order = [names.index(name) for name in known]
     rows = [[tensors[j][i][0] for j in order] for i in range(len(tensors[0]))]
-    return matrix(rows, entry.features, None, "row")
+    return entry.rows(rows, "row")
 
 
 def _tensor(tensor: InputTensor, field: str, most: int) -> list[list[Any]]:
@@ -155,9 +155,9 @@ def _tensor(tensor: InputTensor, field: str, most: int) -> list[list[Any]]:
     n, width = shape[0], shape[1] if len(shape) == 2 else 1
     if n > most:
         raise Problem("too-large", f"{field}.shape: {n} rows; at most {most} in one request")
-    nested = all(isinstance(row, list) for row in data)
-    rows: list[list[Any]] = data if nested else [data[i : i + width] for i in range(0, len(data), width)]
-    if len(rows) != n or any(len(row) != width for row in rows):
+    nested = {isinstance(row, list) for row in data}
+    rows: list[Any] = data if nested == {True} else [data[i : i + width] for i in range(0, len(data), width)]
+    if len(nested) > 1 or len(rows) != n or any(len(row) != width for row in rows):
         raise invalid(f"{field}.data", f"has not the {' x '.join(map(str, shape))} values that the shape says")
     return rows
 

@@ -63,7 +63,6 @@ async def _receive(call: Call, entry: Entry, expected: str | None = None) -> Non
         with file.open("xb") as out:
             async for part in call.chunks(settings.max_upload, settings.upload_timeout):
                 await asyncio.to_thread(out.write, part) if len(part) > 1 << 20 else out.write(part)
-        _check_header(file, settings.max_header)
         await work("check", file, CHECK_SECONDS, settings.max_worker, lambda _: None)
         if entry.state == "arriving":
             await models.install(entry, file)
@@ -259,24 +258,6 @@ async def work(task: str, path: Path, seconds: float, memory: int, tell: Callabl
 # -- files that callers send ------------------------------------------------------------------------------------
 
 OTHER_SUFFIXES = (".npz", ".svmlight", ".libsvm", ".svm", ".mat")  # beside tables
-NO_MODEL = "the body is not a model file: send what `hedgerow fit` or `save` wrote"
-
-
-def _check_header(file: Path, most: int) -> None:
-    """Refuse what the header of a file shows to be no model, before a process is started for it."""
-    size = file.stat().st_size
-    with file.open("rb") as data:
-        length = int.from_bytes(data.read(8), "little")
-        if size < 10 or length > size - 8:
-            raise Problem("invalid", NO_MODEL)
-        if length > most:
-            raise Problem("too-large", f"the header of the model file has {length} bytes; at most {most}")
-        try:
-            ours = "hedgerow" in json.loads(data.read(length))["__metadata__"]
-        except (ValueError, KeyError, TypeError, RecursionError):
-            ours = False
-    if not ours:
-        raise Problem("invalid", NO_MODEL)
 
 
 @asynccontextmanager

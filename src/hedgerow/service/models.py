@@ -9,7 +9,7 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,17 +18,18 @@ from uuid import uuid4
 
 import numpy as np
 
+from hedgerow.core.arrays import Array
 from hedgerow.core.errors import HedgerowError, InputError
 from hedgerow.core.labels import plain
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.events import labels_together
 from hedgerow.fleet import Fleet
 from hedgerow.fleet.store import FleetStore
 from hedgerow.live import Busy, Closed, JournalError, LiveModel, Owned, Replaced, Settings
 from hedgerow.regressor import load_model
-from hedgerow.service.schemas import NAME_PATTERN, Problem, invalid
+from hedgerow.service.schemas import NAME_PATTERN, SHOWN, FieldError, Problem, invalid, kind_of
 from hedgerow.service.settings import ServiceSettings
-from hedgerow.tables import TableEncoder
+from hedgerow.service.worker import try_out
+from hedgerow.tables import BadCell, TableEncoder
 
 T = TypeVar("T")
 logger = logging.getLogger("hedgerow.service")
@@ -108,6 +109,56 @@ class Entry:
         self.check_ready()
         assert self.live is not None
         return self.live
+
+    def rows(self, instances: Sequence[Any], where: str = "instances") -> Array:
+        """Instances as rows of numbers in the order of the features; a problem names all fields that are wrong."""
+        errors: list[FieldError] = []
+        rows, width = [], self.features if self.table is None else self.table.width
+        for i, instance in enumerate(instances):
+            if isinstance(instance, dict):
+                rows.append(self._values(instance, f"{where}[{i}]", errors))
+            elif len(instance) == width:
+                rows.append(instance)
+            else:
+                errors.append(FieldError(f"{where}[{i}]", f"{len(instance)} numbers; the model has {width} features"))
+            if len(errors) >= SHOWN:
+                break
+        if not errors:
+            try:
+                X = np.array(rows, dtype=np.float64)  # None is NaN
+            except OverflowError:
+                X = np.array([[v if abs(v) < 2**1023 else np.inf for v in row] for row in rows], np.float64)
+            if self.table is not None or np.isfinite(X).all():
+                return X
+            for i, j in np.argwhere(~np.isfinite(X))[:SHOWN]:
+                named = self.feature_names if isinstance(instances[i], dict) else None
+                field = f"{where}[{i}].{named[j]}" if named else f"{where}[{i}][{j}]"
+                errors.append(FieldError(field, "is no finite number"))
+        raise Problem("invalid", f"{errors[0].field}: {errors[0].detail}", errors)
+
+    def _values(self, instance: dict[str, Any], field: str, errors: list[FieldError]) -> Sequence[Any]:
+        """The values of an object by name, or what is wrong with it."""
+        names = self.feature_names
+        if self.table is not None:
+            if not any(name in instance for name in self.table.names):
+                known = ", ".join(self.table.names[:8])
+                errors.append(FieldError(field, f"must be an object with some of the model's columns: {known}"))
+                return ()
+            try:
+                return self.table.of_mapping(instance)
+            except BadCell as error:
+                errors.append(FieldError(f"{field}.{error.column}", str(error)))
+                return ()
+        if names is None:
+            errors.append(FieldError(field, f"the model has no names; send a list of {self.features} numbers"))
+            return ()
+        for name in names:
+            if name not in instance:
+                errors.append(FieldError(f"{field}.{name}", "missing"))
+            elif type(instance[name]) not in (int, float):
+                wrong = f"must be a number, not {kind_of(instance[name])}"
+                errors.append(FieldError(f"{field}.{name}", wrong))
+        return [instance.get(name) for name in names]
 
     @property
     def classes(self) -> list[Any]:
@@ -343,7 +394,9 @@ def _open(entry: Entry) -> None:
     try:
         opened = Fleet.open(entry.folder) if entry.kind == "fleet" else LiveModel.open(entry.folder)
         if isinstance(opened, LiveModel):
-            warm(opened)
+            # the first request does not wait for compiled loops; on a model of its own, since even copying the live
+            # one would do work that it has postponed, which its journal has not
+            try_out(opened.model_of_snapshot())
             _compare_file(entry, opened)
         entry.ready(opened)
     except Exception as error:  # whatever is wrong with one model must not stop the others
@@ -383,18 +436,3 @@ def _create(entry: Entry, file: Path, aside: Path, settings: Settings) -> None:
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     _open(entry)
-
-
-def warm(live: LiveModel) -> None:
-    """Make the compiled loops ready, so that the first request does not wait for them.
-
-    On a model of its own: even copying the live one would do work that it has postponed, which its journal has not.
-    """
-    clf = live.model_of_snapshot()
-    if isinstance(clf, OnlineTransferClassifier) and not len(clf.classes_):
-        return
-    X = np.zeros((2, clf.n_features_in_), dtype=clf.learner_.dtype)
-    label = clf.classes_[0] if isinstance(clf, OnlineTransferClassifier) else 0.0
-    clf.explain_one(X[0])
-    clf.learn_one(X[0], label)
-    clf.predict_then_learn(X, labels_together([plain(label)] * 2))

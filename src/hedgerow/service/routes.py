@@ -7,8 +7,9 @@ import itertools
 import math
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, BinaryIO, TypeVar
 
 from msgspec import UNSET
@@ -139,21 +140,13 @@ def _instances(call: Call, body: schemas.PredictRequest) -> tuple[Encoded, list[
     schemas.check_ids(body)
     if body.explain:
         _check_answer(call, call.entry.classes, call.live.clf.expert_names_, len(body.instances))
-    return Encoded(_rows(call, body.instances), body.instances), body.ids
+    return Encoded(call.entry.rows(body.instances), body.instances), body.ids
 
 
 def _keyed_rows(call: Call, body: schemas.FleetRequest) -> Array:
     check_count(call, "instances", body.instances)
     schemas.check_one_each(body, "keys")
-    return _rows(call, body.instances)
-
-
-def _rows(call: Call, instances: list[Any]) -> Array:
-    """Instances as rows of numbers that the model or fleet reads."""
-    entry = call.entry
-    if entry.table is not None:
-        return schemas.table_matrix(instances, entry.table)
-    return schemas.matrix(instances, entry.features, entry.feature_names)
+    return call.entry.rows(body.instances)
 
 
 def _check_answer(call: Call, classes: list[Any], experts: list[str], rows: int) -> None:
@@ -518,14 +511,8 @@ def pages() -> list[BaseRoute]:
     """The list of models, one model live, and their scripts and styles."""
     files = Page(packages=[("hedgerow.service", "static")])
 
-    def page(name: str) -> Callable[[Request], Awaitable[Response]]:
-        async def answer(request: Request) -> Response:
-            return await files.get_response(name, request.scope)
+    async def page(name: str, request: Request) -> Response:
+        return await files.get_response(name, request.scope)
 
-        return answer
-
-    return [
-        Route("/", page("index.html")),
-        Route("/models/{name}", page("model.html")),
-        Mount("/static", files),
-    ]
+    named = {"/": "index.html", "/models/{name}": "model.html"}
+    return [*(Route(path, partial(page, name)) for path, name in named.items()), Mount("/static", files)]

@@ -16,10 +16,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.responses import Response
 
 from hedgerow.client import KeyPrediction, LabelResult, Prediction
-from hedgerow.core.arrays import Array
 from hedgerow.events import LONGEST_ID
 from hedgerow.service.worker import LONGEST_LABEL
-from hedgerow.tables import BadCell, TableEncoder
 
 T = TypeVar("T")
 
@@ -125,13 +123,9 @@ NewId = Annotated[
 ]
 Whole = Annotated[int, Meta(gt=-(2**63), le=2**63 - 1)]
 Label = Annotated[str, Meta(max_length=LONGEST_LABEL)] | Whole | float | bool
-_ROW = {"anyOf": [{"type": "array", "items": {"type": "number"}}, {"type": "object"}]}
 Instance = Annotated[
-    Any,
-    Meta(
-        description="Numbers: a list in the model's order, or an object by name, which may have more.",
-        extra_json_schema=_ROW,
-    ),
+    list[float | None] | dict[str, Any],
+    Meta(description="A list in the model's order, or an object by name, which may have more; null is for tables."),
 ]
 
 
@@ -359,7 +353,7 @@ class InputTensor(Struct):
     shape: Annotated[list[int], Meta(min_length=1, max_length=2)]
     datatype: Literal[tuple(DTYPES)]  # type: ignore[valid-type]
     parameters: dict[str, Any] | None = None
-    data: list[Any] | UnsetType = UNSET
+    data: list[float | list[float]] | UnsetType = UNSET
 
 
 class RequestedOutput(Struct):
@@ -483,9 +477,7 @@ def _refused(error: Exception, kind: Any) -> Problem:
     return invalid(field or "body", detail)
 
 
-# -- instances --------------------------------------------------------------------------------------------------
-
-NUMBERS = {int, float}
+# -- what types do not say --------------------------------------------------------------------------------------
 
 
 def kind_of(value: Any) -> str:
@@ -522,73 +514,3 @@ def check_one_each(body: Any, field: str) -> None:
     count, wanted = len(getattr(body, field)), len(body.instances)
     if count != wanted:
         raise invalid(field, f"{count} {field} for {wanted} instances; give one for each")
-
-
-def matrix(instances: Sequence[Any], features: int, names: Sequence[str] | None, where: str = "instances") -> Array:
-    """Rows of numbers in the model's order of features."""
-    errors: list[FieldError] = []
-    rows = []
-    for i, instance in enumerate(instances):
-        if type(instance) is list and len(instance) == features and set(map(type, instance)) <= NUMBERS:
-            rows.append(instance)
-        else:
-            rows.append(_row(instance, features, names, f"{where}[{i}]", errors))
-        if len(errors) >= SHOWN:
-            break
-    if not errors:
-        try:
-            X = np.array(rows, dtype=np.float64)
-        except OverflowError:
-            X = np.array([[value if abs(value) < 2**1023 else np.inf for value in row] for row in rows], np.float64)
-        if np.isfinite(X).all():
-            return X
-        for i, j in np.argwhere(~np.isfinite(X))[:SHOWN]:
-            field = f"{where}[{i}]" + (f".{names[j]}" if names and isinstance(instances[i], dict) else f"[{j}]")
-            errors.append(FieldError(field, "is beyond the largest number; features are finite"))
-    raise Problem("invalid", f"{errors[0].field}: {errors[0].detail}", errors)
-
-
-def table_matrix(instances: Sequence[Any], table: TableEncoder, where: str = "instances") -> Array:
-    """Rows of a model of tables: objects of column names and values; lists are rows that are encoded already."""
-    errors: list[FieldError] = []
-    rows = []
-    for i, instance in enumerate(instances):
-        if isinstance(instance, list):
-            values = [np.nan if value is None else value for value in instance]
-            rows.append(_row(values, table.width, None, f"{where}[{i}]", errors))
-        elif not isinstance(instance, dict) or not any(name in instance for name in table.names):
-            known = ", ".join(table.names[:8])
-            errors.append(FieldError(f"{where}[{i}]", f"must be an object with some of the model's columns: {known}"))
-        else:
-            try:
-                rows.append(table.of_mapping(instance))
-            except BadCell as error:
-                errors.append(FieldError(f"{where}[{i}].{error.column}", str(error)))
-        if len(errors) >= SHOWN:
-            break
-    if errors:
-        raise Problem("invalid", f"{errors[0].field}: {errors[0].detail}", errors)
-    return np.array(rows, dtype=np.float64)
-
-
-def _row(instance: Any, features: int, names: Sequence[str] | None, field: str, errors: list[FieldError]) -> list[Any]:
-    """One instance's values, or what is wrong with it."""
-    if isinstance(instance, dict):
-        if names is None:
-            errors.append(FieldError(field, f"the model has no names of features; send a list of {features} numbers"))
-            return []
-        errors += [FieldError(f"{field}.{name}", "missing") for name in names if name not in instance][:SHOWN]
-        values = [instance.get(name, 0.0) for name in names]
-        fields = [f"{field}.{name}" for name in names]
-    elif isinstance(instance, list):
-        if len(instance) != features:
-            errors.append(FieldError(field, f"{len(instance)} numbers; the model has {features} features"))
-            return []
-        values = instance
-        fields = [f"{field}[{j}]" for j in range(features)]
-    else:
-        errors.append(FieldError(field, f"must be a list or an object, not {kind_of(instance)}"))
-        return []
-    wrong = [(name, value) for name, value in zip(fields, values, strict=True) if type(value) not in NUMBERS]
-    errors += [FieldError(name, f"must be a number, not {kind_of(value)}") for name, value in wrong[:SHOWN]]
-    return values

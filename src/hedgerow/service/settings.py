@@ -44,8 +44,6 @@ class ServiceSettings:
         Bytes of an answer, estimated before the work is done.
     max_upload : int
         Bytes of a model file, or of the files of a fit.
-    max_header : int
-        Bytes of the JSON header of a model file.
     max_rows : int
         Instances or labels of one request.
     max_models : int
@@ -102,7 +100,6 @@ class ServiceSettings:
     max_body: int = 16 << 20
     max_answer: int = 64 << 20
     max_upload: int = 1 << 30
-    max_header: int = 16 << 20
     max_rows: int = 1024
     max_models: int = 100
     max_connections: int = 1000
