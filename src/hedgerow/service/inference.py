@@ -136,12 +136,11 @@ def _rows(inputs: list[InputTensor], entry: Entry, most: int) -> Array:
             raise invalid("inputs", f"{names.count(name)} tensors are named {name!r}; send one for each feature")
     if len({len(tensor) for tensor in tensors}) > 1:
         raise invalid("inputs", "the tensors have different numbers of rows")
-    for i, (tensor, name) in enumerate(zip(tensors, names, strict=True)):
+    for i, tensor in enumerate(tensors):
         if any(len(row) != 1 for row in tensor):
-            raise invalid(f"inputs[{i}].shape", f"a tensor of one feature ({name!r}) has shape [n] or [n, 1]")
-    order = [names.index(name) for name in known]
-    rows = [[tensors[j][i][0] for j in order] for i in range(len(tensors[0]))]
-    return entry.rows(rows, "row")
+            raise invalid(f"inputs[{i}].shape", f"a tensor of one feature ({names[i]!r}) has shape [n] or [n, 1]")
+    columns = [tensors[names.index(name)] for name in known]
+    return entry.rows([[row[0] for row in rows] for rows in zip(*columns, strict=True)], "row")
 
 
 def _tensor(tensor: InputTensor, field: str, most: int) -> list[list[Any]]:

@@ -9,7 +9,7 @@ import shutil
 import sys
 import time
 from asyncio.subprocess import DEVNULL, PIPE
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,7 +97,8 @@ async def fit(call: Call) -> schemas.JobStatus:
 @operation("GET", "/v1/jobs", "admin")
 async def list_jobs(call: Call) -> schemas.JobList:
     """All jobs of models that the caller administers, newest first."""
-    return schemas.JobList([job.status for job in _jobs(call) if call.caller.may("admin", job.entry.name)])
+    newest = reversed(_jobs(call).values())
+    return schemas.JobList([job.status for job in newest if call.caller.may("admin", job.entry.name)])
 
 
 @operation("GET", "/v1/jobs/{job}", "admin")
@@ -148,33 +149,25 @@ class Job:
         return self.status.state in ("done", "failed", "cancelled")
 
 
-class Jobs:
-    """All jobs of one service: at most so many at once; none survives it."""
+class Jobs(dict[str, Job]):
+    """All jobs of one service by id: at most so many at once; none survives it."""
 
     def __init__(self, models: Models) -> None:
-        self._models = models
-        self._jobs: dict[str, Job] = {}
-        self._running = asyncio.Semaphore(models.settings.max_jobs)
-
-    def __iter__(self) -> Iterator[Job]:
-        return iter(sorted(self._jobs.values(), key=lambda job: -job.status.created))
-
-    def get(self, job_id: str) -> Job | None:
-        """The job of this id."""
-        return self._jobs.get(job_id)
+        super().__init__()
+        self._models, self._running = models, asyncio.Semaphore(models.settings.max_jobs)
 
     def check_room(self) -> None:
         """Refuse one more than may wait."""
-        settings, active = self._models.settings, sum(not job.over for job in self._jobs.values())
+        settings, active = self._models.settings, sum(not job.over for job in self.values())
         if active >= settings.max_jobs + settings.max_jobs_waiting:
             raise Problem("busy", f"{active} jobs run or wait already")
 
     def start(self, entry: Entry, folder: Path) -> Job:
         """Queue a fit of the files in a folder of its own, for a reserved name."""
-        for old in [job for job in self if job.over][KEPT:]:
-            del self._jobs[old.status.id]
+        for old in [job.status.id for job in self.values() if job.over][:-KEPT]:
+            del self[old]
         job = Job(entry, folder, schemas.JobStatus(uuid4().hex, entry.name, time.time()))
-        self._jobs[job.status.id] = job
+        self[job.status.id] = job
         job.task = asyncio.create_task(self._run(job))
         return job
 
@@ -187,11 +180,11 @@ class Jobs:
 
     async def close(self) -> None:
         """Cancel all, but let a model that is being opened become whole."""
-        tasks = [job.task for job in self._jobs.values() if not job.over and job.task is not None]
-        for job in self._jobs.values():
-            if job.task in tasks and not job.installing:
+        active = [job for job in self.values() if not job.over]
+        for job in active:
+            if job.task is not None and not job.installing:
                 job.task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*(job.task for job in active if job.task is not None), return_exceptions=True)
 
     async def _run(self, job: Job) -> None:
         settings, status = self._models.settings, job.status

@@ -25,7 +25,7 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -296,17 +296,17 @@ def _tracer() -> Any:
     return trace.get_tracer("hedgerow", hedgerow.__version__) if is_set_up else None
 
 
-@contextlib.contextmanager
-def _span(tracer: Any, method: str, headers: dict[bytes, bytes]) -> Iterator[Any]:
+def _span(tracer: Any, method: str, headers: dict[bytes, bytes]) -> AbstractContextManager[Any]:
     """The span of a request, a child of the caller's own; None without a tracer."""
     if tracer is None:
-        yield None
-        return
+        return contextlib.nullcontext()
     from opentelemetry import propagate, trace
 
     parent = {name: headers.get(name.encode(), b"").decode("latin-1") for name in ("traceparent", "tracestate")}
-    with tracer.start_as_current_span(method, context=propagate.extract(parent), kind=trace.SpanKind.SERVER) as span:
-        yield span
+    span: AbstractContextManager[Any] = tracer.start_as_current_span(
+        method, context=propagate.extract(parent), kind=trace.SpanKind.SERVER
+    )
+    return span
 
 
 def _without_values(error: BaseException) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
@@ -37,8 +37,13 @@ class Call(Request):
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         super().__init__(scope, receive)
-        self.models: Models = self.app.state.models
         self.status, self.sent_headers = 200, dict[str, str]()
+
+    @property
+    def models(self) -> Models:
+        """All models of the service."""
+        models: Models = self.app.state.models
+        return models
 
     @property
     def caller(self) -> Caller:
@@ -91,10 +96,14 @@ class Call(Request):
         length = self.headers.get("content-length", "")
         if length.isdigit() and int(length) > limit:
             raise too_large
-        received = 0
+        received, more = 0, True
         try:
             async with asyncio.timeout(seconds):
-                async for part in self.stream():
+                while more:
+                    message = await self.receive()
+                    if message["type"] == "http.disconnect":
+                        raise ClientDisconnect
+                    part, more = message.get("body", b""), message.get("more_body", False)
                     received += len(part)
                     if received > limit:
                         raise too_large
@@ -119,6 +128,7 @@ class Operation:
     body: Any = None
     media: str = "application/json"  # of the body
     reads: bool = False  # the handler takes the body, read and validated
+    awaited: bool = False  # the handler is a coroutine function
     query: Any = None
     answer: Any = None
     status: int = 200
@@ -144,8 +154,10 @@ class Operation:
             arguments.append(decode(await call.content(), self.body))
         if self.query is not None:
             arguments.append(convert(dict(call.query_params), self.query))
-        work = partial(self.handler, call, *arguments)
-        answer = await work() if iscoroutinefunction(self.handler) else work
+        if self.awaited:
+            answer = await self.handler(call, *arguments)
+        else:
+            answer = partial(self.handler, call, *arguments)
         if isinstance(answer, Response):
             return answer
         if answer is None:
@@ -171,7 +183,7 @@ def operation(method: str, path: str, *rights: str, **about: Any) -> Callable[[H
         if get_origin(answer) in (Union, UnionType):  # or later
             answer = get_args(answer)[0]
         types: dict[str, Any] = {name: hints[name] for name in ("body", "query") if name in hints}
-        types["reads"] = "body" in hints
+        types |= {"reads": "body" in hints, "awaited": iscoroutinefunction(handler)}
         if answer not in (Response, NoneType):
             types["answer"] = answer
         OPERATIONS.append(Operation(method, path, handler, rights, **{"id": handler.__name__, **types, **about}))
