@@ -37,10 +37,12 @@ __all__ = [
 
 AGAIN = (429, 502, 503, 504)  # answers after which the same request may succeed
 LONGEST_WAIT = 30.0  # seconds between two tries
+BINARY = {"Content-Type": "application/octet-stream"}
 
 Instance = Mapping[str, Any] | Sequence[float]
 P = ParamSpec("P")
 T = TypeVar("T")
+C = TypeVar("C", bound="_Verbs")
 Steps = Coroutine[Any, Any, T]
 
 
@@ -110,9 +112,9 @@ class Verb(Generic[P, T]):
         self.__doc__ = steps.__doc__
 
     @overload
-    def __get__(self, owner: Client | Model | Fleet, kind: Any = None) -> Callable[P, T]: ...
+    def __get__(self, owner: AsyncClient | _Named[AsyncClient], kind: Any = None) -> Callable[P, Awaitable[T]]: ...
     @overload
-    def __get__(self, owner: AsyncClient | AsyncModel | AsyncFleet, kind: Any = None) -> Callable[P, Awaitable[T]]: ...
+    def __get__(self, owner: Client | _Named[Client], kind: Any = None) -> Callable[P, T]: ...
     @overload
     def __get__(self, owner: None, kind: Any = None) -> Callable[Concatenate[Any, P], Steps[T]]: ...
 
@@ -144,6 +146,14 @@ class _Verbs:
 
     async def _sleep(self, seconds: float) -> None:
         raise NotImplementedError
+
+    def model(self, name: str) -> Model[Self]:
+        """One model; nothing is asked yet."""
+        return Model(self, name)
+
+    def fleet(self, name: str) -> Fleet[Self]:
+        """One fleet; nothing is asked yet."""
+        return Fleet(self, name)
 
     @Verb
     async def models(self) -> list[dict[str, Any]]:
@@ -239,14 +249,6 @@ class Client(_Verbs):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def model(self, name: str) -> Model:
-        """One model; nothing is asked yet."""
-        return Model(self, name)
-
-    def fleet(self, name: str) -> Fleet:
-        """One fleet; nothing is asked yet."""
-        return Fleet(self, name)
-
     async def _send(self, method: str, path: str, **arguments: Any) -> Any:
         return self._http.request(method, path, **arguments)
 
@@ -285,14 +287,6 @@ class AsyncClient(_Verbs):
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def model(self, name: str) -> AsyncModel:
-        """One model; nothing is asked yet."""
-        return AsyncModel(self, name)
-
-    def fleet(self, name: str) -> AsyncFleet:
-        """One fleet; nothing is asked yet."""
-        return AsyncFleet(self, name)
-
     async def _send(self, method: str, path: str, **arguments: Any) -> Any:
         return await self._http.request(method, path, **arguments)
 
@@ -303,12 +297,12 @@ class AsyncClient(_Verbs):
         return steps
 
 
-class _Named:
+class _Named(Generic[C]):
     """One model or fleet of a service; every verb is one request."""
 
     _kind = "models"
 
-    def __init__(self, client: Any, name: str) -> None:
+    def __init__(self, client: C, name: str) -> None:
         self.client, self.name = client, name
 
     async def _ask(self, method: str, what: str = "", **arguments: Any) -> Any:
@@ -332,8 +326,7 @@ class _Named:
     @Verb
     async def upload(self, data: bytes) -> dict[str, Any]:
         """Create it from the content of a model file; refused if the name is taken."""
-        headers = {"Content-Type": "application/octet-stream"}
-        return await self._json("PUT", content=data, headers=headers)
+        return await self._json("PUT", content=data, headers=BINARY)
 
     @Verb
     async def delete(self) -> None:
@@ -341,7 +334,9 @@ class _Named:
         await self._ask("DELETE")
 
 
-class _ModelVerbs(_Named):
+class Model(_Named[C]):
+    """One model of a service, as `Client.model` returns it; its verbs are awaited where the client is async."""
+
     @Verb
     async def predict(
         self, instances: Sequence[Instance], ids: Sequence[str] | None = None, *, explain: bool = False
@@ -369,14 +364,12 @@ class _ModelVerbs(_Named):
     @Verb
     async def label(self, id: str, label: Any) -> LabelResult:
         """The label of one event. The same label twice is learned once."""
-        return (await self._label([(id, label)]))[0]
+        [result] = await Model.label_many(self, [(id, label)])
+        return result
 
     @Verb
     async def label_many(self, labels: Sequence[tuple[str, Any]]) -> list[LabelResult]:
         """Labels of several events."""
-        return await self._label(labels)
-
-    async def _label(self, labels: Sequence[tuple[str, Any]]) -> list[LabelResult]:
         body = {"labels": [{"id": id, "label": _scalar(label)} for id, label in labels]}
         answer = await self._json("POST", "/label", json=body)
         return msgspec.convert(answer["results"], list[LabelResult])
@@ -441,19 +434,12 @@ class _ModelVerbs(_Named):
         was put there meanwhile is left alone, and status 412 is raised. Without it any model is replaced.
         """
         tag = "*" if expected is None else f'"{expected}"'
-        headers = {"Content-Type": "application/octet-stream", "If-Match": tag}
-        return await self._json("PUT", content=data, headers=headers)
+        return await self._json("PUT", content=data, headers={**BINARY, "If-Match": tag})
 
 
-class Model(_ModelVerbs):
-    """One model of a service, as `Client.model` returns it."""
+class Fleet(_Named[C]):
+    """One fleet of a service, as `Client.fleet` returns it; its verbs are awaited where the client is async."""
 
-
-class AsyncModel(_ModelVerbs):
-    """One model of a service, as `AsyncClient.model` returns it; its verbs are awaited."""
-
-
-class _FleetVerbs(_Named):
     _kind = "fleets"
 
     @Verb
@@ -483,14 +469,6 @@ class _FleetVerbs(_Named):
         """Forget all that a key has learned."""
         whole = {} if isinstance(key, str) else {"whole": "true"}
         await self._ask("DELETE", f"/keys/{quote(str(key), safe='')}", params=whole)
-
-
-class Fleet(_FleetVerbs):
-    """One fleet of a service, as `Client.fleet` returns it."""
-
-
-class AsyncFleet(_FleetVerbs):
-    """One fleet of a service, as `AsyncClient.fleet` returns it; its verbs are awaited."""
 
 
 def _ids(ids: Sequence[str] | None, count: int) -> list[str]:

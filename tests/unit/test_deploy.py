@@ -15,7 +15,7 @@ yaml = pytest.importorskip("yaml")
 pytest.importorskip("starlette")
 from prometheus_client.parser import text_string_to_metric_families  # noqa: E402
 
-from hedgerow.cli import serving  # noqa: E402
+from hedgerow.cli import config  # noqa: E402
 from hedgerow.live.report import RULES  # noqa: E402
 from hedgerow.service.metrics import Requests, exposition  # noqa: E402
 
@@ -80,7 +80,7 @@ def test_every_alert_says_what_happened_and_what_to_do():
 
 
 def test_every_variable_is_an_option_of_the_service():
-    known = {f"HEDGEROW_SERVE_{name.upper()}" for name in serving._options("serve")}
+    known = {f"HEDGEROW_SERVE_{name.upper()}" for name in config.options("serve")}
     named = {
         name
         for path in DEPLOY.rglob("*")
@@ -90,7 +90,7 @@ def test_every_variable_is_an_option_of_the_service():
     assert named
     assert named <= known
     assert set(tomllib.loads(text_of("hedgerow.toml"))) == {"serve"}
-    serving.read(DEPLOY / "hedgerow.toml")
+    config.read(DEPLOY / "hedgerow.toml")
 
 
 def test_files_that_files_name_are_there():

@@ -10,29 +10,21 @@ import errno
 import os
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hedgerow.cli import options, serving, terminal
-from hedgerow.cli.options import (
-    DataDir,
-    Decimal,
-    Delimiter,
-    Engine,
-    Jobs,
-    Method,
-    Orders,
-    Out,
-    Plugins,
-    Resume,
-    Sources,
-    Words,
-)
-from hedgerow.core.errors import HedgerowError, InputError
+from hedgerow.cli import options, terminal
+from hedgerow.cli.config import Config, config_app, environment
+from hedgerow.cli.options import Columns, Csv, DataDir, Experiment, Jobs, Method, Orders, Sources, Words
+from hedgerow.core.errors import HedgerowError, InputError, require
 from hedgerow.lab import PARTS, TARGETS
 from hedgerow.live import Settings
+from hedgerow.service.settings import ServiceSettings
 
 if TYPE_CHECKING:
     from hedgerow.lab.report import Table
@@ -142,11 +134,13 @@ def data(data_dir: DataDir = None) -> None:
     terminal.print_table(header, rows)
 
 
-@options.command(app)
+@options.command(app, short=["output"])
 def fit(
     source: Sources,
     label: str,
-    output: Annotated[Path, typer.Option("--output", "-o")],
+    output: Path,
+    columns: Columns,
+    csv: Csv,
     unlabelled: Path | None = None,
     method: Method = "hedgerow",
     reading: Annotated[str, typer.Option(autocompletion=options.readings)] = "general",
@@ -155,14 +149,6 @@ def fit(
     from_journal: Path | None = None,
     task: str | None = None,
     coverage: list[float] | None = None,
-    drop: Words = None,
-    keep: Words = None,
-    id: Words = None,
-    time: Words = None,
-    text: Words = None,
-    new: Words = None,
-    delimiter: Delimiter = None,
-    decimal: Decimal = None,
 ) -> None:
     """Fit a model on labelled source files and, better, some unlabelled rows of the target.
 
@@ -188,28 +174,13 @@ def fit(
     coverage
         The share of labels that sets of classes or intervals of numbers are to contain; may be repeated. Without it
         numbers have intervals of .9, classes no sets.
-    drop
-        A column to leave out; may be repeated.
-    keep
-        A column to use though it looks like an id.
-    id
-        A column that only names rows.
-    time
-        A column of dates, or of seconds since 1970.
-    text
-        A column of text whose words are to be used.
-    new
-        A column that will come later, in the stream.
     """
     from hedgerow.cli.fit_files import check_output, fit_files, parse_options, summary
     from hedgerow.rows.inputs import written_with
 
     check_output(output, [*source, *([unlabelled] if unlabelled else [])])
-    arguments = parse_options(option or [], method, reading)
-    columns = {"drop": drop, "keep": keep, "id": id, "time": time, "text": text, "new": new}
-    if table := {name: values for name, values in columns.items() if values}:
-        arguments["table"] = table
-    with written_with(delimiter, decimal, terminal.note):
+    arguments = {**parse_options(option or [], method, reading), **columns.table}
+    with written_with(csv.delimiter, csv.decimal, terminal.note):
         fitted = fit_files(source, label, unlabelled, arguments, engine, from_journal, task, coverage)
     fitted.clf.save(output)
     header, rows, lines = summary(fitted)
@@ -218,11 +189,12 @@ def fit(
         terminal.print_line(line)
 
 
-@options.command(app, context_settings=serving.environment("run"))
+@options.command(app, short=["model", "input", "output"], context_settings=environment("run"))
 def run(
-    model: Annotated[Path, typer.Option("--model", "-m")],
-    input: Annotated[str, typer.Option("--input", "-i")],
-    output: Annotated[str, typer.Option("--output", "-o")],
+    model: Path,
+    input: str,
+    output: str,
+    csv: Csv,
     label: str | None = None,
     id: str | None = None,
     labels: Path | None = None,
@@ -235,15 +207,13 @@ def run(
     new_classes: str = "learn",
     format: str | None = None,
     proba: bool = False,
+    group: str = "hedgerow",
+    accept_loss: bool = False,
     label_timeout: float | None = None,
     max_pending: int | None = None,
     snapshot_every: int | None = None,
     keep_events: int | None = None,
-    group: str = "hedgerow",
-    accept_loss: bool = False,
-    delimiter: Delimiter = None,
-    decimal: Decimal = None,
-    config: serving.Config = None,
+    config: Config = None,
 ) -> None:
     """Predict each row of a stream before learning its label.
 
@@ -307,7 +277,7 @@ def run(
         dead_letter=dead_letter, settings=settings, accept_loss=accept_loss, group=group,
     )  # fmt: skip
     live = output != "-" or not sys.stdout.isatty()
-    with terminal.status(live) as tell, written_with(delimiter, decimal, terminal.note):
+    with terminal.status(live) as tell, written_with(csv.delimiter, csv.decimal, terminal.note):
         code = run_job(job, terminal.note, tell)
     raise typer.Exit(code)
 
@@ -326,8 +296,8 @@ def inspect(path: Annotated[Path, typer.Argument()]) -> None:
     terminal.print_table([str(path), ""], inspected(path))
 
 
-@options.command(app)
-def export(journal: Annotated[Path, typer.Argument()], output: Annotated[Path, typer.Option("--output", "-o")]) -> None:
+@options.command(app, short=["output"])
+def export(journal: Annotated[Path, typer.Argument()], output: Path) -> None:
     """The events of a journal with features, predictions and labels.
 
     Parameters
@@ -376,8 +346,8 @@ def restore(folder: Annotated[Path, typer.Argument()], journal: Annotated[Path, 
     print(f"{folder} restored to {journal}")
 
 
-@options.command(app)
-def replace(
+@options.command(app, "replace")
+def replace_model(
     journal: Annotated[Path, typer.Argument()],
     model: Annotated[Path | None, typer.Argument()] = None,
     back: Annotated[bool, typer.Option("--back")] = False,
@@ -424,10 +394,10 @@ def forget(journal: Annotated[Path, typer.Argument()], id: Annotated[list[str], 
     print(f"{len(forgotten)} of {len(id)} events were there, and are forgotten")
 
 
-@options.command(app)
+@options.command(app, short=["model"])
 def replay(
     journal: Annotated[Path, typer.Argument()],
-    model: Annotated[list[Path] | None, typer.Option("--model", "-m")] = None,
+    model: list[Path] | None = None,
     method: Annotated[list[str] | None, typer.Option(autocompletion=options.methods)] = None,
     source: list[Path] | None = None,
     label: str | None = None,
@@ -464,8 +434,43 @@ def replay(
         terminal.note(note)
 
 
-app.command(context_settings=serving.environment("serve"))(serving.serve)
-app.add_typer(serving.config_app, name="config")
+@options.command(app, context_settings=environment("serve"))
+def serve(
+    models: Path | None = None,
+    demo: bool = False,
+    config: Config = None,
+    max_pending: int = Settings.max_pending,
+    label_timeout: float | None = None,
+    *,
+    settings: ServiceSettings,
+) -> None:
+    """Serve live models and fleets over HTTP: predictions go out, labels follow, nothing acknowledged is lost.
+
+    Parameters
+    ----------
+    models
+        Folder of the live models and fleets, one folder each; --demo can do without.
+    demo
+        Stream the embedded digits into a model of their own.
+    max_pending
+        Events of a new model that wait for labels.
+    label_timeout
+        Seconds a new model waits for a label.
+    """
+    for module in ("starlette", "msgspec", "uvicorn", "prometheus_client", "python_multipart"):
+        require(module, "live")
+    from hedgerow.service.app import serve as run_service
+
+    if models is None and not demo:
+        raise InputError("--models is missing: name a folder for the live models, or try --demo")
+    if models is not None and not models.is_dir():
+        raise InputError(f"no folder at {models}: make it first; each live model gets a folder in it")
+    settings = replace(settings, live=Settings(label_timeout, max_pending))
+    with TemporaryDirectory() if models is None else nullcontext(str(models)) as folder:
+        run_service(Path(folder), settings, demo=demo, tell=terminal.note)
+
+
+app.add_typer(config_app, name="config")
 
 
 @options.command(app)
@@ -503,8 +508,9 @@ def doctor(as_json: Annotated[bool, typer.Option("--json")] = False) -> None:
 # -- experiments ------------------------------------------------------------------------------------------------
 
 
-@options.command(app)
+@options.command(app, defaults={"out": Path("hedgerow-study")})
 def study(
+    experiment: Experiment,
     name: Annotated[str, typer.Argument(autocompletion=options.studies)] = "",
     data: Annotated[str, typer.Option(help=f"One of {', '.join(TARGETS)}.")] = "digits",
     domain: list[Path] | None = None,
@@ -512,12 +518,7 @@ def study(
     target: str | None = None,
     methods: Annotated[str, typer.Option(autocompletion=options.methods)] = SHOWN,
     orders: Orders = 5,
-    jobs: Jobs = -1,
-    engine: Engine = "local",
     data_dir: DataDir = None,
-    out: Out = Path("hedgerow-study"),
-    resume: Resume = False,
-    plugin: Plugins = None,
     listing: Annotated[bool, typer.Option("--list")] = False,
 ) -> None:
     """Streams as they are: labels late or missing, new classes, drift, imbalance, bad sources; the curve of each.
@@ -545,19 +546,18 @@ def study(
         return
     report = _filled(
         lambda folder: run(folder, name, OwnFiles.of(domain, label) if domain else data, target, methods, orders),
-        out,
-        resume,
-        jobs,
-        engine,
-        plugin,
+        experiment,
         data_dir,
     )
-    _print_tables(tables(out, name))
+    _print_tables(tables(experiment.out, name))
     _print_report(report)
 
 
-@options.command(app)
+@options.command(app, defaults={"out": Path("hedgerow-compare")})
 def compare(
+    columns: Columns,
+    experiment: Experiment,
+    csv: Csv,
     source: Annotated[list[Path] | None, typer.Option(help="A labelled source, as in `fit`; once for each.")] = None,
     stream: Path | None = None,
     label: str | None = None,
@@ -570,17 +570,6 @@ def compare(
     peers: str = "main",
     task: str | None = None,
     option: Words = None,
-    drop: Words = None,
-    keep: Words = None,
-    time: Words = None,
-    text: Words = None,
-    jobs: Jobs = -1,
-    engine: Engine = "local",
-    out: Out = Path("hedgerow-compare"),
-    resume: Resume = False,
-    plugin: Plugins = None,
-    delimiter: Delimiter = None,
-    decimal: Decimal = None,
 ) -> None:
     """Methods side by side on your own files: mistakes, calibration, time, what each source was worth; a report.
 
@@ -614,14 +603,6 @@ def compare(
         classify or regress; without it the labels tell.
     option
         key=value for the methods that read it, e.g. dim=50.
-    drop
-        A column to leave out; may be repeated.
-    keep
-        A column to use though it looks like an id.
-    time
-        A column of dates, or of seconds since 1970.
-    text
-        A column of text whose words are to be used.
     """
     from hedgerow.cli.fit_files import parse_pairs
     from hedgerow.lab.compare import comparison_in, run, task_of, tasks_of
@@ -631,20 +612,16 @@ def compare(
         raise InputError("--domain makes every domain the target once: leave out --source, --stream and --unlabelled")
     if not domain and not (source and stream):
         raise InputError("give --source and --stream, or --domain once for each of several domains")
-    with written_with(delimiter, decimal, terminal.note):
+    with written_with(csv.delimiter, csv.decimal, terminal.note):
         if domain:
             streams = tasks_of(domain, label, 0.3 if warmup is None else warmup, order_by, task)
         else:
             streams = [task_of(source or [], stream, label, unlabelled, warmup, order_by, task)]
-    given = parse_pairs(option or [])
-    columns = {"drop": drop, "keep": keep, "time": time, "text": text}
-    if table := {name: values for name, values in columns.items() if values}:
-        given["table"] = table
+    given = {**parse_pairs(option or []), **columns.table}
     report = _filled(
-        lambda folder: run(folder, streams, methods=methods, orders=orders, peers=peers, options=given),
-        out, resume, jobs, engine, plugin,
-    )  # fmt: skip
-    comparison = comparison_in(out)
+        lambda folder: run(folder, streams, methods=methods, orders=orders, peers=peers, options=given), experiment
+    )
+    comparison = comparison_in(experiment.out)
     terminal.print_line(comparison.verdict)
     _print_tables(comparison.tables)
     for note in comparison.column_notes:
@@ -652,9 +629,10 @@ def compare(
     _print_report(report)
 
 
-@options.command(paper_app, as_callback=True)
+@options.command(paper_app, as_callback=True, defaults={"out": Path("hedgerow-paper")})
 def paper(
     context: typer.Context,
+    experiment: Experiment,
     tasks: str = "all",
     methods: str = "all",
     trials: Annotated[int, typer.Option(min=1)] = 20,
@@ -663,12 +641,7 @@ def paper(
     what: Annotated[
         str, typer.Option(help=f"Parts of the report, joined by commas, or all: {', '.join(PARTS)}.")
     ] = "table,curves,discrepancy,bound,stats,time",
-    jobs: Jobs = -1,
-    engine: Engine = "local",
     data_dir: DataDir = None,
-    out: Out = Path("hedgerow-paper"),
-    resume: Resume = False,
-    plugin: Plugins = None,
 ) -> None:
     """The paper's tables and figures on its nine tasks, published numbers beside ours, and what explains the rest.
 
@@ -692,7 +665,7 @@ def paper(
     def fill(folder: Folder) -> Path | None:
         return run(folder, tasks, methods, trials, splits, reading, what)
 
-    print(_filled(fill, out, resume, jobs, engine, plugin, data_dir))
+    print(_filled(fill, experiment, data_dir))
 
 
 @options.command(paper_app, "report")
@@ -712,17 +685,15 @@ def paper_report(directory: Annotated[Path, typer.Argument()]) -> None:
 app.add_typer(paper_app, name="paper")
 
 
-def _filled(
-    run: Callable[[Folder], Path | None], out: Path, resume: bool, jobs: int, engine: str, plugins: list[str] | None,
-    data_dir: Path | None = None,
-) -> Path:  # fmt: skip
+def _filled(run: Callable[[Folder], Path | None], asked: Experiment, data_dir: Path | None = None) -> Path:
     """The report of an experiment that fills a folder; interrupted, it has said how to go on."""
     from hedgerow.lab.runner import INTERRUPTED, Folder
 
-    place = None if data_dir is None else str(data_dir)
+    place, plugins = None if data_dir is None else str(data_dir), tuple(asked.plugin or ())
     with terminal.progress() as tell:
-        folder = Folder(out, resume, jobs, engine, place, tuple(plugins or ()), sys.argv[1:], terminal.note, tell)
-        report = run(folder)
+        report = run(
+            Folder(asked.out, asked.resume, asked.jobs, asked.engine, place, plugins, sys.argv[1:], terminal.note, tell)
+        )
     if report is None:
         raise typer.Exit(INTERRUPTED)
     return report

@@ -150,26 +150,17 @@ def task_of(domains: Sequence[Domain], label: str) -> str:
     return REGRESS if kind == "numbers" else CLASSIFY
 
 
-def _fit_numbers(
-    clf: OnlineTransferClassifier, domains: list[Domain], target: Domain | None, label: str,
-    coverage: Sequence[float] | None,
-) -> Fitted:  # fmt: skip
+def _regressor(clf: OnlineTransferClassifier, label: str, coverage: Sequence[float] | None) -> OnlineTransferRegressor:
     """A regressor with what it shares of the classifier's options."""
     usual, given = OnlineTransferClassifier().get_params(), clf.get_params()
-    other = [name for name, value in given.items() if value != usual[name] and name not in ("table", "random_state")]
+    shared = {name: given[name] for name in ("table", "random_state")}
+    other = [name for name, value in given.items() if value != usual[name] and name not in shared]
     if other:
         raise InputError(
             f"{', '.join(other)}: for classifiers, and the label {label!r} is a number; leave it out, or say --task "
             "classify"
         )
-    shared = {name: given[name] for name in ("table", "random_state")}
-    reg = OnlineTransferRegressor(coverage=list(coverage or [0.9]), **shared)
-    began = time.perf_counter()
-    reg.fit_domains(domains, target)
-    seconds = time.perf_counter() - began
-    found = [(d.name, len(d), len(set(np.asarray(d.y).tolist()))) for d in domains]
-    notes = () if reg.table_ is None else tuple(reg.table_.notes())
-    return Fitted(reg, found, target, [UNDEFINED] * len(domains), seconds, notes)
+    return OnlineTransferRegressor(coverage=list(coverage or [0.9]), **shared)
 
 
 def _fit(
@@ -177,23 +168,28 @@ def _fit(
     task: str | None = None, coverage: Sequence[float] | None = None,
 ) -> Fitted:  # fmt: skip
     domains = [read(path, label=label, name=name) for path, name in zip(sources, unique_names(sources), strict=True)]
+    found = [(d.name, len(d), len(set(np.asarray(d.y).tolist()))) for d in domains]
+    model: OnlineTransferClassifier | OnlineTransferRegressor = clf
+    notes = []
     if (task or task_of(domains, label)) == REGRESS:
-        fitted = _fit_numbers(clf, domains, target, label, coverage)
-        told = f"the label {label!r} is a number: regression" + ("" if task else " (--task classify makes classes)")
-        return replace(fitted, notes=(told, *fitted.notes))
-    if coverage:
+        model = _regressor(clf, label, coverage)
+        remedy = "" if task else " (--task classify makes classes)"
+        notes.append(f"the label {label!r} is a number: regression{remedy}")
+    elif coverage:
         clf.set_params(coverage=list(coverage))
     if task == CLASSIFY and clf.max_classes is None:
         clf.set_params(max_classes=len(set(all_labels([np.asarray(d.y) for d in domains]).tolist())) + NEW_CLASSES)
     began = time.perf_counter()
-    clf.fit_domains(domains, target)
+    model.fit_domains(domains, target)
     seconds = time.perf_counter() - began
-    if clf.table_ is None:
-        every = same_columns([*domains, *([] if target is None else [target])])
+    apart = [UNDEFINED] * len(domains)
+    if model is clf:
+        every = [*domains, *([] if target is None else [target])]
+        every = same_columns(every) if clf.table_ is None else every
         domains, target = every[: len(domains)], None if target is None else every[-1]
-    found = [(d.name, len(d), len(set(np.asarray(d.y).tolist()))) for d in domains]
-    notes = () if clf.table_ is None else tuple(clf.table_.notes())
-    return Fitted(clf, found, target, separations(clf, domains, target), seconds, notes)
+        apart = separations(clf, domains, target)
+    notes += () if model.table_ is None else model.table_.notes()
+    return Fitted(model, found, target, apart, seconds, tuple(notes))
 
 
 def _fit_again(clf: OnlineTransferClassifier, sources: Sequence[Path], label: str, journal: Path) -> Fitted:

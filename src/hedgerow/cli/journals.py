@@ -210,15 +210,12 @@ def _learn(
         else:
             clf.partial_fit(X, y)
     for event in usable:
-        _count(event, predictions.get(event.number), result)
-
-
-def _count(event: EventRow, prediction: Any, result: WhatIf) -> None:
-    result.changed += bool(prediction != event.prediction)
-    if event.label is not None:
-        result.labels += 1
-        result.mistakes_then += not event.correct
-        result.mistakes_now += bool(prediction != event.label)
+        prediction = predictions.get(event.number)
+        result.changed += bool(prediction != event.prediction)
+        if event.label is not None:
+            result.labels += 1
+            result.mistakes_then += not event.correct
+            result.mistakes_now += bool(prediction != event.label)
 
 
 def replay(

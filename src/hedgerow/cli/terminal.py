@@ -93,7 +93,13 @@ def progress() -> Iterator[Callable[[int, int, str], None]]:
     No time left is shown: runs differ a hundredfold in length, and an estimate would rise as often as it falls.
     """
     if plain(sys.stderr):
-        yield _plain_progress()
+        began, tell = time.monotonic(), _now_and_then()
+
+        def line(done: int, total: int, what: str) -> None:
+            passed = time.monotonic() - began
+            tell(lambda: f"{done}/{total} done after {passed:.0f} s ({what})", done >= total)
+
+        yield line
         return
     from rich import progress as bars
 
@@ -105,16 +111,15 @@ def progress() -> Iterator[Callable[[int, int, str], None]]:
         yield lambda done, total, what: bar.update(task, completed=done, total=total, description=_safe(what))
 
 
-def _plain_progress() -> Callable[[int, int, str], None]:
-    began = last = time.monotonic()
+def _now_and_then() -> Callable[..., None]:
+    """A callback that takes a function for a text, and prints it every few seconds, or when it must."""
+    last = time.monotonic()
 
-    def tell(done: int, total: int, what: str) -> None:
+    def tell(text: Callable[[], str], must: bool = False) -> None:
         nonlocal last
-        now = time.monotonic()
-        if now - last < PLAIN_EVERY and done < total:
-            return
-        last = now
-        note(f"{done}/{total} done after {now - began:.0f} s ({what})")
+        if must or time.monotonic() - last >= PLAIN_EVERY:
+            last = time.monotonic()
+            note(text())
 
     return tell
 
@@ -125,16 +130,8 @@ def status(live: bool) -> Iterator[Callable[[Callable[[], str]], None]]:
 
     The text is only made when it is shown, so that it costs a stream in a pipe nothing.
     """
-    last = time.monotonic()
     if not live or plain(sys.stderr):
-
-        def tell(text: Callable[[], str]) -> None:
-            nonlocal last
-            if time.monotonic() - last >= PLAIN_EVERY:
-                last = time.monotonic()
-                note(text())
-
-        yield tell
+        yield _now_and_then()
         return
     with _stderr().status("waiting for rows") as line:
         # At every row, not now and then: while a live stream pauses, the line must show its last row.

@@ -15,6 +15,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +29,15 @@ from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hedgerow.core.errors import InputError
-from hedgerow.service import fleets, inference  # noqa: F401  # they declare their operations
-from hedgerow.service.demo import Demo
+from hedgerow.service import inference  # noqa: F401  # declares its operations
+from hedgerow.service.demo import stream_digits
 from hedgerow.service.jobs import Jobs
 from hedgerow.service.metrics import Requests
-from hedgerow.service.middleware import TEMPLATE, AuthMiddleware, Log, RequestMiddleware, Tokens, caller_of
+from hedgerow.service.middleware import TEMPLATE, Auth, Log, RequestMiddleware, Tokens, caller_of
 from hedgerow.service.models import Models
-from hedgerow.service.operations import document, respond, routes
+from hedgerow.service.operations import JSON, document, routes
 from hedgerow.service.routes import Downloads, pages
-from hedgerow.service.schemas import Problem
+from hedgerow.service.schemas import Problem, encode
 from hedgerow.service.settings import ServiceSettings
 from hedgerow.service.webhook import post_alarms
 
@@ -79,9 +80,7 @@ def create_app(folder: Path, settings: ServiceSettings | None = None, *, demo: b
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         log.start()
         models.start()
-        stream = Demo(models) if demo else None
-        if stream is not None:
-            stream.start()
+        stream = asyncio.create_task(stream_digits(models)) if demo else None
         webhook = None if settings.webhook is None else asyncio.create_task(post_alarms(models, settings.webhook))
         log.add(event="started", folder=str(models.folder), models=[entry.name for entry in models])
         try:
@@ -89,7 +88,7 @@ def create_app(folder: Path, settings: ServiceSettings | None = None, *, demo: b
         finally:
             models.stopping.set()
             if stream is not None:
-                await stream.close()
+                await stream
             if webhook is not None:
                 webhook.cancel()
             await jobs.close()
@@ -98,17 +97,13 @@ def create_app(folder: Path, settings: ServiceSettings | None = None, *, demo: b
             log.add(event="ended")
             log.stop()
 
-    described: list[Any] = []
+    described = cache(lambda: encode(document(settings)))
 
     async def openapi(_: Request) -> Response:
-        if not described:
-            described.append(document(settings))
-        return respond(described[0])
+        return Response(described(), media_type=JSON)
 
-    middleware = [
-        Middleware(RequestMiddleware, log=log, requests=requests),
-        Middleware(AuthMiddleware, tokens=tokens, host=settings.host, stopping=models.stopping),
-    ]
+    auth = Auth(tokens, settings.host, models.stopping)
+    middleware = [Middleware(RequestMiddleware, log=log, requests=requests, auth=auth)]
     app = Starlette(
         routes=[*routes(), Route("/openapi.json", openapi), *pages()], middleware=middleware, lifespan=lifespan,
         exception_handlers={HTTPException: _not_found},
@@ -131,7 +126,7 @@ async def _not_found(request: Request, error: Exception) -> Response:
 
 # -- the server -------------------------------------------------------------------------------------------------
 
-HEADER_SECONDS = 30.0  # that a connection may take to send the header of a request
+HEADER_SECONDS = 15.0  # between two looks at connections: the header of a request must arrive within two of them
 BACKLOG = 512  # connections that may wait to be accepted
 AT_ONCE = 16  # that asyncio accepts before it looks at any of them: above the limit for a moment
 STREAM_SECONDS = 1.0  # that readers of events and senders of bodies have to go after SIGTERM
@@ -142,9 +137,9 @@ def serve(models: Path, settings: ServiceSettings, *, demo: bool, tell: Callable
     if not models.is_dir():
         raise InputError(f"there is no folder {models}; make it, or name another with --models")
     app = create_app(models, settings, demo=demo)
-    HeaderTimeoutProtocol.most = min(settings.max_connections, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
+    BoundedProtocol.most = min(settings.max_connections, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
     config = uvicorn.Config(
-        app, log_config=None, access_log=False, server_header=False, date_header=True, http=HeaderTimeoutProtocol,
+        app, log_config=None, access_log=False, server_header=False, date_header=True, http=BoundedProtocol,
         ws="none", timeout_graceful_shutdown=math.ceil(settings.shutdown_timeout), lifespan="on", backlog=AT_ONCE,
         ssl_certfile=settings.tls_cert, ssl_keyfile=settings.tls_key, root_path=settings.root_path,
         proxy_headers=bool(settings.trusted_proxies), forwarded_allow_ips=settings.trusted_proxies,
@@ -155,7 +150,7 @@ def serve(models: Path, settings: ServiceSettings, *, demo: bool, tell: Callable
         raise InputError(f"cannot read the TLS files {settings.tls_cert} and {settings.tls_key}: {error}") from error
     listener = _listener(settings)
     host, port = listener.getsockname()[:2]
-    logging.getLogger().addHandler(app.state.log.handler())
+    logging.getLogger().addHandler(app.state.log)
     # uvicorn raises the signal that ended it once more: by then everything is done, and the exit code is 0
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, lambda *_: None)
@@ -188,7 +183,9 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         for listener in sockets or ():
             listener.listen(BACKLOG)  # asyncio has one number for both
-        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._read_again)
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGHUP, self._read_again)
+        loop.call_later(HEADER_SECONDS, self._close_silent, {})
         if self.started:
             self._listening()
 
@@ -203,6 +200,17 @@ class Server(uvicorn.Server):
             self._state.log.add(event="tokens and certificates were not read again", reason=str(error))
         else:
             self._state.log.add(event="tokens and certificates were read again")
+
+    def _close_silent(self, before: dict[Any, Any]) -> None:
+        """Close connections that have begun no request since the last look; uvicorn would wait for ever.
+
+        Those that had a request before have uvicorn's own timer.
+        """
+        now = {one: one.cycle for one in self.server_state.connections if isinstance(one, BoundedProtocol)}
+        for one, cycle in now.items():
+            if one in before and before[one] is cycle and one.is_idle and one.timeout_keep_alive_task is None:
+                one.transport.close()
+        asyncio.get_running_loop().call_later(HEADER_SECONDS, self._close_silent, now)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop accepting, finish requests, end the application."""
@@ -219,21 +227,17 @@ class Server(uvicorn.Server):
                 connection.transport.abort()
 
 
-class HeaderTimeoutProtocol(H11Protocol):
-    """Closes connections that do not bring the header of a request to an end, and idle ones for new ones.
-
-    uvicorn would wait for ever, and accept as many connections as the process has descriptors.
-    """
+class BoundedProtocol(H11Protocol):
+    """Closes idle connections for new ones: uvicorn would accept as many as the process has descriptors."""
 
     most = 1000  # connections
 
     def connection_made(self, transport: Any) -> None:
-        """Begin to watch; beyond `most`, the oldest that does nothing makes room, or this one is refused."""
+        """Beyond `most`, the oldest that does nothing makes room, or this one is refused."""
         super().connection_made(transport)
-        self._loop, self._began = asyncio.get_running_loop(), time.monotonic()
-        self._watch(self.cycle)
+        self._began = time.monotonic()
         if len(self.connections) > self.most:
-            others = [one for one in self.connections if isinstance(one, HeaderTimeoutProtocol)]
+            others = [one for one in self.connections if isinstance(one, BoundedProtocol)]
             idle = [one for one in others if one.is_idle and not one.transport.is_closing()]
             min(idle, key=lambda one: one._began, default=self).transport.abort()
 
@@ -241,19 +245,3 @@ class HeaderTimeoutProtocol(H11Protocol):
     def is_idle(self) -> bool:
         """Whether no request of the connection is being answered."""
         return self.cycle is None or self.cycle.response_complete
-
-    def _watch(self, seen: Any) -> None:
-        self._watching = self._loop.call_later(HEADER_SECONDS, self._look, seen)
-
-    def _look(self, seen: Any) -> None:
-        if self.transport.is_closing():
-            return
-        if self.is_idle and self.cycle is seen and self.timeout_keep_alive_task is None:
-            self.transport.close()
-        else:
-            self._watch(self.cycle)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing to watch any more."""
-        self._watching.cancel()
-        super().connection_lost(exc)

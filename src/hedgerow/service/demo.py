@@ -23,7 +23,7 @@ from hedgerow.core.values import plain
 from hedgerow.data import load
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.live import Settings
-from hedgerow.service.models import Entry, Models, happens
+from hedgerow.service.models import Models, happens, logger
 from hedgerow.service.schemas import Problem
 
 NAME = "digits"
@@ -99,64 +99,39 @@ def _orders(domain: Domain, rng: np.random.Generator) -> Iterator[int]:
         yield from rng.permutation(len(domain)).tolist()
 
 
-class Demo:
-    """The stream into a model of its own, for as long as the service runs."""
+async def stream_digits(models: Models, seconds: float = SECONDS) -> None:
+    """The stream into a model of its own, fitted first if it is not there yet, until the service ends."""
+    try:
+        await _stream(models, seconds)
+    except Exception:  # an end that nobody asked for is not kept quiet
+        logger.exception("the demonstration has ended")
 
-    def __init__(self, models: Models, seconds: float = SECONDS) -> None:
-        self._models, self._seconds = models, seconds
-        self._due: list[tuple[int, str, Any]] = []  # labels on their way: at which row they come, of which event
-        self._task: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
-        """Begin; the service answers meanwhile, and the model is fitted first if it is not there yet."""
-        self._task = asyncio.create_task(self._run())
-        self._task.add_done_callback(_told)
-
-    async def close(self) -> None:
-        """Wait for the row in hand; the service has said that it is ending."""
-        if self._task is not None:
-            await asyncio.gather(self._task, return_exceptions=True)
-
-    async def _run(self) -> None:
-        await self._ready()
-        entry = self._models[NAME]
-        while entry.state == "opening":
-            if await happens(self._models.stopping, self._seconds):
-                return
-        at = entry.model.stats()["events"]  # a demonstration that goes on does not begin with the same rows again
-        source, clock = rows(seed=at), asyncio.get_running_loop().time
-        due = clock()
-        while not await happens(self._models.stopping, max(0.0, due - clock())):
-            due = max(due + self._seconds, clock())  # what was missed is not made up for
-            try:
-                await self._step(entry, at, next(source))
-            except (HedgerowError, Problem):  # too much to do at this moment: the next row comes anyway
-                continue
-            at += 1
-
-    async def _ready(self) -> None:
-        if NAME in [entry.name for entry in self._models]:
-            return
-        entry = self._models.reserve(NAME)
-        file = self._models.work.path / f"{NAME}.safetensors"
+async def _stream(models: Models, seconds: float) -> None:
+    if NAME not in [entry.name for entry in models]:
+        entry, file = models.reserve(NAME), models.scratch(NAME)
         await asyncio.to_thread(lambda: model().save(file))
-        await self._models.install(entry, file, Settings(label_timeout=PATIENCE))
-
-    async def _step(self, entry: Entry, at: int, row: Row) -> None:
-        """One row is predicted, and the labels that are due are given."""
-        live = entry.model.aio
-        answer = await live.predict(row.x)
-        if row.delay is not None:
-            heapq.heappush(self._due, (at + row.delay, answer.id, row.y))
-        while self._due and self._due[0][0] <= at:
-            _, id, y = self._due[0]
-            await live.label(id, y)
-            heapq.heappop(self._due)
-
-
-def _told(task: asyncio.Task[None]) -> None:
-    """An end that nobody asked for is not kept quiet."""
-    error = None if task.cancelled() else task.exception()
-    if error is not None:
-        told = {"message": "the demonstration has ended", "exception": error}
-        asyncio.get_running_loop().call_exception_handler(told)
+        await models.install(entry, file, Settings(label_timeout=PATIENCE))
+    entry = models[NAME]
+    while entry.state == "opening":
+        if await happens(models.stopping, seconds):
+            return
+    at = entry.model.stats()["events"]  # a demonstration that goes on does not begin with the same rows again
+    source, clock = rows(seed=at), asyncio.get_running_loop().time
+    waiting: list[tuple[int, str, Any]] = []  # labels on their way: at which row they come, of which event
+    due = clock()
+    while not await happens(models.stopping, max(0.0, due - clock())):
+        due = max(due + seconds, clock())  # what was missed is not made up for
+        row = next(source)
+        try:
+            live = entry.model.aio
+            answer = await live.predict(row.x)
+            if row.delay is not None:
+                heapq.heappush(waiting, (at + row.delay, answer.id, row.y))
+            while waiting and waiting[0][0] <= at:
+                _, id, y = waiting[0]
+                await live.label(id, y)
+                heapq.heappop(waiting)
+        except (HedgerowError, Problem):  # too much to do at this moment: the next row comes anyway
+            continue
+        at += 1

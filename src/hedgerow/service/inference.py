@@ -16,7 +16,6 @@ from uuid import uuid4
 
 import numpy as np
 from msgspec import UNSET
-from starlette.responses import Response
 
 import hedgerow
 from hedgerow.core.arrays import Array
@@ -24,55 +23,56 @@ from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.live import Answer, NumberAnswer
 from hedgerow.service import schemas
 from hedgerow.service.models import Entry
-from hedgerow.service.operations import Call, operation, respond, respond_from
-from hedgerow.service.schemas import DTYPES, InputTensor, OutputTensor, Problem, TensorMetadata, decode, invalid, matrix
+from hedgerow.service.operations import JSON, Call, Later, operation
+from hedgerow.service.schemas import DTYPES, InputTensor, OutputTensor, Problem, TensorMetadata, decode, invalid
 
 MODEL = "/v2/models/{name}"
 HEADER = "inference-header-content-length"
 SIZE = "binary_data_size"
 
 
-@operation("POST", f"{MODEL}/infer", "predict", body=schemas.InferRequest, answer=schemas.InferAnswer)
-async def infer(call: Call) -> Response:
+CLASSES, NUMBERS = ("label", "probabilities", "id"), ("prediction", "interval", "id")  # outputs
+
+
+@operation("POST", f"{MODEL}/infer", "predict", body=schemas.InferRequest)
+async def infer(call: Call) -> schemas.InferAnswer | Later[schemas.InferAnswer]:
     """Predict; each row is an event that can be labelled by its id."""
-    call.live  # noqa: B018  # not ready: say so before the body is read
+    known = CLASSES if isinstance(call.live.clf, OnlineTransferClassifier) else NUMBERS
     body = await _body(call)
-    outputs = [output.name for output in body.outputs or ()] or _outputs_of(call)
+    outputs = [output.name for output in body.outputs or ()] or known
     for i, name in enumerate(outputs):
-        if name not in _outputs_of(call):
-            raise invalid(f"outputs[{i}].name", f"this model has {', '.join(_outputs_of(call))}")
+        if name not in known:
+            raise invalid(f"outputs[{i}].name", f"this model has {', '.join(known)}")
     X = _rows(body.inputs, call.entry, call.models.settings.max_rows)
     stem = body.id or uuid4().hex
-    schemas.check_printable(stem, "id")
+    schemas.check_printable([stem], "id")
     ids = [f"{stem}/{i}" for i in range(len(X))]
     live = call.live
     answers = await call.models.call(call.entry, lambda: live.aio.predict_many(X, ids))
-    return await respond_from(
-        lambda: schemas.InferAnswer(call.name, stem, [_output(name, answers) for name in outputs])
-    )
+    return lambda: schemas.InferAnswer(call.name, stem, [_output(name, answers) for name in outputs])
 
 
-@operation("GET", "/v2", answer=schemas.ServerMetadata)
-async def server_metadata(call: Call) -> Response:
+@operation("GET", "/v2")
+async def server_metadata(call: Call) -> schemas.ServerMetadata:
     """What answers here."""
-    return respond(schemas.ServerMetadata("hedgerow", hedgerow.__version__, []))
+    return schemas.ServerMetadata("hedgerow", hedgerow.__version__, [])
 
 
-@operation("GET", "/v2/health/live", answer=schemas.ServerLive)
-async def server_live(call: Call) -> Response:
+@operation("GET", "/v2/health/live")
+async def server_live(call: Call) -> schemas.ServerLive:
     """Whether the process answers at all."""
-    return respond(schemas.ServerLive())
+    return schemas.ServerLive()
 
 
-@operation("GET", "/v2/health/ready", answer=schemas.ServerReady)
-async def server_ready(call: Call) -> Response:
+@operation("GET", "/v2/health/ready")
+async def server_ready(call: Call) -> schemas.ServerReady:
     """Whether requests can be served."""
     call.models.check_ready()
-    return respond(schemas.ServerReady(True))
+    return schemas.ServerReady(True)
 
 
-@operation("GET", MODEL, "predict", "read", answer=schemas.ModelMetadata)
-async def model_metadata(call: Call) -> Response:
+@operation("GET", MODEL, "predict", "read")
+async def model_metadata(call: Call) -> schemas.ModelMetadata:
     """Inputs and outputs of a model."""
     entry, clf = call.entry, call.live.clf
     inputs = [TensorMetadata(name, "FP64", [-1]) for name in entry.feature_names or ()]
@@ -84,54 +84,43 @@ async def model_metadata(call: Call) -> Response:
     else:
         outputs = [TensorMetadata("prediction", "FP64", [-1]), TensorMetadata("interval", "FP64", [-1, 2])]
     outputs.append(TensorMetadata("id", "BYTES", [-1]))
-    return respond(schemas.ModelMetadata(entry.name, [], "hedgerow", inputs, outputs))
+    return schemas.ModelMetadata(entry.name, [], "hedgerow", inputs, outputs)
 
 
-@operation("GET", f"{MODEL}/ready", "predict", "read", answer=schemas.ServerReady)
-async def model_ready(call: Call) -> Response:
+@operation("GET", f"{MODEL}/ready", "predict", "read")
+async def model_ready(call: Call) -> schemas.ServerReady:
     """Whether a model can be asked."""
-    call.live  # noqa: B018
-    return respond(schemas.ServerReady(True, call.name))
-
-
-def _outputs_of(call: Call) -> list[str]:
-    classes = isinstance(call.live.clf, OnlineTransferClassifier)
-    return ["label", "probabilities", "id"] if classes else ["prediction", "interval", "id"]
+    call.entry.check_ready()
+    return schemas.ServerReady(True, call.name)
 
 
 async def _body(call: Call) -> schemas.InferRequest:
     """JSON, perhaps with bytes after it, which become the data of their tensors."""
     length = call.headers.get(HEADER)
     if length is None:
-        body = await call.json(schemas.InferRequest)
-        for i, tensor in enumerate(body.inputs):
-            if SIZE in (tensor.parameters or ()):
-                raise Problem("malformed", f"inputs[{i}] has {SIZE}, but there is no header {HEADER}")
-        return body
+        call.check_type(JSON)
     content = await call.content()
-    if not (length.isascii() and length.isdigit()) or len(length) > 18 or int(length) > len(content):
+    end = len(content) if length is None else int(length[:18]) if length.isascii() and length.isdigit() else -1
+    if not 0 <= end <= len(content):
         raise Problem("malformed", "Inference-Header-Content-Length is not the length of JSON at the start of the body")
-    body, rest = decode(content[: int(length)], schemas.InferRequest), memoryview(content)[int(length) :]
+    body, rest = decode(content[:end], schemas.InferRequest), memoryview(content)[end:]
     for i, tensor in enumerate(body.inputs):
-        size = (tensor.parameters or {}).get(SIZE)
+        size, field = (tensor.parameters or {}).get(SIZE), f"inputs[{i}]"
         if size is None:
             continue
+        if length is None:
+            raise Problem("malformed", f"{field} has {SIZE}, but there is no header {HEADER}")
         if type(size) is not int or not 0 <= size <= len(rest):
-            raise invalid(f"inputs[{i}].parameters.{SIZE}", f"is not one of the {len(rest)} bytes that are left")
-        tensor.data, rest = _numbers(tensor, rest[:size], f"inputs[{i}]"), rest[size:]
+            raise invalid(f"{field}.parameters.{SIZE}", f"is not one of the {len(rest)} bytes that are left")
+        if tensor.data is not UNSET:
+            raise invalid(f"{field}.data", "stands there as JSON and as bytes; send one of them")
+        dtype = np.dtype(DTYPES[tensor.datatype])
+        if size % dtype.itemsize:
+            raise invalid(f"{field}.parameters.{SIZE}", f"{size} bytes are no whole number of {tensor.datatype}")
+        tensor.data, rest = np.frombuffer(rest[:size], dtype).tolist(), rest[size:]
     if rest:
         raise Problem("malformed", f"{len(rest)} bytes after the JSON belong to no tensor")
     return body
-
-
-def _numbers(tensor: InputTensor, data: memoryview, field: str) -> list[Any]:
-    if tensor.data is not UNSET:
-        raise invalid(f"{field}.data", "stands there as JSON and as bytes; send one of them")
-    dtype = np.dtype(DTYPES[tensor.datatype])
-    if len(data) % dtype.itemsize:
-        raise invalid(f"{field}.parameters.{SIZE}", f"{len(data)} bytes are no whole number of {tensor.datatype}")
-    values: list[Any] = np.frombuffer(data, dtype).tolist()
-    return values
 
 
 def _rows(inputs: list[InputTensor], entry: Entry, most: int) -> Array:
@@ -139,7 +128,7 @@ def _rows(inputs: list[InputTensor], entry: Entry, most: int) -> Array:
     tensors = [_tensor(tensor, f"inputs[{i}]", most) for i, tensor in enumerate(inputs)]
     names, known = [tensor.name for tensor in inputs], entry.feature_names
     if len(tensors) == 1 and (len(inputs[0].shape) == 2 or known is None):
-        return matrix(tensors[0], entry.features, known, "inputs[0].data")
+        return entry.rows(tensors[0], "inputs[0].data")
     if known is None:
         raise invalid("inputs", f"the model has no names of features; send one tensor of shape [n, {entry.features}]")
     for name in known:
@@ -147,12 +136,11 @@ def _rows(inputs: list[InputTensor], entry: Entry, most: int) -> Array:
             raise invalid("inputs", f"{names.count(name)} tensors are named {name!r}; send one for each feature")
     if len({len(tensor) for tensor in tensors}) > 1:
         raise invalid("inputs", "the tensors have different numbers of rows")
-    for i, (tensor, name) in enumerate(zip(tensors, names, strict=True)):
+    for i, tensor in enumerate(tensors):
         if any(len(row) != 1 for row in tensor):
-            raise invalid(f"inputs[{i}].shape", f"a tensor of one feature ({name!r}) has shape [n] or [n, 1]")
-    order = [names.index(name) for name in known]
-    rows = [[tensors[j][i][0] for j in order] for i in range(len(tensors[0]))]
-    return matrix(rows, entry.features, None, "row")
+            raise invalid(f"inputs[{i}].shape", f"a tensor of one feature ({names[i]!r}) has shape [n] or [n, 1]")
+    columns = [tensors[names.index(name)] for name in known]
+    return entry.rows([[row[0] for row in rows] for rows in zip(*columns, strict=True)], "row")
 
 
 def _tensor(tensor: InputTensor, field: str, most: int) -> list[list[Any]]:
@@ -166,9 +154,9 @@ def _tensor(tensor: InputTensor, field: str, most: int) -> list[list[Any]]:
     n, width = shape[0], shape[1] if len(shape) == 2 else 1
     if n > most:
         raise Problem("too-large", f"{field}.shape: {n} rows; at most {most} in one request")
-    nested = all(isinstance(row, list) for row in data)
-    rows: list[list[Any]] = data if nested else [data[i : i + width] for i in range(0, len(data), width)]
-    if len(rows) != n or any(len(row) != width for row in rows):
+    nested = {isinstance(row, list) for row in data}
+    rows: list[Any] = data if nested == {True} else [data[i : i + width] for i in range(0, len(data), width)]
+    if len(nested) > 1 or len(rows) != n or any(len(row) != width for row in rows):
         raise invalid(f"{field}.data", f"has not the {' x '.join(map(str, shape))} values that the shape says")
     return rows
 

@@ -8,74 +8,62 @@ import re
 import shutil
 import sys
 import time
-from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Callable, Iterator
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from starlette.datastructures import FormData, UploadFile
+import msgspec
+from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
-from starlette.responses import Response
 
-from hedgerow.core.errors import InputError
+from hedgerow.core.errors import HedgerowError, InputError
 from hedgerow.methods import METHODS
 from hedgerow.rows.inputs import COMPRESSED, SUFFIXES, format_of
 from hedgerow.service import schemas
-from hedgerow.service.models import Entry, Models
-from hedgerow.service.operations import BINARY, Call, operation, respond, respond_from
-from hedgerow.service.routes import BYTES, LONG, MODEL, etag, summary
-from hedgerow.service.schemas import Problem, invalid, kind_of
+from hedgerow.service.models import Entry, Models, without_paths
+from hedgerow.service.operations import BINARY, Call, Later, operation
+from hedgerow.service.routes import BYTES, FLEET, MODEL, summary, tag
+from hedgerow.service.schemas import Problem, convert, invalid
 from hedgerow.service.worker import JOB, MODEL_FILE
 
 # -- operations -------------------------------------------------------------------------------------------------
 
-FORM: dict[str, Any] = {
-    "type": "object",
-    "required": ["sources", "label"],
-    "additionalProperties": False,
-    "properties": {
-        "sources": {"type": "array", "minItems": 1, "items": {"type": "string", "format": "binary"}},
-        "unlabelled": {"type": "string", "format": "binary", "description": "Rows of the target; better with them."},
-        "label": {"type": "string", "minLength": 1, "description": "The column of labels in the sources."},
-        "method": {"type": "string", "default": "hedgerow", "description": "As `hedgerow methods` lists them."},
-        "options": {"type": "string", "default": "{}", "description": "A JSON object, as for `hedgerow fit --option`."},
-    },
-}
 MULTIPART = "multipart/form-data"
 
 
-@operation("PUT", MODEL, "admin", answer=schemas.Model, status=201, sends={BINARY: BYTES}, errors=(200, 409, 412))
-async def create_model(call: Call) -> Response:
+@operation("PUT", MODEL, "admin", id="create_model", status=201, sends={BINARY: BYTES}, errors=(200, 409, 412))
+@operation("PUT", FLEET, "admin", id="create_fleet", status=201, sends={BINARY: BYTES}, errors=(409,))
+async def create(call: Call) -> schemas.Model | Later[schemas.Model]:
     """A model file (safetensors) becomes a live model of this name, or with If-Match takes the place of a running one.
 
-    If-Match has the ETag of the model that is to be replaced, or *. Events stay; the new model learns what waits.
+    If-Match has the ETag of the model that is to be replaced, or *. Events stay; the new model learns what waits. In a
+    fleet, a model file that has learned no label of a target becomes the start of every key.
     """
-    expected = call.headers.get("if-match")
+    expected = call.headers.get("if-match") if call.kind == "model" else None
     if expected is None:
-        await receive_model(call, call.models.reserve(call.name))
+        await _receive(call, call.models.reserve(call.name, call.kind))
     else:
-        await receive_model(call, call.entry, expected.strip('" ') if expected.strip() != "*" else None)
-    entry, headers = call.entry, {"Location": call.address(f"/v1/models/{call.name}")}
-    headers["ETag"] = await asyncio.to_thread(etag, entry.model)
-    return await respond_from(lambda: summary(entry, LONG), 201 if expected is None else 200, headers)
+        await _receive(call, call.entry, expected.strip('" ') if expected.strip() != "*" else None)
+        call.status = 200
+    call.locate(f"/v1/{call.kind}s/{call.name}")
+    await asyncio.to_thread(tag, call)
+    return lambda: summary(call.entry)
 
 
-async def receive_model(call: Call, entry: Entry, expected: str | None = None) -> None:
+async def _receive(call: Call, entry: Entry, expected: str | None = None) -> None:
     """Check a model file that is sent; then it becomes the model of a reserved name, or replaces an open one."""
     models, settings = call.models, call.models.settings
-    file = models.work.path / f"upload-{uuid4().hex}"
+    file = models.scratch("upload")
     try:
         call.check_type(BINARY, default=BINARY)
         with file.open("xb") as out:
             async for part in call.chunks(settings.max_upload, settings.upload_timeout):
                 await asyncio.to_thread(out.write, part) if len(part) > 1 << 20 else out.write(part)
-        _check_header(file, settings.max_header)
-        try:
-            await work("check", file, CHECK_SECONDS, settings.max_worker, lambda _: None)
-        except InputError as error:
-            raise Problem("invalid", str(error)) from error
+        await work("check", file, CHECK_SECONDS, settings.max_worker, lambda _: None)
         if entry.state == "arriving":
             await models.install(entry, file)
         else:
@@ -85,51 +73,46 @@ async def receive_model(call: Call, entry: Entry, expected: str | None = None) -
         file.unlink(missing_ok=True)
 
 
-@operation(
-    "POST", f"{MODEL}/fit", "admin", answer=schemas.JobStatus, status=202, sends={MULTIPART: {"schema": FORM}},
-    errors=(409,),
-)  # fmt: skip
-async def fit(call: Call) -> Response:
+@operation("POST", f"{MODEL}/fit", "admin", status=202, body=schemas.FitForm, media=MULTIPART, errors=(409,))
+async def fit(call: Call) -> schemas.JobStatus:
     """Fit a model on files (CSV, Parquet, ..) in the background; it goes live under this name when it is done."""
     models, jobs = call.models, _jobs(call)
     jobs.check_room()
     entry = models.reserve(call.name)
-    folder = models.work.path / f"fit-{uuid4().hex}"
+    folder = models.scratch("fit")
     job = None
     try:
-        form = await _form(call)
-        try:
+        async with _form(call) as form:
             folder.mkdir(mode=0o700)
             await asyncio.to_thread(_write, form, folder)
-        finally:
-            await form.close()
         job = jobs.start(entry, folder)
     finally:
         if job is None:
             models.release(entry)
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-    return respond(job.status, 202, {"Location": call.address(f"/v1/jobs/{job.status.id}")})
+    call.locate(f"/v1/jobs/{job.status.id}")
+    return job.status
 
 
-@operation("GET", "/v1/jobs", "admin", answer=schemas.JobList)
-async def list_jobs(call: Call) -> Response:
+@operation("GET", "/v1/jobs", "admin")
+async def list_jobs(call: Call) -> schemas.JobList:
     """All jobs of models that the caller administers, newest first."""
-    jobs = [job.status for job in _jobs(call) if call.caller.may("admin", job.entry.name)]
-    return respond(schemas.JobList(jobs))
+    newest = reversed(_jobs(call).values())
+    return schemas.JobList([job.status for job in newest if call.caller.may("admin", job.entry.name)])
 
 
-@operation("GET", "/v1/jobs/{job}", "admin", answer=schemas.JobStatus)
-async def get_job(call: Call) -> Response:
+@operation("GET", "/v1/jobs/{job}", "admin")
+async def get_job(call: Call) -> schemas.JobStatus:
     """How far a job is."""
-    return respond(_job(call).status)
+    return _job(call).status
 
 
-@operation("DELETE", "/v1/jobs/{job}", "admin", answer=schemas.JobStatus, errors=(409,))
-async def cancel_job(call: Call) -> Response:
+@operation("DELETE", "/v1/jobs/{job}", "admin", errors=(409,))
+async def cancel_job(call: Call) -> schemas.JobStatus:
     """Cancel a job that waits or runs: its process is ended and its files are removed."""
     job = _job(call)
     await _jobs(call).cancel(job)
-    return respond(job.status)
+    return job.status
 
 
 def _jobs(call: Call) -> Jobs:
@@ -166,33 +149,25 @@ class Job:
         return self.status.state in ("done", "failed", "cancelled")
 
 
-class Jobs:
-    """All jobs of one service: at most so many at once; none survives it."""
+class Jobs(dict[str, Job]):
+    """All jobs of one service by id: at most so many at once; none survives it."""
 
     def __init__(self, models: Models) -> None:
-        self._models = models
-        self._jobs: dict[str, Job] = {}
-        self._running = asyncio.Semaphore(models.settings.max_jobs)
-
-    def __iter__(self) -> Iterator[Job]:
-        return iter(sorted(self._jobs.values(), key=lambda job: -job.status.created))
-
-    def get(self, job_id: str) -> Job | None:
-        """The job of this id."""
-        return self._jobs.get(job_id)
+        super().__init__()
+        self._models, self._running = models, asyncio.Semaphore(models.settings.max_jobs)
 
     def check_room(self) -> None:
         """Refuse one more than may wait."""
-        settings, active = self._models.settings, sum(not job.over for job in self._jobs.values())
+        settings, active = self._models.settings, sum(not job.over for job in self.values())
         if active >= settings.max_jobs + settings.max_jobs_waiting:
             raise Problem("busy", f"{active} jobs run or wait already")
 
     def start(self, entry: Entry, folder: Path) -> Job:
         """Queue a fit of the files in a folder of its own, for a reserved name."""
-        for old in [job for job in self if job.over][KEPT:]:
-            del self._jobs[old.status.id]
+        for old in [job.status.id for job in self.values() if job.over][:-KEPT]:
+            del self[old]
         job = Job(entry, folder, schemas.JobStatus(uuid4().hex, entry.name, time.time()))
-        self._jobs[job.status.id] = job
+        self[job.status.id] = job
         job.task = asyncio.create_task(self._run(job))
         return job
 
@@ -205,11 +180,11 @@ class Jobs:
 
     async def close(self) -> None:
         """Cancel all, but let a model that is being opened become whole."""
-        tasks = [job.task for job in self._jobs.values() if not job.over and job.task is not None]
-        for job in self._jobs.values():
-            if job.task in tasks and not job.installing:
+        active = [job for job in self.values() if not job.over]
+        for job in active:
+            if job.task is not None and not job.installing:
                 job.task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*(job.task for job in active if job.task is not None), return_exceptions=True)
 
     async def _run(self, job: Job) -> None:
         settings, status = self._models.settings, job.status
@@ -228,8 +203,8 @@ class Jobs:
         except asyncio.CancelledError:
             status.state, status.text = "cancelled", "cancelled"
             raise
-        except (InputError, Problem) as error:
-            status.state, status.error = "failed", str(error)
+        except (HedgerowError, Problem) as error:
+            status.state, status.error = "failed", without_paths(error, self._models.folder)
         except Exception as error:
             status.state, status.error = "failed", f"an error inside ({type(error).__name__})"
             raise
@@ -243,7 +218,6 @@ class Jobs:
 
 CHECK_SECONDS = 120.0
 LONGEST_LINE = 1 << 20
-KILL_AFTER = 5.0  # seconds between SIGTERM and SIGKILL
 
 
 async def work(task: str, path: Path, seconds: float, memory: int, tell: Callable[[dict[str, Any]], None]) -> None:
@@ -265,85 +239,54 @@ async def work(task: str, path: Path, seconds: float, memory: int, tell: Callabl
     except TimeoutError:
         raise InputError(f"it took longer than the {seconds:g} s that the service allows") from None
     finally:
-        await asyncio.shield(_end(process))
+        if process.returncode is None:
+            process.kill()
+        await asyncio.shield(process.wait())
     if error is not None:
         raise InputError(str(error))
     if code != 0:
         raise InputError(f"its process ended with code {code}: it may need more memory or time than the service allows")
 
 
-async def _end(process: Process) -> None:
-    if process.returncode is None:
-        process.terminate()
-        try:
-            async with asyncio.timeout(KILL_AFTER):
-                await process.wait()
-        except TimeoutError:
-            process.kill()
-            await process.wait()
-    if process.stdin is not None:
-        process.stdin.close()
-
-
 # -- files that callers send ------------------------------------------------------------------------------------
 
 OTHER_SUFFIXES = (".npz", ".svmlight", ".libsvm", ".svm", ".mat")  # beside tables
-NO_MODEL = "the body is not a model file: send what `hedgerow fit` or `save` wrote"
 
 
-def _check_header(file: Path, most: int) -> None:
-    """Refuse what the header of a file shows to be no model, before a process is started for it."""
-    size = file.stat().st_size
-    with file.open("rb") as data:
-        length = int.from_bytes(data.read(8), "little")
-        if size < 10 or length > size - 8:
-            raise Problem("invalid", NO_MODEL)
-        if length > most:
-            raise Problem("too-large", f"the header of the model file has {length} bytes; at most {most}")
-        try:
-            ours = "hedgerow" in json.loads(data.read(length))["__metadata__"]
-        except (ValueError, KeyError, TypeError, RecursionError):
-            ours = False
-    if not ours:
-        raise Problem("invalid", NO_MODEL)
-
-
-async def _form(call: Call) -> FormData:
+@asynccontextmanager
+async def _form(call: Call) -> AsyncIterator[schemas.FitForm]:
+    """The form, whose files are closed at the end."""
     call.check_type(MULTIPART)
     settings = call.models.settings
     parts: Any = call.chunks(settings.max_upload, settings.upload_timeout)
     parser = MultiPartParser(call.headers, parts, max_files=64, max_fields=16, max_part_size=64 << 10)
     try:
-        return await parser.parse()
+        form = await parser.parse()
     except (MultiPartException, KeyError) as error:
         raise Problem("malformed", f"not a multipart form: {getattr(error, 'message', 'no boundary')}") from None
+    try:
+        lists = {key: form.getlist(key) for key in form}
+        one = {key: values[0] for key, values in lists.items() if len(values) == 1 and key != "sources"}
+        yield convert({**lists, **one}, schemas.FitForm)
+    finally:
+        await form.close()
 
 
-def _write(form: FormData, folder: Path) -> None:
+def _write(form: schemas.FitForm, folder: Path) -> None:
     """The files under names of our own, and what to do with them."""
-    for key in form:
-        if key not in FORM["properties"]:
-            raise invalid(key[:100], f"unknown field; there are {', '.join(sorted(FORM['properties']))}")
-    sources = [_saved(file, folder, f"sources[{i}]", f"source-{i}") for i, file in enumerate(form.getlist("sources"))]
-    if not sources:
-        raise invalid("sources", "missing; send at least one labelled file")
+    sources = [_saved(file, folder, f"sources[{i}]", f"source-{i}") for i, file in enumerate(form.sources)]
     names = [source["name"] for source in sources]
     for i, source in enumerate(sources):
         if names.count(source["name"]) > 1:
             source["name"] = f"{source['name']}#{i + 1}"
-    unlabelled = form.get("unlabelled")
-    target = None if unlabelled is None else _saved(unlabelled, folder, "unlabelled", "unlabelled")
-    method = _text(form, "method", "hedgerow")
-    if method not in METHODS:
+    target = None if form.unlabelled is None else _saved(form.unlabelled, folder, "unlabelled", "unlabelled")
+    if form.method not in METHODS:
         raise invalid("method", f"unknown method; there are {', '.join(METHODS)}")
     try:
-        options = json.loads(_text(form, "options", "{}"), parse_constant=_no_number)
-    except (ValueError, RecursionError) as error:
-        raise invalid("options", f"not JSON: {error}") from None
-    if not isinstance(options, dict):
-        raise invalid("options", f"must be an object, not {kind_of(options)}")
-    label = _text(form, "label", "")
-    job = {"sources": sources, "unlabelled": target, "label": label, "method": method, "options": options}
+        options = msgspec.json.decode(form.options, type=dict[str, Any])
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise invalid("options", f"not a JSON object: {error}") from None
+    job = {"sources": sources, "unlabelled": target, "label": form.label, "method": form.method, "options": options}
     (folder / JOB).write_text(json.dumps(job), encoding="utf-8")
 
 
@@ -363,17 +306,3 @@ def _saved(file: Any, folder: Path, field: str, own: str) -> dict[str, str]:
     with (folder / stored).open("xb") as out:
         shutil.copyfileobj(file.file, out)
     return {"file": stored, "name": re.sub(r"[^\w.-]+", "_", sent.name.removesuffix(suffix))[:64] or own}
-
-
-def _text(form: FormData, key: str, default: str) -> str:
-    values = form.getlist(key)
-    if len(values) > 1 or (values and not isinstance(values[0], str)):
-        raise invalid(key, "must be one text")
-    value = str(values[0]) if values else default
-    if not value:
-        raise invalid(key, "missing")
-    return value
-
-
-def _no_number(text: str) -> None:
-    raise InputError(f"{text} is no number")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import math
 import platform
 import time
 from collections import Counter as Counted
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, Info, ProcessCollector, generate_latest
@@ -51,123 +50,103 @@ class Requests:
         pair[1].observe(seconds)
 
 
-def _stat(name: str) -> Callable[[dict[str, Any]], float]:
-    return lambda stats: math.nan if stats[name] is None else stats[name]
-
-
-def _is_said(stats: dict[str, Any], name: str) -> bool:
-    """Whether a model has this number: mistakes and calibration are of classes, errors of numbers."""
-    return {"calibration_error": "calibration"}.get(name, name) in stats or name not in ONLY
-
-
-Table = tuple[tuple[str, str, Callable[[dict[str, Any]], float]], ...]
-COUNTERS: Table = (
-    ("events", "Events that were predicted", _stat("events")),
-    ("labels", "Labels that were learned", _stat("labels")),
-    ("mistakes", "Predictions that their label showed wrong", _stat("mistakes")),
-    ("expired", "Events whose label is no longer awaited", _stat("expired")),
-    ("unknown_labels", "Labels for ids that are not in the journal", _stat("unknown_labels")),
-    ("drift_alarms", "Changes of the target that were found", _stat("drift_alarms")),
-    ("squared_error", "Sum of squared errors of predicted numbers", _stat("squared_error")),
-)
-GAUGES: Table = (
-    ("pending", "Events whose label is awaited", _stat("pending")),
-    ("journal_bytes", "Size of the journal", lambda s: s["journal"]["bytes"]),
-    ("snapshot_age_seconds", "Time since the last snapshot", lambda s: _age(s["snapshot"].get("time"))),
-    ("snapshot_failed", "Whether the last snapshot failed", lambda s: float(s["snapshot"].get("error") is not None)),
-    ("label_age_seconds", "Time since the last label", lambda s: _age(s["last_label"])),
-    ("label_delay_seconds", "Time from prediction to label, mean of the newest", _stat("label_delay")),
-    ("inside", "Share of labels inside their interval", _stat("inside")),
-    ("calibration_error", "Expected calibration error of the predictions", lambda s: _calibration(s["calibration"])),
-)
-
-
-ONLY = ("mistakes", "calibration_error", "squared_error", "inside")  # which not every model has
-
-
-FLEET_GAUGES = {
-    "ready": "Whether the fleet answers",
-    "queue": "Requests that wait for the fleet",
-    "held": "Keys in memory",
-    "bytes": "Memory that keys take",
-    "misses": "Keys that were read from disk",
-    "evicted": "Keys that left memory",
-    "rows_stored": "Rows in the states of keys",
-    "journal_bytes": "Size of the journal",
-    "file_bytes": "Size of the file",
+# By kind: the metrics and their help. A sample is there if the model or fleet has that number.
+METRICS = {
+    "model": {
+        "ready": "Whether the model answers",
+        "queue": "Requests that wait for the model",
+        "alarms": "Alarms that hold now",
+        "discrepancy": "Mean squared distance of means",
+        "events": "Events that were predicted",
+        "labels": "Labels that were learned",
+        "mistakes": "Predictions that their label showed wrong",
+        "expired": "Events whose label is no longer awaited",
+        "unknown_labels": "Labels for ids that are not in the journal",
+        "drift_alarms": "Changes of the target that were found",
+        "squared_error": "Sum of squared errors of predicted numbers",
+        "pending": "Events whose label is awaited",
+        "journal_bytes": "Size of the journal",
+        "snapshot_age_seconds": "Time since the last snapshot",
+        "snapshot_failed": "Whether the last snapshot failed",
+        "label_age_seconds": "Time since the last label",
+        "label_delay_seconds": "Time from prediction to label, mean of the newest",
+        "inside": "Share of labels inside their interval",
+        "calibration_error": "Expected calibration error of the predictions",
+    },
+    "fleet": {
+        "ready": "Whether the fleet answers",
+        "queue": "Requests that wait for the fleet",
+        "held": "Keys in memory",
+        "bytes": "Memory that keys take",
+        "misses": "Keys that were read from disk",
+        "evicted": "Keys that left memory",
+        "rows_stored": "Rows in the states of keys",
+        "journal_bytes": "Size of the journal",
+        "file_bytes": "Size of the file",
+    },
 }
+COUNTERS = ("events", "labels", "mistakes", "expired", "unknown_labels", "drift_alarms", "squared_error")
+LABELS = {"alarms": "rule", "discrepancy": "source"}  # of metrics that have several samples a model
 
 
-class _ModelCollector:
-    """What the models say about themselves, asked when somebody looks."""
-
-    def __init__(self, entries: list[Entry]) -> None:
-        self._entries = entries
-
-    def collect(self) -> Iterator[Metric]:
-        """The families, with a sample a model."""
-        ready = GaugeMetricFamily("hedgerow_model_ready", "Whether the model answers", labels=["model"])
-        queue = GaugeMetricFamily("hedgerow_model_queue", "Requests that wait for the model", labels=["model"])
-        alarms = GaugeMetricFamily("hedgerow_model_alarms", "Alarms that hold now", labels=["model", "rule"])
-        distance = GaugeMetricFamily(
-            "hedgerow_model_discrepancy",
-            "Mean squared distance of means",
-            labels=["model", "source"],
-        )
-        stats = {}
-        for entry in (each for each in self._entries if each.kind == "model"):
-            ready.add_metric([entry.name], float(entry.state == "ready"))
-            queue.add_metric([entry.name], entry.waiting)
-            if entry.state == "ready" and entry.live is not None:
-                about = stats[entry.name] = entry.live.stats()
-                rules = Counted(alarm["rule"] for alarm in entry.live.alarms())
-                for rule in RULES:
-                    alarms.add_metric([entry.name, rule], rules[rule])
-                for source, value in itertools.islice(about.get("discrepancy", {}).items(), MOST_SOURCES):
-                    distance.add_metric([entry.name, source], math.nan if value is None else value)
-        yield from (ready, queue, alarms, distance)
-        for kind, table in ((CounterMetricFamily, COUNTERS), (GaugeMetricFamily, GAUGES)):
-            for name, text, value in table:
-                family = kind(f"hedgerow_model_{name}", text, labels=["model"])
-                for model, about in stats.items():
-                    if _is_said(about, name):
-                        family.add_metric([model], value(about))
-                yield family
+def _numbers(entry: Entry) -> dict[str, Any]:
+    """What a model or fleet says about itself, by the names of metrics."""
+    always = {"ready": entry.state == "ready", "queue": entry.waiting}
+    opened, live = entry.opened, entry.live
+    if entry.state != "ready" or opened is None:
+        return always
+    stats = {**opened.stats(), **always}
+    if live is None:
+        return stats
+    raised = Counted(alarm["rule"] for alarm in live.alarms())
+    return {
+        **stats,
+        "alarms": {rule: raised[rule] for rule in RULES},
+        "discrepancy": dict(itertools.islice(stats.get("discrepancy", {}).items(), MOST_SOURCES)),
+        "journal_bytes": stats["journal"]["bytes"],
+        "snapshot_age_seconds": _age(stats["snapshot"]["time"]),
+        "snapshot_failed": stats["snapshot"]["error"] is not None,
+        "label_age_seconds": _age(stats["last_label"]),
+        "label_delay_seconds": stats["label_delay"],
+        "calibration_error": _calibration(stats.get("calibration", ())),
+    }
 
 
-class _FleetCollector:
-    """The same of fleets."""
-
-    def __init__(self, entries: list[Entry]) -> None:
-        self._entries = entries
-
-    def collect(self) -> Iterator[Metric]:
-        """The families, with a sample a fleet."""
-        stats = {entry.name: entry.fleet.stats() if entry.fleet is not None else {} for entry in self._entries}
-        ready = {entry.name: {"ready": entry.state == "ready", "queue": entry.waiting} for entry in self._entries}
-        for name, text in FLEET_GAUGES.items():
-            family = GaugeMetricFamily(f"hedgerow_fleet_{name}", text, labels=["fleet"])
-            for fleet, about in stats.items():
-                value = {**about, **ready[fleet]}.get(name)
-                if value is not None:
-                    family.add_metric([fleet], float(value))
-            yield family
+def _age(then: float | None) -> float | None:
+    return None if then is None else max(0.0, time.time() - then)
 
 
-def _age(then: float | None) -> float:
-    return math.nan if then is None else max(0.0, time.time() - then)
-
-
-def _calibration(bins: list[dict[str, Any]]) -> float:
+def _calibration(bins: Iterable[dict[str, Any]]) -> float | None:
     """Distance between how probable predictions were said to be and how often they were right, weighted by count."""
-    labels = sum(each["count"] for each in bins)
-    gaps = sum(each["count"] * abs(each["confidence"] - each["right"]) for each in bins if each["count"])
-    return gaps / labels if labels else math.nan
+    filled = [each for each in bins if each["count"]]
+    gaps = sum(each["count"] * abs(each["confidence"] - each["right"]) for each in filled)
+    return gaps / sum(each["count"] for each in filled) if filled else None
+
+
+class _Collector:
+    """What the models and fleets say about themselves, asked when somebody looks."""
+
+    def __init__(self, entries: list[Entry]) -> None:
+        self._entries = entries
+
+    def collect(self) -> Iterator[Metric]:
+        """The families, with a sample a model, or more."""
+        for kind, metrics in METRICS.items():
+            numbers = {entry.name: _numbers(entry) for entry in self._entries if entry.kind == kind}
+            for metric, text in metrics.items():
+                label = [LABELS[metric]] if metric in LABELS else []
+                family = CounterMetricFamily if metric in COUNTERS else GaugeMetricFamily
+                samples = family(f"hedgerow_{kind}_{metric}", text, labels=[kind, *label])
+                for name, said in numbers.items():
+                    values = said.get(metric)
+                    for key, value in (values or {} if label else {"": values}).items():
+                        if value is not None:
+                            samples.add_metric([name, *([key] if label else [])], float(value))
+                yield samples
 
 
 def exposition(requests: Requests, entries: list[Entry]) -> bytes:
     """The text that Prometheus reads, of these models only."""
     models = CollectorRegistry()
-    models.register(_ModelCollector(entries))
-    models.register(_FleetCollector([entry for entry in entries if entry.kind == "fleet"]))
+    models.register(_Collector(entries))
     return generate_latest(requests.registry) + generate_latest(models)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import contextlib
 import hashlib
 import hmac
 import itertools
@@ -24,13 +25,12 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -81,10 +81,12 @@ class Tokens:
         path = self._path
         try:
             with path.open(encoding="utf-8") as file:
-                _check_private(path, os.fstat(file.fileno()))
+                mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
                 lines = file.read().splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"cannot read the token file {path}: {error}") from error
+        if mode & 0o077:
+            raise InputError(f"the token file {path} has mode {mode:04o}, so others can read it: chmod 600 {path}")
         grants: dict[bytes, set[tuple[str, str]]] = {}
         for number, line in enumerate(lines, start=1):
             if line.strip() and not line.lstrip().startswith("#"):
@@ -109,12 +111,6 @@ class Tokens:
             if hmac.compare_digest(digest, sent):
                 match = caller
         return match
-
-
-def _check_private(path: Path, status: os.stat_result) -> None:
-    mode = stat.S_IMODE(status.st_mode)
-    if os.name == "posix" and mode & 0o077:
-        raise InputError(f"the token file {path} has mode {mode:04o}, so others can read it: chmod 600 {path}")
 
 
 def _parsed(line: str, where: str) -> tuple[str, set[tuple[str, str]]]:
@@ -148,72 +144,41 @@ def _digest(token: str) -> bytes:
 
 REPEAT_SECONDS = 10.0  # between two lines of one message of a library
 WRITE_EVERY = 0.2  # seconds between two writes
-MOST_LINES = 50_000  # lines that wait to be written; beyond, the oldest are dropped and counted
+MOST_LINES = 50_000  # lines that wait to be written; further ones are dropped and counted
 
 
-class Log:
-    """Lines that wait to be written."""
+class Log(logging.Handler):
+    """Lines that wait to be written.
+
+    As a handler it takes what libraries log, warnings and errors, without the text of exceptions; a message that
+    repeats is written every so often, with its count.
+    """
 
     def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = stream
-        self._lines: deque[dict[str, Any]] = deque(maxlen=MOST_LINES)
-        self._added = self._written = 0
+        super().__init__(logging.WARNING)
+        self._stream, self._lines, self._dropped = stream, deque[dict[str, Any]](), 0
+        self._last = dict[str, tuple[float, int]]()
         self._end = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread = threading.Thread(target=self._write_on, name="hedgerow-log", daemon=True)
 
     def start(self) -> None:
         """Begin to write."""
-        self._thread = threading.Thread(target=self._write_on, name="hedgerow-log", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """Write what is left; a stream that nobody reads is not waited for."""
         self._end.set()
-        if self._thread is not None:
-            self._thread.join(timeout=2.0)
+        self._thread.join(timeout=2.0)
 
     def add(self, **line: Any) -> None:
         """A line about a request or about the service itself."""
-        self._lines.append({"time": time.time(), **line})
-        self._added += 1
-
-    def handler(self) -> logging.Handler:
-        """For what libraries log: warnings and errors as lines like all others, without the text of exceptions."""
-        return _LogHandler(self)
-
-    def _write_on(self) -> None:
-        while not self._end.wait(WRITE_EVERY):
-            self._write()
-        self._write()
-
-    def _write(self) -> None:
-        lines = [self._lines.popleft() for _ in range(len(self._lines))]
-        lost = self._added - self._written - len(lines) - len(self._lines)
-        if not lines:
-            return
-        self._written += len(lines)
-        if lost > 0:
-            self._written += lost
-            lines.append({"time": time.time(), "event": "lines were dropped", "lines": lost})
-        for line in lines:
-            line["time"] = datetime.fromtimestamp(line["time"], UTC).isoformat(timespec="milliseconds")
-        stream = self._stream or sys.stderr
-        try:
-            stream.write("".join(f"{json.dumps(line)}\n" for line in lines))
-            stream.flush()
-        except (OSError, ValueError):
-            pass  # nobody reads the log any more; that must not end the service
-
-
-class _LogHandler(logging.Handler):
-    """Records of libraries as lines of the log; a message that repeats is written every so often, with its count."""
-
-    def __init__(self, log: Log) -> None:
-        super().__init__(logging.WARNING)
-        self._log, self._last = log, dict[str, tuple[float, int]]()
+        if len(self._lines) < MOST_LINES:
+            self._lines.append({"time": time.time(), **line})
+        else:
+            self._dropped += 1
 
     def emit(self, record: logging.LogRecord) -> None:
-        """One line."""
+        """A line about what a library logged."""
         text = record.getMessage()[:500]
         now, (last, repeats) = time.monotonic(), self._last.get(text, (-REPEAT_SECONDS, 0))
         if now - last < REPEAT_SECONDS:
@@ -224,13 +189,30 @@ class _LogHandler(logging.Handler):
         self._last[text] = (now, 0)
         error = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else None
         about = {"logger": record.name, "level": record.levelname, "error": error}
-        self._log.add(event=text, **about, **({"repeats": repeats} if repeats else {}))
+        self.add(event=text, **about, **({"repeats": repeats} if repeats else {}))
+
+    def _write_on(self) -> None:
+        while not self._end.wait(WRITE_EVERY):
+            self._write()
+        self._write()
+
+    def _write(self) -> None:
+        lines = [self._lines.popleft() for _ in range(len(self._lines))]
+        if self._dropped:
+            lines.append({"time": time.time(), "event": "lines were dropped", "lines": self._dropped})
+            self._dropped = 0
+        for line in lines:
+            line["time"] = datetime.fromtimestamp(line["time"], UTC).isoformat(timespec="milliseconds")
+        stream = self._stream or sys.stderr
+        # a log that nobody reads any more must not end the service
+        with contextlib.suppress(OSError, ValueError):
+            stream.write("".join(f"{json.dumps(line)}\n" for line in lines))
+            stream.flush()
 
 
 # -- every request ----------------------------------------------------------------------------------------------
 
 TEMPLATE = "hedgerow.template"  # in the scope: the path of the operation, with its parameters by name
-HEADERS = "hedgerow.headers"  # in the scope: the headers by name
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 SECURITY = {
     b"content-security-policy": b"default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
@@ -245,13 +227,13 @@ SECURITY = {
 
 
 class RequestMiddleware:
-    """An id, security headers, a line in the log, a metric and a span for every request; errors as problem documents.
+    """Who calls, an id, security headers, a log line, a metric and a span for every request; errors as problems.
 
     The id is the caller's own, from the header X-Request-ID, if it can stand in a log.
     """
 
-    def __init__(self, app: ASGIApp, log: Log, requests: Requests) -> None:
-        self._app, self._log, self._requests, self._tracer = app, log, requests, _tracer()
+    def __init__(self, app: ASGIApp, log: Log, requests: Requests, auth: Auth) -> None:
+        self._app, self._log, self._requests, self._auth, self._tracer = app, log, requests, auth, _tracer()
         self._run, self._numbers = secrets.token_hex(4), itertools.count(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -260,7 +242,7 @@ class RequestMiddleware:
             await self._app(scope, receive, send)
             return
         began, status, about = time.perf_counter(), 0, dict[str, Any]()
-        headers = scope[HEADERS] = dict(scope["headers"])
+        headers = dict(scope["headers"])
         own = headers.get(b"x-request-id", b"").decode("latin-1")
         request_id = own if REQUEST_ID.fullmatch(own) else f"{self._run}-{next(self._numbers)}"
         instance = f"{scope['path'][:200]}#{request_id}"
@@ -277,6 +259,7 @@ class RequestMiddleware:
 
         with _span(self._tracer, scope["method"], headers) as span:
             try:
+                self._auth.check(scope, headers)
                 await self._app(scope, receive, send_with_headers)
             except Problem as problem:
                 await problem.response(instance)(scope, receive, send_with_headers)
@@ -313,17 +296,17 @@ def _tracer() -> Any:
     return trace.get_tracer("hedgerow", hedgerow.__version__) if is_set_up else None
 
 
-@contextmanager
-def _span(tracer: Any, method: str, headers: dict[bytes, bytes]) -> Iterator[Any]:
+def _span(tracer: Any, method: str, headers: dict[bytes, bytes]) -> AbstractContextManager[Any]:
     """The span of a request, a child of the caller's own; None without a tracer."""
     if tracer is None:
-        yield None
-        return
+        return contextlib.nullcontext()
     from opentelemetry import propagate, trace
 
     parent = {name: headers.get(name.encode(), b"").decode("latin-1") for name in ("traceparent", "tracestate")}
-    with tracer.start_as_current_span(method, context=propagate.extract(parent), kind=trace.SpanKind.SERVER) as span:
-        yield span
+    span: AbstractContextManager[Any] = tracer.start_as_current_span(
+        method, context=propagate.extract(parent), kind=trace.SpanKind.SERVER
+    )
+    return span
 
 
 def _without_values(error: BaseException) -> dict[str, Any]:
@@ -348,32 +331,25 @@ def caller_of(scope: Scope) -> Caller:
     return caller
 
 
-class AuthMiddleware:
+class Auth:
     """Refuses other hosts and other sites, and finds out who calls; what needs a right asks for `caller_of`."""
 
-    def __init__(self, app: ASGIApp, tokens: Tokens | None, host: str, stopping: asyncio.Event) -> None:
-        self._app, self._tokens, self._stopping = app, tokens, stopping
-        self._hosts = {*LOOPBACK_NAMES, host}
+    def __init__(self, tokens: Tokens | None, host: str, stopping: asyncio.Event) -> None:
+        self._tokens, self._stopping, self._hosts = tokens, stopping, {*LOOPBACK_NAMES, host}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
-        if scope["type"] == "http":
-            headers = scope[HEADERS]
-            self._check(scope["path"].removeprefix(scope.get("root_path", "")), headers)
-            scope[CALLER] = self._caller(headers)
-        await self._app(scope, receive, send)
-
-    def _check(self, path: str, headers: dict[bytes, bytes]) -> None:
+    def check(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
+        """One request: a problem if nobody may send it, else the caller stands in the scope."""
+        path, scope[CALLER] = scope["path"].removeprefix(scope.get("root_path", "")), self._caller(headers)
         close = {"Connection": "close"}
         if self._stopping.is_set():
             raise Problem("not-ready", "the service is ending", headers=close)
         if b"content-length" in headers and b"transfer-encoding" in headers:  # others may see two requests in it
             raise Problem("malformed", "Content-Length and Transfer-Encoding stand side by side", headers=close)
         host = headers.get(b"host", b"").decode("latin-1")
-        if self._tokens is None and _name_of(host) not in self._hosts:
+        if self._tokens is None and _split(f"//{host}").hostname not in self._hosts:
             raise Problem("misdirected", "the header Host names no address that is served here without tokens")
         origin = headers.get(b"origin")
-        if origin is not None and _site_of(origin.decode("latin-1")) != host:
+        if origin is not None and _split(origin.decode("latin-1")).netloc != host:
             raise Problem("cross-origin", "the header Origin names another site")
         is_page = path == "/" or path.startswith(("/models/", "/static/"))  # a link to it may stand anywhere
         if headers.get(b"sec-fetch-site") not in OWN_SITE and not is_page:
@@ -391,24 +367,9 @@ class AuthMiddleware:
         return Problem("unauthorised", detail, headers=BROWSER_CHALLENGE if browser else CHALLENGE)
 
 
-def _name_of(host: str) -> str:
-    """A Host header without its port.
-
-    >>> _name_of("[::1]:8080"), _name_of("localhost"), _name_of("127.0.0.1:80")
-    ('::1', 'localhost', '127.0.0.1')
-    """
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0].lower()
-
-
-def _site_of(origin: str) -> str | None:
-    """Host and port of an Origin header, None for one that has none.
-
-    >>> _site_of("http://localhost:8080"), _site_of("null"), _site_of("http://[")
-    ('localhost:8080', None, None)
-    """
+def _split(address: str) -> SplitResult:
+    """The parts of an address; empty ones of what is none."""
     try:
-        return urlsplit(origin).netloc or None
+        return urlsplit(address)
     except ValueError:
-        return None
+        return urlsplit("")

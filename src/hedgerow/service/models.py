@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import logging
 import os
 import re
 import shutil
-import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,16 +18,17 @@ from uuid import uuid4
 
 import numpy as np
 
+from hedgerow.core.arrays import Array
 from hedgerow.core.errors import HedgerowError, InputError
-from hedgerow.core.values import plain
+from hedgerow.core.values import BadCell, plain
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.events import labels_together
 from hedgerow.fleet import Fleet
 from hedgerow.fleet.store import FleetStore
 from hedgerow.live import Busy, Closed, JournalError, LiveModel, Owned, Replaced, Settings
 from hedgerow.regressor import load_model
-from hedgerow.service.schemas import NAME_PATTERN, Problem, invalid
+from hedgerow.service.schemas import NAME_PATTERN, SHOWN, FieldError, Problem, invalid, kind_of
 from hedgerow.service.settings import ServiceSettings
+from hedgerow.service.worker import try_out
 from hedgerow.tables import TableEncoder
 
 T = TypeVar("T")
@@ -69,23 +70,31 @@ class Entry:
         self.features, self.table, self.gaps = int(clf.n_features_in_), clf.table_, clf.learner_.gaps
         self.state, self.error, self.owned = "ready", None, False
 
-    def take(self, state: str) -> LiveModel | Fleet | None:
-        """What is open, which is no longer served from now on: it is for the caller to close."""
-        opened, self.live, self.fleet, self.state = self.live or self.fleet, None, None, state
+    @property
+    def opened(self) -> LiveModel | Fleet | None:
+        """What is open."""
+        return self.fleet if self.live is None else self.live
+
+    async def close(self, state: str) -> None:
+        """Serve it no longer, and close it with a snapshot.
+
+        A model that cannot take its last snapshot has all in its journal; it must not keep others open.
+        """
+        opened, self.live, self.fleet, self.state = self.opened, None, None, state
         if self.pool is not None:
             self.pool.shutdown(wait=False)
-        return opened
+        try:
+            if opened is not None:
+                await asyncio.to_thread(opened.close)
+        except HedgerowError as error:
+            logger.error("%s was closed without a snapshot (%s)", self.name, type(error).__name__)
 
     def failed(self, error: Exception) -> None:
         """Keep why it cannot be used, without where it is on this machine."""
         known = isinstance(error, HedgerowError | Problem)
         self.state, self.owned = "failed", isinstance(error, Owned)
-        self.error = self.without_paths(str(error)) if known else f"an error inside ({type(error).__name__})"
+        self.error = without_paths(error, self.folder.parent) if known else f"an error inside ({type(error).__name__})"
         logger.warning("%s %s cannot be used: %s", self.kind, self.name, self.error)
-
-    def without_paths(self, text: str) -> str:
-        """A text for callers: they know the name of the model, and not where it is on this machine."""
-        return text.replace(f"{self.folder.parent}{os.sep}", "")
 
     def check_ready(self) -> None:
         """A problem while it is not open."""
@@ -102,13 +111,77 @@ class Entry:
         assert self.live is not None
         return self.live
 
+    def rows(self, instances: Sequence[Any], where: str = "instances") -> Array:
+        """Instances as rows of numbers in the order of the features; a problem names all fields that are wrong."""
+        errors: list[FieldError] = []
+        rows, width = [], self.features if self.table is None else self.table.width
+        for i, instance in enumerate(instances):
+            if isinstance(instance, dict):
+                rows.append(self._values(instance, f"{where}[{i}]", errors))
+            elif len(instance) == width:
+                rows.append(instance)
+            else:
+                errors.append(FieldError(f"{where}[{i}]", f"{len(instance)} numbers; the model has {width} features"))
+            if len(errors) >= SHOWN:
+                break
+        if not errors:
+            try:
+                X = np.array(rows, dtype=np.float64)  # None is NaN
+            except OverflowError:
+                X = np.array([[v if abs(v) < 2**1023 else np.inf for v in row] for row in rows], np.float64)
+            wrong = np.isinf(X) if self.gaps else ~np.isfinite(X)
+            if self.table is not None or not wrong.any():
+                return X
+            for i, j in np.argwhere(wrong)[:SHOWN]:
+                named = self.feature_names if isinstance(instances[i], dict) else None
+                field = f"{where}[{i}].{named[j]}" if named else f"{where}[{i}][{j}]"
+                errors.append(FieldError(field, "is no finite number"))
+        raise Problem("invalid", f"{errors[0].field}: {errors[0].detail}", errors)
+
+    def _values(self, instance: dict[str, Any], field: str, errors: list[FieldError]) -> Sequence[Any]:
+        """The values of an object by name, or what is wrong with it."""
+        names = self.feature_names
+        if self.table is not None:
+            if not any(name in instance for name in self.table.names):
+                known = ", ".join(self.table.names[:8])
+                errors.append(FieldError(field, f"must be an object with some of the model's columns: {known}"))
+                return ()
+            try:
+                return self.table.of_mapping(instance)
+            except BadCell as error:
+                errors.append(FieldError(f"{field}.{error.column}", str(error)))
+                return ()
+        if names is None:
+            errors.append(FieldError(field, f"the model has no names; send a list of {self.features} numbers"))
+            return ()
+        gaps = self.gaps and instance and set(instance) <= set(names)  # an unknown key may be the new name of one
+        for name in names:
+            if name not in instance:
+                errors += [] if gaps else [FieldError(f"{field}.{name}", "missing")]
+            elif type(instance[name]) not in (int, float) and not (self.gaps and instance[name] is None):
+                wrong = f"must be a number, not {kind_of(instance[name])}"
+                errors.append(FieldError(f"{field}.{name}", wrong))
+        return [instance.get(name) for name in names]
+
+    @property
+    def classes(self) -> list[Any]:
+        """The labels that are known now; none of a model of numbers."""
+        opened = self.live.clf if self.live is not None else self.fleet
+        return [plain(label) for label in getattr(opened, "classes_", ())]
+
+    def about(self) -> dict[str, Any]:
+        """What an open model or fleet is."""
+        if self.fleet is None:
+            return self.model.stats()
+        about = {"method": self.fleet.base.clf.method, "features": self.features, "classes": self.classes}
+        return {**about, "feature_names": self.feature_names}
+
 
 class Models:
     """All models of one folder."""
 
     def __init__(self, folder: Path, settings: ServiceSettings) -> None:
-        self.folder, self.settings = folder, settings
-        self.work = WorkFolder(folder)
+        self.folder, self.settings, self._work, self._lock = folder, settings, folder / ".work", -1
         self.stopping = asyncio.Event()  # set when the service ends
         self._entries: dict[str, Entry] = {}
         self._opening: asyncio.Task[None] | None = None
@@ -117,7 +190,7 @@ class Models:
 
     def start(self) -> None:
         """Begin to open every model; the event loop is free meanwhile."""
-        self.work.take()
+        self._lock_folder()
         for path in sorted(self.folder.iterdir()):  # hidden ones and links are left out
             if path.is_dir() and is_name(path.name) and not path.is_symlink():
                 kind = "fleet" if (path / FleetStore.FILE).exists() else "model"
@@ -135,18 +208,15 @@ class Models:
         for entry in list(self._entries.values()):
             if entry.file is None or entry.folder.exists():
                 await asyncio.to_thread(_open, entry)
-            else:
-                await asyncio.to_thread(self._start_from_file, entry, entry.file)
+                continue
+            try:
+                await asyncio.to_thread(_create, entry, entry.file, self.scratch("new"), self.settings.live)
+            except Exception as error:  # a file that is no model must not stop the others
+                entry.failed(error)
         while any(entry.owned for entry in self._entries.values()):
             await asyncio.sleep(OWNED_AGAIN)
             for entry in [entry for entry in self._entries.values() if entry.owned]:
                 await asyncio.to_thread(_open, entry)
-
-    def _start_from_file(self, entry: Entry, file: Path) -> None:
-        try:
-            _create(entry, file, self.work.path, self.settings.live)
-        except Exception as error:  # a file that is no model must not stop the others
-            entry.failed(error)
 
     async def close(self) -> None:
         """Snapshot and close every model."""
@@ -154,10 +224,34 @@ class Models:
             self._opening.cancel()
             await asyncio.gather(self._opening, return_exceptions=True)
         for entry in self._entries.values():
-            opened = entry.take("closed")
-            if opened is not None:
-                await asyncio.to_thread(_close, opened)
-        self.work.give_up()
+            await entry.close("closed")
+        self._clear()
+        os.close(self._lock)
+
+    # -- files on their way -------------------------------------------------------------------------------------
+
+    def scratch(self, kind: str) -> Path:
+        """A new path inside the models folder, so that what is finished there can be moved into place at once."""
+        self._work.mkdir(mode=0o700, exist_ok=True)
+        return self._work / f"{kind}-{uuid4().hex}"
+
+    def _lock_folder(self) -> None:
+        """Share the folder with other processes that serve it; the first removes what dead ones left."""
+        if not self.folder.is_dir():
+            raise InputError(f"there is no folder {self.folder}; make it, or name another with --models")
+        self._lock = os.open(self.folder, os.O_RDONLY)
+        self._clear()
+        fcntl.flock(self._lock, fcntl.LOCK_SH)
+        try:
+            self.scratch("")
+        except OSError as error:
+            raise InputError(f"cannot write to {self.folder}: {error.strerror}") from error
+
+    def _clear(self) -> None:
+        """Remove files on their way, unless they may be those of another process."""
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(self._work, ignore_errors=True)
 
     # -- asking -------------------------------------------------------------------------------------------------
 
@@ -179,7 +273,7 @@ class Models:
             raise Problem("not-ready", f"none of the {len(states)} models can be used; GET /v1/models says why")
 
     async def call(self, entry: Entry, action: Callable[[], Awaitable[T]]) -> T:
-        """Wait for the one writer of a model or fleet, unless too many do already; errors become problems."""
+        """Wait for the one writer of a model or fleet, unless too many do already."""
         entry.check_ready()
         if entry.waiting >= self.settings.max_waiting:
             raise Problem("busy", f"{entry.waiting} requests wait for {entry.name!r}")
@@ -189,8 +283,6 @@ class Models:
                 return await action()
         except TimeoutError:
             raise Problem("timed-out", f"no answer within {self.settings.request_timeout:g} s") from None
-        except HedgerowError as error:
-            raise as_problem(error, entry) from error
         finally:
             entry.waiting -= 1
 
@@ -222,9 +314,7 @@ class Models:
         `live` has its settings, if they are not those of the service.
         """
         try:
-            await asyncio.to_thread(_create, entry, file, self.work.path, live or self.settings.live)
-        except HedgerowError as error:
-            raise as_problem(error, entry) from error
+            await asyncio.to_thread(_create, entry, file, self.scratch("new"), live or self.settings.live)
         finally:
             self.release(entry)
             if entry.state == "ready":
@@ -243,16 +333,14 @@ class Models:
         await self.call(entry, lambda: asyncio.to_thread(work))
 
     async def delete(self, name: str) -> None:
-        """Close a model and remove all that it had."""
+        """Close a model or fleet and remove all that it had."""
         entry = self[name]
         if entry.state in ("opening", "arriving", "leaving"):
             raise Problem("not-ready", f"{name!r} is {entry.state}")
         if entry.owned:
             raise Problem("unusable", f"{name!r} is in use elsewhere: {entry.error}")
-        opened = entry.take("leaving")
-        if opened is not None:
-            await asyncio.to_thread(_close, opened)
-        gone = self.work.path / f"deleted-{uuid4().hex}"
+        await entry.close("leaving")
+        gone = self.scratch("deleted")
         try:
             self.folder.joinpath(f"{name}.safetensors").unlink(missing_ok=True)  # or it would begin again from its file
             if entry.folder.exists():
@@ -293,10 +381,15 @@ async def happens(event: asyncio.Event, seconds: float) -> bool:
     return True
 
 
-def as_problem(error: HedgerowError, entry: Entry) -> Problem:
+def without_paths(error: Exception, folder: Path) -> str:
+    """The text of an error for callers: they know the name of the model, and not where it is on this machine."""
+    return str(error).replace(f"{folder}{os.sep}", "")
+
+
+def as_problem(error: HedgerowError, folder: Path) -> Problem:
     """What the caller is told about an error of a model."""
-    kinds = [kind for of, kind in PROBLEM_OF.items() if isinstance(error, of)]
-    return Problem(kinds[0] if kinds else "unusable", entry.without_paths(str(error)))
+    kind = next((kind for of, kind in PROBLEM_OF.items() if isinstance(error, of)), "unusable")
+    return Problem(kind, without_paths(error, folder))
 
 
 def _open(entry: Entry) -> None:
@@ -304,7 +397,9 @@ def _open(entry: Entry) -> None:
     try:
         opened = Fleet.open(entry.folder) if entry.kind == "fleet" else LiveModel.open(entry.folder)
         if isinstance(opened, LiveModel):
-            warm(opened)
+            # the first request does not wait for compiled loops; on a model of its own, since even copying the live
+            # one would do work that it has postponed, which its journal has not
+            try_out(opened.model_of_snapshot())
             _compare_file(entry, opened)
         entry.ready(opened)
     except Exception as error:  # whatever is wrong with one model must not stop the others
@@ -322,7 +417,7 @@ def _compare_file(entry: Entry, live: LiveModel) -> None:
             return
         what = "is not the model that runs: it has changed since, and is not used"
     except InputError as error:
-        what = f"has changed, and is no model ({entry.without_paths(str(error))})"
+        what = f"has changed, and is no model ({without_paths(error, entry.folder.parent)})"
     entry.notice = (
         f"{entry.file.name} {what}. PUT with If-Match puts a model in its place, or `hedgerow replace {entry.name} "
         f"{entry.file.name}` while the service is stopped"
@@ -330,9 +425,8 @@ def _compare_file(entry: Entry, live: LiveModel) -> None:
     logger.warning("%s", entry.notice)
 
 
-def _create(entry: Entry, file: Path, work: Path, settings: Settings) -> None:
+def _create(entry: Entry, file: Path, aside: Path, settings: Settings) -> None:
     """Beside its place first, then moved there: a crash leaves no half of a model."""
-    aside = work / f"new-{uuid4().hex}"
     try:
         if entry.kind == "fleet":
             Fleet(OnlineTransferClassifier.load(file), path=aside).close()
@@ -345,80 +439,3 @@ def _create(entry: Entry, file: Path, work: Path, settings: Settings) -> None:
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     _open(entry)
-
-
-def _close(live: LiveModel | Fleet) -> None:
-    """Close a model. One that cannot take its last snapshot has all in its journal; it must not keep others open."""
-    try:
-        live.close()
-    except HedgerowError as error:
-        logger.error("%s was closed without a snapshot (%s)", live.folder.name, type(error).__name__)
-
-
-def warm(live: LiveModel) -> None:
-    """Make the compiled loops ready, so that the first request does not wait for them.
-
-    On a model of its own: even copying the live one would do work that it has postponed, which its journal has not.
-    """
-    clf = live.model_of_snapshot()
-    if isinstance(clf, OnlineTransferClassifier) and not len(clf.classes_):
-        return
-    X = np.zeros((2, clf.n_features_in_), dtype=clf.learner_.dtype)
-    label = clf.classes_[0] if isinstance(clf, OnlineTransferClassifier) else 0.0
-    clf.explain_one(X[0])
-    clf.learn_one(X[0], label)
-    clf.predict_then_learn(X, labels_together([plain(label)] * 2))
-
-
-# -- files on their way -----------------------------------------------------------------------------------------
-
-PREFIX = ".work-"
-YOUNG = 60.0  # seconds in which a folder without a lock may belong to a process that has just begun
-
-
-class WorkFolder:
-    """Inside the models folder, so that a finished file can be moved into place at once.
-
-    One a process, held by a lock: what a dead process left is removed, what a living one uses is not.
-    """
-
-    def __init__(self, models: Path) -> None:
-        self._models = models
-        self.path = models / f"{PREFIX}{uuid4().hex}"
-        self._lock = -1
-
-    def take(self) -> None:
-        """Make the folder, and remove those whose process is gone."""
-        if not self._models.is_dir():
-            raise InputError(f"there is no folder {self._models}; make it, or name another with --models")
-        try:
-            self.path.mkdir(mode=0o700)
-            self._lock = os.open(self.path / "lock", os.O_CREAT | os.O_RDWR, 0o600)
-        except OSError as error:
-            raise InputError(f"cannot write to {self._models}: {error.strerror}") from error
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
-        for other in self._models.glob(f"{PREFIX}*"):
-            if other != self.path and not other.is_symlink() and _is_free(other):
-                shutil.rmtree(other, ignore_errors=True)
-
-    def give_up(self) -> None:
-        """Remove the folder."""
-        shutil.rmtree(self.path, ignore_errors=True)
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
-
-
-def _is_free(folder: Path) -> bool:
-    try:
-        lock = os.open(folder / "lock", os.O_RDWR)
-    except OSError:
-        return time.time() - folder.stat().st_mtime > YOUNG
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    else:
-        return True
-    finally:
-        os.close(lock)

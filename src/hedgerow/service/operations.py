@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from functools import partial
+from inspect import iscoroutinefunction
+from types import NoneType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -14,21 +17,27 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 import hedgerow
+from hedgerow.core.errors import HedgerowError
 from hedgerow.live import LiveModel
 from hedgerow.service import schemas
 from hedgerow.service.middleware import TEMPLATE, Caller, caller_of
-from hedgerow.service.models import Entry, Models
+from hedgerow.service.models import Entry, Models, as_problem
 from hedgerow.service.schemas import PROBLEM_TYPE, Problem, ProblemDocument, convert, decode, encode
 from hedgerow.service.settings import ServiceSettings
 
 T = TypeVar("T")
+Later = Callable[[], T]  # an answer that takes time to make or to encode: both happen in a thread
 JSON = "application/json"
 BINARY = "application/octet-stream"
 ABOUT = "Live models: instances come in, predictions go out, labels follow. Errors are RFC 9457 problem documents."
 
 
 class Call(Request):
-    """A request to an operation: the caller's rights were checked."""
+    """A request to an operation: the caller's rights were checked. `status` and `sent_headers` are of the answer."""
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        super().__init__(scope, receive)
+        self.status, self.sent_headers = 200, dict[str, str]()
 
     @property
     def models(self) -> Models:
@@ -47,11 +56,16 @@ class Call(Request):
         return str(self.path_params["name"])
 
     @property
+    def kind(self) -> str:
+        """What the path is about: a fleet, or a model."""
+        return "fleet" if self.scope[TEMPLATE].startswith("/v1/fleets") else "model"
+
+    @property
     def entry(self) -> Entry:
         """The model or fleet of the call, open or not."""
-        entry, kind = self.models[self.name], "fleet" if self.scope[TEMPLATE].startswith("/v1/fleets") else "model"
-        if entry.kind != kind:
-            raise Problem("no-model", f"{self.name[:64]!r} is a {entry.kind}, not a {kind}")
+        entry = self.models[self.name]
+        if entry.kind != self.kind:
+            raise Problem("no-model", f"{self.name[:64]!r} is a {entry.kind}, not a {self.kind}")
         return entry
 
     @property
@@ -59,14 +73,9 @@ class Call(Request):
         """The open model of the call; a problem while it is not open."""
         return self.entry.model
 
-    def address(self, path: str) -> str:
-        """A path of this service as callers reach it, perhaps through a proxy."""
-        return f"{self.scope.get('root_path', '')}{path}"
-
-    async def json(self, kind: type[T]) -> T:  # type: ignore[override]
-        """The JSON body, validated."""
-        self.check_type(JSON)
-        return decode(await self.content(), kind)
+    def locate(self, path: str) -> None:
+        """Say where the thing that was made is, as callers reach it, perhaps through a proxy."""
+        self.sent_headers["Location"] = f"{self.scope.get('root_path', '')}{path}"
 
     async def content(self) -> bytes:
         """The body, within the limits of a JSON body."""
@@ -104,21 +113,22 @@ class Call(Request):
             raise Problem("slow", f"the body was not complete after {seconds:g} s", headers=close) from None
 
 
-Handler = Callable[[Call], Awaitable[Response]]
-
-
 @dataclass(frozen=True)
 class Operation:
     """A method at a path. `rights`: one of them is needed, for the model that the path names or, without one, for any.
 
-    `body`, `query` and `answer` are types of `schemas`; `sends` and `gives` are media types of those that are not JSON.
+    `body`, `query` and `answer` are types of `schemas`; `sends` and `gives` are media types of what has none.
     """
 
     method: str
     path: str
-    handler: Handler
+    handler: Callable[..., Any]
     rights: tuple[str, ...] = ()
+    id: str = ""
     body: Any = None
+    media: str = "application/json"  # of the body
+    reads: bool = False  # the handler takes the body, read and validated
+    awaited: bool = False  # the handler is a coroutine function
     query: Any = None
     answer: Any = None
     status: int = 200
@@ -135,33 +145,51 @@ class Operation:
             whose = "a model" if name is None else f"the model {name[:64]!r}"
             raise Problem("forbidden", f"this needs the right {self.rights[0]!r} for {whose}")
 
+    async def respond(self, call: Call) -> Response:
+        """What the handler answers; it is encoded in a thread, with the work, if there is work left to do."""
+        call.status, arguments = self.status, []
+        if self.reads:
+            call.entry.check_ready()  # or say so before the body is read
+            call.check_type(JSON)
+            arguments.append(decode(await call.content(), self.body))
+        if self.query is not None:
+            arguments.append(convert(dict(call.query_params), self.query))
+        if self.awaited:
+            answer = await self.handler(call, *arguments)
+        else:
+            answer = partial(self.handler, call, *arguments)
+        if isinstance(answer, Response):
+            return answer
+        if answer is None:
+            return Response(status_code=call.status)
+        content = await asyncio.to_thread(lambda: encode(answer())) if callable(answer) else encode(answer)
+        return Response(content, call.status, call.sent_headers, JSON)
+
 
 OPERATIONS: list[Operation] = []
+Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
 def operation(method: str, path: str, *rights: str, **about: Any) -> Callable[[Handler], Handler]:
-    """Declare a handler: its first docstring line is the summary in OpenAPI."""
+    """Declare a handler; its first docstring line is the summary in OpenAPI, its annotations are the types.
+
+    A function is called in a thread. A coroutine function runs in the event loop, and may return `Later` what takes
+    time to make or to encode.
+    """
 
     def declare(handler: Handler) -> Handler:
-        OPERATIONS.append(Operation(method, path, handler, rights, **about))
+        hints = get_type_hints(handler)
+        answer = hints.pop("return")
+        if get_origin(answer) in (Union, UnionType):  # or later
+            answer = get_args(answer)[0]
+        types: dict[str, Any] = {name: hints[name] for name in ("body", "query") if name in hints}
+        types |= {"reads": "body" in hints, "awaited": iscoroutinefunction(handler)}
+        if answer not in (Response, NoneType):
+            types["answer"] = answer
+        OPERATIONS.append(Operation(method, path, handler, rights, **{"id": handler.__name__, **types, **about}))
         return handler
 
     return declare
-
-
-def respond(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """A small answer as JSON."""
-    return Response(encode(value), status, headers, JSON)
-
-
-async def respond_from(work: Callable[[], Any], status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """An answer that takes time to make or to encode: both in a thread, so that the event loop serves others."""
-    return Response(await asyncio.to_thread(lambda: encode(work())), status, headers, JSON)
-
-
-def query_of(call: Call, kind: type[T]) -> T:
-    """The query of the address, validated."""
-    return convert(dict(call.query_params), kind)
 
 
 class _Endpoint:
@@ -180,7 +208,10 @@ class _Endpoint:
             allowed = ", ".join(sorted(self._operations))
             raise Problem("method-not-allowed", f"{scope['method']} is not possible here", (), {"Allow": allowed})
         operation.check_right(call)
-        await (await operation.handler(call))(scope, receive, send)
+        try:
+            await (await operation.respond(call))(scope, receive, send)
+        except HedgerowError as error:
+            raise as_problem(error, call.models.folder) from error
 
 
 def routes() -> list[Route]:
@@ -221,12 +252,12 @@ def document(settings: ServiceSettings) -> dict[str, Any]:
 
 def _described(one: Operation, by_type: dict[Any, Any], query: dict[str, Any], settings: ServiceSettings) -> Any:
     """One operation: parameters, body, answer, and every problem that it can answer with."""
-    described: dict[str, Any] = {"operationId": one.handler.__name__, "summary": (one.handler.__doc__ or "").strip()}
+    described: dict[str, Any] = {"operationId": one.id, "summary": (one.handler.__doc__ or "").strip()}
     described["parameters"] = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string", "pattern": PATTERNS.get(name, "")}}
         for name in (part[1:-1] for part in one.path.split("/") if part.startswith("{"))
     ] + [{"name": name, "in": "query", "required": False, "schema": schema} for name, schema in query.items()]
-    sends = one.sends if one.body is None else {JSON: {"schema": by_type[one.body]}}
+    sends = one.sends if one.body is None else {one.media: {"schema": by_type[one.body]}}
     if sends:
         described["requestBody"] = {"required": True, "content": sends}
     gives = one.gives if one.answer is None else {JSON: {"schema": by_type[one.answer]}}

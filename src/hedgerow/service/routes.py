@@ -1,4 +1,4 @@
-"""The operations on models: predict, label, look, create, delete, export; events; health, metrics and the page."""
+"""The operations on models and fleets: predict, label, look, delete, export; events; health, metrics and the page."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import itertools
 import math
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, BinaryIO, TypeVar
-from uuid import uuid4
 
 from msgspec import UNSET
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -20,84 +20,121 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
-from hedgerow.client import LabelResult, Prediction
-from hedgerow.core.errors import HedgerowError, InputError
-from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.client import KeyPrediction, LabelResult, Prediction
+from hedgerow.core.arrays import Array
+from hedgerow.core.errors import HedgerowError
+from hedgerow.core.values import plain
+from hedgerow.fleet import Fleet
 from hedgerow.live import Answer, LiveModel, NumberAnswer
 from hedgerow.live.engine import Encoded
-from hedgerow.live.look import export as write_export
 from hedgerow.live.steps import Snapshots
 from hedgerow.service import schemas
 from hedgerow.service.metrics import exposition
-from hedgerow.service.models import Entry, as_problem, happens
-from hedgerow.service.operations import BINARY, Call, operation, query_of, respond, respond_from
-from hedgerow.service.schemas import KINDS, LabelResults, Predictions, Problem, encode, invalid
+from hedgerow.service.models import Entry, happens
+from hedgerow.service.operations import BINARY, Call, Later, operation
+from hedgerow.service.schemas import KINDS, KeyPredictions, LabelResults, Predictions, Problem, encode
 
 T = TypeVar("T")
-MODEL = "/v1/models/{name}"
+MODEL, FLEET = "/v1/models/{name}", "/v1/fleets/{name}"
 BYTES = {"schema": {"type": "string", "format": "binary"}}
+REMEMBERED = 512  # batches of a fleet whose ids are known: more than may wait, and be sent again
 
 # -- events: these come by the thousand -------------------------------------------------------------------------
 
 
-@operation("POST", f"{MODEL}/predict", "predict", body=schemas.PredictRequest, answer=Predictions)
-async def predict(call: Call) -> Response:
+@operation("POST", f"{MODEL}/predict", "predict")
+async def predict(call: Call, body: schemas.PredictRequest) -> Predictions | Later[Predictions]:
     """Predict one instance or a batch; each is an event, which a label can follow."""
-    call.live  # noqa: B018  # not ready: say so before the body is read
-    body, entry = await call.json(schemas.PredictRequest), call.entry
     X, ids = _instances(call, body)
     live = call.live
     if len(body.instances) == 1 and not body.explain:
-        one = await call.models.call(entry, lambda: live.aio.predict(X.one(0), None if ids is None else ids[0]))
-        return respond(Predictions([_prediction(one, False)]))
-    answers = await call.models.call(entry, lambda: live.aio.predict_many(X, ids, body.explain))
-    return await respond_from(lambda: Predictions([_prediction(answer, body.explain) for answer in answers]))
+        one = await call.models.call(call.entry, lambda: live.aio.predict(X.one(0), None if ids is None else ids[0]))
+        return Predictions([_prediction(one, False)])
+    answers = await call.models.call(call.entry, lambda: live.aio.predict_many(X, ids, body.explain))
+    return lambda: Predictions([_prediction(answer, body.explain) for answer in answers])
 
 
-@operation("POST", f"{MODEL}/explain", "predict", body=schemas.ExplainRequest, answer=schemas.Contributions)
-async def explain(call: Call) -> Response:
+@operation("POST", f"{MODEL}/explain", "predict")
+def explain(call: Call, body: schemas.ExplainRequest) -> schemas.Contributions:
     """What each column adds to the prediction of an instance; it is no event, and nothing is learned."""
-    live, body = call.live, await call.json(schemas.ExplainRequest)
-    x = rows_of(call.entry, [body.instance])[0]
-    reference = None if body.reference is None else rows_of(call.entry, [body.reference])[0]
-
-    def contributions() -> schemas.Contributions:
-        parts = live.clf.explain_one(x, by_column=True, reference=reference).contributions
-        assert parts is not None
-        return schemas.Contributions(*parts[:5])
-
-    try:
-        return await respond_from(contributions)
-    except InputError as error:  # more columns than are explained, or no mean row
-        raise Problem("invalid", str(error)) from error
+    x = call.entry.rows([body.instance], "instance")[0]
+    reference = None if body.reference is None else call.entry.rows([body.reference], "reference")[0]
+    parts = call.live.clf.explain_one(x, by_column=True, reference=reference).contributions
+    assert parts is not None
+    return schemas.Contributions(*parts[:5])
 
 
-@operation("POST", f"{MODEL}/label", "learn", body=schemas.LabelRequest, answer=LabelResults)
-async def label(call: Call) -> Response:
+@operation("POST", f"{MODEL}/label", "learn")
+async def label(call: Call, body: schemas.LabelRequest) -> LabelResults:
     """Give labels of events, in any order; the same label twice is learned once."""
     live = call.live
-    body = await call.json(schemas.LabelRequest)
     check_count(call, "labels", body.labels)
-    for i, one in enumerate(body.labels):
-        schemas.check_printable(one.id, f"labels[{i}].id")
+    schemas.check_printable([one.id for one in body.labels], "labels[{}].id")
     pairs = [(one.id, one.label) for one in body.labels]
     if len(pairs) == 1:
         results = [await call.models.call(call.entry, lambda: live.aio.label(*pairs[0]))]
     else:
         results = await call.models.call(call.entry, lambda: live.aio.label_many(pairs))
-    return respond(LabelResults([LabelResult(r.id, r.status, r.detail) for r in results]))  # type: ignore[arg-type]
+    return LabelResults([LabelResult(r.id, r.status, r.detail) for r in results])  # type: ignore[arg-type]
 
 
-@operation("POST", f"{MODEL}/predict-then-learn", "learn", body=schemas.LabelledInstances, answer=Predictions)
-async def predict_then_learn(call: Call) -> Response:
+@operation("POST", f"{MODEL}/predict-then-learn", "learn")
+async def predict_then_learn(call: Call, body: schemas.LabelledInstances) -> Predictions | Later[Predictions]:
     """Predict each instance, then learn its label, in order: the fastest way when the labels are there."""
     live = call.live
-    body = await call.json(schemas.LabelledInstances)
     X, ids = _instances(call, body)
-    if len(body.labels) != len(body.instances):
-        raise invalid("labels", f"{len(body.labels)} labels for {len(body.instances)} instances; give one for each")
+    schemas.check_one_each(body, "labels")
     answers = await call.models.call(call.entry, lambda: live.aio.predict_then_learn(X, body.labels, ids))
-    return await respond_from(lambda: Predictions([_prediction(answer, body.explain) for answer in answers]))
+    return lambda: Predictions([_prediction(answer, body.explain) for answer in answers])
+
+
+@operation("POST", f"{FLEET}/predict", "predict")
+async def fleet_predict(call: Call, body: schemas.FleetPredict) -> KeyPredictions | Later[KeyPredictions]:
+    """Predict instances, each by what its key has learned; a key that is new predicts as the sources do."""
+    X = _keyed_rows(call, body)
+    if body.explain:
+        _check_answer(call, call.entry.classes, [], len(X))
+    predicted = await _do(call, lambda fleet: fleet.probabilities(body.keys, X))
+
+    def answer() -> KeyPredictions:
+        rows: dict[int, KeyPrediction] = {}
+        for some in predicted:
+            labels = [plain(label) for label in some.classes]
+            for i, shares, code in zip(some.places, some.P.tolist(), some.P.argmax(axis=1).tolist(), strict=True):
+                all_of = dict(zip(map(str, labels), shares, strict=True)) if body.explain else None
+                rows[i] = KeyPrediction(body.keys[i], labels[code], shares[code], all_of)
+        return KeyPredictions([rows[i] for i in range(len(body.keys))])
+
+    return answer
+
+
+@operation("POST", f"{FLEET}/learn", "learn")
+async def fleet_learn(call: Call, body: schemas.FleetLearn) -> KeyPredictions | Later[KeyPredictions]:
+    """Learn labelled instances, each for its key, in order; what was predicted before is answered."""
+    X = _keyed_rows(call, body)
+    schemas.check_one_each(body, "labels")
+
+    def learn(fleet: Fleet) -> list[KeyPrediction] | None:
+        mark = fleet.mark if isinstance(fleet.mark, dict) else {}
+        learned = mark.get("batches", [])
+        if body.id in learned:
+            return None
+        if body.id is not None:  # on disk with the rows, or not at all
+            mark = {**mark, "batches": [*learned[1 - REMEMBERED :], body.id]}
+        labels = fleet.predict_then_learn(body.keys, X, body.labels, mark=mark or None)
+        return [KeyPrediction(key, plain(label)) for key, label in zip(body.keys, labels, strict=True)]
+
+    predictions = await _do(call, learn)
+    return lambda: KeyPredictions(predictions or [], duplicate=predictions is None)
+
+
+async def _do(call: Call, work: Callable[[Fleet], T]) -> T:
+    """Work in the one thread of the fleet, in the order of the requests."""
+    entry = call.entry
+    entry.check_ready()
+    fleet, pool = entry.fleet, entry.pool
+    assert fleet is not None
+    return await call.models.call(entry, lambda: asyncio.get_running_loop().run_in_executor(pool, work, fleet))
 
 
 def check_count(call: Call, field: str, items: list[Any]) -> None:
@@ -109,30 +146,26 @@ def check_count(call: Call, field: str, items: list[Any]) -> None:
 
 def _instances(call: Call, body: schemas.PredictRequest) -> tuple[Encoded, list[str] | None]:
     """The rows and ids of a body, after everything that depends on the model was checked."""
-    entry = call.entry
     check_count(call, "instances", body.instances)
-    schemas.check_ids(body.ids, len(body.instances))
+    schemas.check_ids(body)
     if body.explain:
-        _check_answer(call, entry.model, len(body.instances))
-    return Encoded(rows_of(entry, body.instances), body.instances), body.ids
+        _check_answer(call, call.entry.classes, call.live.clf.expert_names_, len(body.instances))
+    return Encoded(call.entry.rows(body.instances), body.instances), body.ids
 
 
-def rows_of(entry: Entry, instances: list[Any]) -> Any:
-    """Instances as rows of numbers that the model or fleet reads."""
-    if entry.table is not None:
-        return schemas.table_matrix(instances, entry.table)
-    return schemas.matrix(instances, entry.features, entry.feature_names, gaps=entry.gaps)
+def _keyed_rows(call: Call, body: schemas.FleetRequest) -> Array:
+    check_count(call, "instances", body.instances)
+    schemas.check_one_each(body, "keys")
+    return call.entry.rows(body.instances)
 
 
-def _check_answer(call: Call, live: LiveModel, rows: int) -> None:
+def _check_answer(call: Call, classes: list[Any], experts: list[str], rows: int) -> None:
     """Refuse to explain so many rows that the answer, whose size follows from classes and experts, is too large."""
-    clf, most = live.clf, call.models.settings.max_answer
-    classes = clf.classes_.tolist() if isinstance(clf, OnlineTransferClassifier) else []
-    labels = sum(len(str(label)) + NUMBER for label in classes)
-    longest = max((len(str(label)) for label in classes), default=0)
-    experts = sum(2 * len(name) + longest + NUMBER for name in clf.expert_names_)
-    if rows * (labels + experts) > most:
-        fit = most // (labels + experts)
+    most, lengths = call.models.settings.max_answer, [len(str(label)) for label in classes]
+    size = sum(lengths) + NUMBER * len(lengths)
+    size += sum(2 * len(name) + max(lengths, default=0) + NUMBER for name in experts)
+    if rows * size > most:
+        fit = most // size
         raise Problem("too-large", f"explain: {rows} rows of this model are more than {most} bytes; ask for {fit} rows")
 
 
@@ -171,54 +204,66 @@ def bounded(values: Mapping[str, Any], most: int = MANY_NAMES) -> dict[str, Any]
     return {**short, "truncated": truncated} if truncated else short
 
 
-def summary(entry: Entry, keys: tuple[str, ...], most: int = MANY_NAMES) -> schemas.Model:
-    """What a model says about itself, in a thread."""
-    if entry.state != "ready" or entry.live is None:
-        return schemas.Model(entry.name, False, entry.error or f"the model is {entry.state}")
-    stats = entry.live.stats()
-    about = bounded({key: stats[key] for key in keys if key in stats}, most)
+def summary(entry: Entry, keys: tuple[str, ...] = LONG, most: int = MANY_NAMES) -> schemas.Model:
+    """What a model or fleet says about itself, in a thread."""
+    if entry.state != "ready":
+        return schemas.Model(entry.name, False, entry.error or f"the {entry.kind} is {entry.state}")
+    about = entry.about()
+    about = bounded({key: about[key] for key in keys if key in about}, most)
     return schemas.Model(entry.name, True, notice=entry.notice or UNSET, **about)
 
 
-@operation("GET", "/v1/models", "read", answer=schemas.ModelList)
-async def list_models(call: Call) -> Response:
+def _listed(call: Call, kind: str) -> list[schemas.Model]:
+    entries = [entry for entry in call.models if entry.kind == kind and call.caller.may("read", entry.name)]
+    return [summary(entry, SHORT, FEW_NAMES) for entry in entries]
+
+
+@operation("GET", "/v1/models", "read")
+def list_models(call: Call) -> schemas.ModelList:
     """The models that the caller may read."""
-    entries = [entry for entry in call.models if entry.kind == "model" and call.caller.may("read", entry.name)]
-    return await respond_from(lambda: schemas.ModelList([summary(entry, SHORT, FEW_NAMES) for entry in entries]))
+    return schemas.ModelList(_listed(call, "model"))
 
 
-@operation("GET", MODEL, "read", answer=schemas.Model)
-async def get_model(call: Call) -> Response:
-    """What a model is, and how it is."""
+@operation("GET", "/v1/fleets", "read")
+def list_fleets(call: Call) -> schemas.FleetList:
+    """The fleets that the caller may read."""
+    return schemas.FleetList(_listed(call, "fleet"))
+
+
+@operation("GET", MODEL, "read", id="get_model")
+@operation("GET", FLEET, "read", id="get_fleet")
+def get(call: Call) -> schemas.Model:
+    """What a model or fleet is, and how it is."""
+    tag(call)
+    return summary(call.entry)
+
+
+def tag(call: Call) -> None:
+    """Send the tag of the model that was put in this place: what it learns does not change it, `replace` does."""
+    if call.entry.live is not None:
+        call.sent_headers["ETag"] = f'"{call.entry.live.stats()["model"]["digest"]}"'
+
+
+@operation("DELETE", MODEL, "admin", id="delete_model", status=204)
+@operation("DELETE", FLEET, "admin", id="delete_fleet", status=204)
+async def delete(call: Call) -> None:
+    """Close a model or fleet and remove its state, journal and snapshots, and the file that it began with."""
+    await call.models.delete(call.entry.name)
+
+
+@operation("GET", f"{MODEL}/stats", "read")
+@operation("GET", f"{FLEET}/stats", "read", id="fleet_stats")
+def stats(call: Call) -> dict[str, Any]:
+    """Counts, weights, discrepancy, balance of classes, calibration, latency, sizes; of a fleet keys and bytes."""
     entry = call.entry
-    tag = {} if entry.live is None else {"ETag": await asyncio.to_thread(etag, entry.live)}
-    return await respond_from(lambda: summary(entry, LONG), headers=tag)
+    entry.check_ready()
+    return bounded(entry.opened.stats())  # type: ignore[union-attr]
 
 
-def etag(live: LiveModel) -> str:
-    """The tag of the model that was put in this place: what it learns does not change it, `replace` does."""
-    return f'"{live.stats()["model"]["digest"]}"'
-
-
-@operation("DELETE", MODEL, "admin", status=204)
-async def delete_model(call: Call) -> Response:
-    """Close a model and remove its state, its journal and its snapshots, and the file that it began with."""
-    await call.models.delete(call.name)
-    return Response(status_code=204)
-
-
-@operation("GET", f"{MODEL}/stats", "read", answer=dict[str, Any])
-async def stats(call: Call) -> Response:
-    """Counts, weights, discrepancy, balance of classes, calibration, latency, sizes."""
-    live = call.live
-    return await respond_from(lambda: bounded(live.stats()))
-
-
-@operation("GET", f"{MODEL}/history", "read", answer=schemas.History)
-async def history(call: Call) -> Response:
+@operation("GET", f"{MODEL}/history", "read")
+def history(call: Call) -> schemas.History:
     """Mistakes, weights and discrepancy over time; of a model with very many experts, every second point or fewer."""
-    live, most = call.live, call.models.settings.max_answer
-    return await respond_from(lambda: {"points": _thinned(live.history(), most)})
+    return schemas.History(_thinned(call.live.history(), call.models.settings.max_answer))
 
 
 def _thinned(points: list[dict[str, Any]], most: int) -> list[dict[str, Any]]:
@@ -229,36 +274,42 @@ def _thinned(points: list[dict[str, Any]], most: int) -> list[dict[str, Any]]:
     return points[:: -math.ceil(len(points) * size / most)][::-1]
 
 
-@operation("GET", f"{MODEL}/latest", "read", query=schemas.LatestQuery, answer=schemas.Latest)
-async def latest(call: Call) -> Response:
+@operation("GET", f"{MODEL}/latest", "read")
+def latest(call: Call, query: schemas.LatestQuery) -> schemas.Latest:
     """The newest events with their labels, if these came."""
-    live, query = call.live, query_of(call, schemas.LatestQuery)
-    return await respond_from(lambda: {"events": live.latest(query.n)})
+    return schemas.Latest(call.live.latest(query.n))
 
 
-@operation("GET", f"{MODEL}/alarms", "read", answer=schemas.Alarms)
-async def alarms(call: Call) -> Response:
+@operation("GET", f"{MODEL}/alarms", "read")
+def alarms(call: Call) -> schemas.Alarms:
     """What is wrong now, with the rule and the numbers behind it."""
-    live = call.live
-    return await respond_from(lambda: {"alarms": live.alarms()})
+    return schemas.Alarms(call.live.alarms())
 
 
-@operation("POST", f"{MODEL}/snapshot", "admin", answer=dict[str, Any], errors=(429, 504))
-async def snapshot(call: Call) -> Response:
+@operation("POST", f"{MODEL}/snapshot", "admin", errors=(429, 504))
+async def snapshot(call: Call) -> dict[str, Any]:
     """Write the state to disk now."""
-    return respond(await call.models.call(call.entry, call.live.aio.snapshot))
+    return await call.models.call(call.entry, call.live.aio.snapshot)
 
 
-@operation("POST", f"{MODEL}/forget", "admin", body=schemas.ForgetRequest, answer=schemas.Forgotten)
-async def forget(call: Call) -> Response:
+@operation("POST", f"{MODEL}/forget", "admin")
+async def forget(call: Call, body: schemas.ForgetRequest) -> schemas.Forgotten:
     """Remove events by their ids: rows, predictions and labels. What was learned from them stays."""
     live = call.live
-    body = await call.json(schemas.ForgetRequest)
     check_count(call, "ids", body.ids)
-    for i, id in enumerate(body.ids):
-        schemas.check_printable(id, f"ids[{i}]")
-    ids = await call.models.call(call.entry, lambda: live.aio.look(lambda live: live.forget(*body.ids)))
-    return respond(schemas.Forgotten(ids))
+    schemas.check_printable(body.ids)
+    return schemas.Forgotten(
+        await call.models.call(call.entry, lambda: live.aio.look(lambda live: live.forget(*body.ids)))
+    )
+
+
+@operation("DELETE", f"{FLEET}/keys/{{key}}", "admin", status=204, errors=(429, 504))
+async def forget_key(call: Call, query: schemas.KeyQuery) -> None:
+    """Forget all that a key has learned: text or, with ?whole=true, a whole number."""
+    key: str | int = call.path_params["key"]
+    if query.whole:
+        key = schemas.convert({"key": str(key)}, schemas.WholeKey).key
+    await _do(call, lambda fleet: fleet.forget(key))
 
 
 # -- files ------------------------------------------------------------------------------------------------------
@@ -267,19 +318,15 @@ EXPORTS = {"jsonl": "application/jsonl", "parquet": "application/vnd.apache.parq
 PART = 1 << 20  # bytes that are read and sent together
 
 
-@operation(
-    "GET", f"{MODEL}/export", "read", query=schemas.ExportQuery, gives=dict.fromkeys(EXPORTS.values(), BYTES),
-    errors=(429,),
-)  # fmt: skip
-async def export(call: Call) -> Response:
+@operation("GET", f"{MODEL}/export", "read", gives=dict.fromkeys(EXPORTS.values(), BYTES), errors=(429,))
+async def export(call: Call, query: schemas.ExportQuery) -> Response:
     """The events that the journal still has, with features, predictions and labels."""
-    call.live  # noqa: B018
-    entry, kind = call.entry, query_of(call, schemas.ExportQuery).format
-    path = call.models.work.path / f"export-{uuid4().hex}.{kind}"
+    live, kind = call.live, query.format
+    path = call.models.scratch("export").with_suffix(f".{kind}")
 
     def written() -> BinaryIO:
         try:
-            write_export(entry.folder, path)
+            live.export(path)
             return path.open("rb")
         finally:
             path.unlink(missing_ok=True)  # gone when it was sent, or when the caller went
@@ -290,8 +337,7 @@ async def export(call: Call) -> Response:
 @operation("GET", f"{MODEL}/model", "read", gives={BINARY: BYTES}, errors=(429,))
 async def download_model(call: Call) -> Response:
     """The newest snapshot as a model file; POST .../snapshot takes a new one."""
-    call.live  # noqa: B018
-    snapshots = Snapshots(call.entry.folder)
+    snapshots = Snapshots(call.live.folder)
     newest = snapshots.path(snapshots.newest_number)
     return Attachment(call, lambda: newest.open("rb"), f"{call.name}.safetensors", BINARY)
 
@@ -316,7 +362,7 @@ class Attachment(Response):
     """A file for one caller, who is left if the next part is not read in time."""
 
     def __init__(self, call: Call, opened: Callable[[], BinaryIO], name: str, kind: str) -> None:
-        self._entry, self._opened = call.entry, opened
+        self._opened = opened
         self._downloads: Downloads = call.app.state.downloads
         self._about = {"content-type": kind, "content-disposition": f'attachment; filename="{name}"'}
         if self._downloads.active >= self._downloads.most:
@@ -340,8 +386,6 @@ class Attachment(Response):
                         await send({"type": "http.response.body", "body": part, "more_body": more})
         except TimeoutError:
             raise ClientDisconnect from None
-        except HedgerowError as error:
-            raise as_problem(error, self._entry) from error
         finally:
             downloads.active -= 1
 
@@ -357,7 +401,7 @@ STREAM = "text/event-stream"
 @operation("GET", f"{MODEL}/events", "read", gives={STREAM: {"schema": {"type": "string"}}}, errors=(429,))
 async def events(call: Call) -> Response:
     """Server-sent events: `stats` at most twice a second while something changes."""
-    call.live  # noqa: B018
+    call.entry.check_ready()
     readers = sum(entry.broadcast.readers for entry in call.models if entry.broadcast is not None)
     if readers >= call.models.settings.max_streams:
         raise Problem("busy", f"{readers} readers of events are connected, as many as allowed")
@@ -425,18 +469,18 @@ def _event(live: LiveModel, marker: Any, text: bytes) -> tuple[Any, bytes]:
 # -- the service itself -----------------------------------------------------------------------------------------
 
 
-@operation("GET", "/healthz", answer=schemas.Health)
-async def healthz(call: Call) -> Response:
+@operation("GET", "/healthz")
+async def healthz(call: Call) -> schemas.Health:
     """Whether the process answers at all."""
-    return respond(schemas.Health())
+    return schemas.Health()
 
 
-@operation("GET", "/readyz", answer=schemas.Readiness)
-async def readyz(call: Call) -> Response:
+@operation("GET", "/readyz")
+async def readyz(call: Call) -> schemas.Readiness:
     """Whether requests can be served: every model is open or known to be unusable, and not all of them are."""
     call.models.check_ready()
     states = [entry.state for entry in call.models]
-    return respond(schemas.Readiness(True, {state: states.count(state) for state in ("ready", "failed")}))
+    return schemas.Readiness(True, {state: states.count(state) for state in ("ready", "failed")})
 
 
 @operation("GET", "/metrics", "read", gives={"text/plain": {"schema": {"type": "string"}}})
@@ -447,14 +491,14 @@ async def metrics(call: Call) -> Response:
     return Response(text, media_type=CONTENT_TYPE_LATEST)
 
 
-@operation("GET", "/problems/{kind}", answer=schemas.ProblemKind)
-async def problem_kind(call: Call) -> Response:
+@operation("GET", "/problems/{kind}")
+async def problem_kind(call: Call) -> schemas.ProblemKind:
     """What a type of problem means."""
     name = call.path_params["kind"]
     if name not in KINDS:
         raise Problem("not-found", "there is no such type of problem")
     kind = KINDS[name]
-    return respond(schemas.ProblemKind(f"/problems/{name}", kind.title, kind.status, kind.meaning))
+    return schemas.ProblemKind(f"/problems/{name}", kind.title, kind.status, kind.meaning)
 
 
 # -- the page ---------------------------------------------------------------------------------------------------
@@ -477,14 +521,8 @@ def pages() -> list[BaseRoute]:
     """The list of models, one model live, and their scripts and styles."""
     files = Page(packages=[("hedgerow.service", "static")])
 
-    def page(name: str) -> Callable[[Request], Awaitable[Response]]:
-        async def answer(request: Request) -> Response:
-            return await files.get_response(name, request.scope)
+    async def page(name: str, request: Request) -> Response:
+        return await files.get_response(name, request.scope)
 
-        return answer
-
-    return [
-        Route("/", page("index.html")),
-        Route("/models/{name}", page("model.html")),
-        Mount("/static", files),
-    ]
+    named = {"/": "index.html", "/models/{name}": "model.html"}
+    return [*(Route(path, partial(page, name)) for path, name in named.items()), Mount("/static", files)]

@@ -16,11 +16,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.responses import Response
 
 from hedgerow.client import KeyPrediction, LabelResult, Prediction
-from hedgerow.core.arrays import Array
-from hedgerow.core.values import BadCell
 from hedgerow.events import LONGEST_ID
 from hedgerow.service.worker import LONGEST_LABEL
-from hedgerow.tables import TableEncoder
 
 T = TypeVar("T")
 
@@ -126,13 +123,9 @@ NewId = Annotated[
 ]
 Whole = Annotated[int, Meta(gt=-(2**63), le=2**63 - 1)]
 Label = Annotated[str, Meta(max_length=LONGEST_LABEL)] | Whole | float | bool
-_ROW = {"anyOf": [{"type": "array", "items": {"type": ["number", "null"]}}, {"type": "object"}]}
 Instance = Annotated[
-    Any,
-    Meta(
-        description="Numbers, null for a gap: a list in the model's order, or an object by name, perhaps with more.",
-        extra_json_schema=_ROW,
-    ),
+    list[float | None] | dict[str, Any],
+    Meta(description="A list in the model's order, or an object by name, which may have more; null is a gap."),
 ]
 
 
@@ -205,7 +198,7 @@ class Forgotten(Struct):
 
 
 class Model(Struct):
-    """What a model is; without numbers while it is not ready. The list of models leaves out the last four."""
+    """What a model or fleet is; without numbers while it is not ready. Lists of models leave out the last four."""
 
     name: str
     ready: bool
@@ -277,23 +270,10 @@ class KeyPredictions(Struct):
     duplicate: Annotated[bool, Meta(description="The batch was learned before; nothing was done.")] = False
 
 
-class Fleet(Struct, omit_defaults=True):
-    """What a fleet is; without numbers while it is not ready."""
-
-    name: str
-    ready: bool
-    error: str | None = None
-    method: str | None = None
-    features: int | None = None
-    feature_names: list[str] | None = None
-    classes: list[Any] | None = None
-    truncated: dict[str, int] | None = None
-
-
 class FleetList(Struct):
     """The fleets that the token may read."""
 
-    fleets: list[Fleet]
+    fleets: list[Model]
 
 
 class History(Struct):
@@ -324,6 +304,19 @@ class Alarms(Struct):
     """Rules that are broken now."""
 
     alarms: list[dict[str, Any]]
+
+
+File = Annotated[Any, Meta(extra_json_schema={"type": "string", "format": "binary"})]
+
+
+class FitForm(Struct, forbid_unknown_fields=True, kw_only=True):
+    """Files to fit a model on, as parts of a form."""
+
+    sources: Annotated[list[File], Meta(min_length=1)]
+    unlabelled: Annotated[File, Meta(description="Rows of the target; better with them.")] = None
+    label: Annotated[str, Meta(min_length=1, description="The column of labels in the sources.")]
+    method: Annotated[str, Meta(description="As `hedgerow methods` lists them.")] = "hedgerow"
+    options: Annotated[str, Meta(description="A JSON object, as for `hedgerow fit --option`.")] = "{}"
 
 
 class JobStatus(Struct):
@@ -377,7 +370,7 @@ class InputTensor(Struct):
     shape: Annotated[list[int], Meta(min_length=1, max_length=2)]
     datatype: Literal[tuple(DTYPES)]  # type: ignore[valid-type]
     parameters: dict[str, Any] | None = None
-    data: list[Any] | UnsetType = UNSET
+    data: list[float | list[float]] | UnsetType = UNSET
 
 
 class RequestedOutput(Struct):
@@ -480,8 +473,8 @@ def decode(data: bytes, kind: type[T]) -> T:
     return body
 
 
-def convert(query: Mapping[str, str], kind: type[T]) -> T:
-    """The query of an address as a type of this module."""
+def convert(query: Mapping[str, Any], kind: type[T]) -> T:
+    """The query of an address, or a form, as a type of this module."""
     try:
         return msgspec.convert(query, kind, strict=False)
     except msgspec.ValidationError as error:
@@ -501,9 +494,7 @@ def _refused(error: Exception, kind: Any) -> Problem:
     return invalid(field or "body", detail)
 
 
-# -- instances --------------------------------------------------------------------------------------------------
-
-NUMBERS = {int, float}
+# -- what types do not say --------------------------------------------------------------------------------------
 
 
 def kind_of(value: Any) -> str:
@@ -516,105 +507,27 @@ def kind_of(value: Any) -> str:
     return "null" if value is None else kinds.get(type(value), type(value).__name__)
 
 
-def check_ids(ids: list[str] | None, count: int) -> None:
+def check_ids(body: PredictRequest) -> None:
     """One printable id for each instance, none of them twice."""
+    ids = body.ids
     if ids is None:
         return
-    if len(ids) != count:
-        raise invalid("ids", f"must have one id for each of the {count} instances, not {len(ids)}")
-    for i, id in enumerate(ids):
-        check_printable(id, f"ids[{i}]")
-    if len(set(ids)) < count:
+    check_one_each(body, "ids")
+    check_printable(ids)
+    if len(set(ids)) < len(ids):
         twice = next(i for i, id in enumerate(ids) if id in ids[:i])
         raise invalid(f"ids[{twice}]", "stands there twice; give every instance an id of its own")
 
 
-def check_printable(id: str, field: str) -> None:
-    """Refuse an id with control characters."""
-    if not id.isprintable():
-        raise invalid(field, f"must have printable characters only, not {id[:40]!r}")
+def check_printable(ids: list[str], field: str = "ids[{}]") -> None:
+    """Refuse ids with control characters."""
+    for i, id in enumerate(ids):
+        if not id.isprintable():
+            raise invalid(field.format(i), f"must have printable characters only, not {id[:40]!r}")
 
 
-def matrix(
-    instances: Sequence[Any], features: int, names: Sequence[str] | None, where: str = "instances", gaps: bool = False
-) -> Array:
-    """Rows of numbers in the model's order of features; with `gaps` null is NaN, as is what an object lacks."""
-    errors: list[FieldError] = []
-    rows = []
-    if gaps:
-        instances = [_with_gaps(instance, names or ()) for instance in instances]
-    for i, instance in enumerate(instances):
-        if type(instance) is list and len(instance) == features and set(map(type, instance)) <= NUMBERS:
-            rows.append(instance)
-        else:
-            rows.append(_row(instance, features, names, f"{where}[{i}]", errors))
-        if len(errors) >= SHOWN:
-            break
-    if not errors:
-        try:
-            X = np.array(rows, dtype=np.float64)
-        except OverflowError:
-            X = np.array([[value if abs(value) < 2**1023 else np.inf for value in row] for row in rows], np.float64)
-        good = ~np.isinf(X) if gaps else np.isfinite(X)
-        if good.all():
-            return X
-        for i, j in np.argwhere(~good)[:SHOWN]:
-            field = f"{where}[{i}]" + (f".{names[j]}" if names and isinstance(instances[i], dict) else f"[{j}]")
-            errors.append(FieldError(field, "is beyond the largest number; features are finite"))
-    raise Problem("invalid", f"{errors[0].field}: {errors[0].detail}", errors)
-
-
-def _with_gaps(instance: Any, names: Sequence[str]) -> Any:
-    """NaN for null; for what is not there too, unless a key that the model does not know may be its new name."""
-    if isinstance(instance, list):
-        return [np.nan if value is None else value for value in instance]
-    if not isinstance(instance, dict):
-        return instance
-    absent = dict.fromkeys(names, np.nan) if instance and set(instance) <= set(names) else {}
-    return absent | {name: np.nan if value is None else value for name, value in instance.items()}
-
-
-def table_matrix(instances: Sequence[Any], table: TableEncoder, where: str = "instances") -> Array:
-    """Rows of a model of tables: objects of column names and values; lists are rows that are encoded already."""
-    errors: list[FieldError] = []
-    rows = []
-    for i, instance in enumerate(instances):
-        if isinstance(instance, list):
-            values = [np.nan if value is None else value for value in instance]
-            rows.append(_row(values, table.width, None, f"{where}[{i}]", errors))
-        elif not isinstance(instance, dict) or not any(name in instance for name in table.names):
-            known = ", ".join(table.names[:8])
-            errors.append(FieldError(f"{where}[{i}]", f"must be an object with some of the model's columns: {known}"))
-        else:
-            try:
-                rows.append(table.of_mapping(instance))
-            except BadCell as error:
-                errors.append(FieldError(f"{where}[{i}].{error.column}", str(error)))
-        if len(errors) >= SHOWN:
-            break
-    if errors:
-        raise Problem("invalid", f"{errors[0].field}: {errors[0].detail}", errors)
-    return np.array(rows, dtype=np.float64)
-
-
-def _row(instance: Any, features: int, names: Sequence[str] | None, field: str, errors: list[FieldError]) -> list[Any]:
-    """One instance's values, or what is wrong with it."""
-    if isinstance(instance, dict):
-        if names is None:
-            errors.append(FieldError(field, f"the model has no names of features; send a list of {features} numbers"))
-            return []
-        errors += [FieldError(f"{field}.{name}", "missing") for name in names if name not in instance][:SHOWN]
-        values = [instance.get(name, 0.0) for name in names]
-        fields = [f"{field}.{name}" for name in names]
-    elif isinstance(instance, list):
-        if len(instance) != features:
-            errors.append(FieldError(field, f"{len(instance)} numbers; the model has {features} features"))
-            return []
-        values = instance
-        fields = [f"{field}[{j}]" for j in range(features)]
-    else:
-        errors.append(FieldError(field, f"must be a list or an object, not {kind_of(instance)}"))
-        return []
-    wrong = [(name, value) for name, value in zip(fields, values, strict=True) if type(value) not in NUMBERS]
-    errors += [FieldError(name, f"must be a number, not {kind_of(value)}") for name, value in wrong[:SHOWN]]
-    return values
+def check_one_each(body: Any, field: str) -> None:
+    """Refuse a field of a body that has not one entry for each instance."""
+    count, wanted = len(getattr(body, field)), len(body.instances)
+    if count != wanted:
+        raise invalid(field, f"{count} {field} for {wanted} instances; give one for each")

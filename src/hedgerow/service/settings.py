@@ -1,6 +1,6 @@
 """What an operator may set: where to listen, who may come in, and every limit of the service.
 
-Each setting is declared once: its name is that of the option of `hedgerow serve`, its note the help.
+Each setting is declared once: its name is that of the option of `hedgerow serve`, what stands under it is the help.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Annotated
 from urllib.parse import urlsplit
 
 from hedgerow.core.errors import InputError
@@ -23,24 +22,58 @@ class ServiceSettings:
 
     Parameters
     ----------
-    host, port : str, int
-        Where to listen; a host that other machines can reach needs a `token_file`. Port 0 takes a free one.
+    host : str
+        Address to listen at; any but this machine's own needs tokens.
+    port : int
+        Port to listen at; 0 takes a free one.
     token_file : Path, optional
-        Lines of ``TOKEN RIGHTS MODELS``, readable by its owner only; read again on SIGHUP.
-    tls_cert, tls_key : Path, optional
-        Files (PEM) with which the service speaks HTTPS; read again on SIGHUP.
-    root_path, trusted_proxies : str
-        Behind a proxy: the path that it takes away, and the addresses whose forwarded headers are believed.
+        Lines of TOKEN RIGHTS MODELS; without it only this machine is served. Read again on SIGHUP.
+    tls_cert : Path, optional
+        Certificates (PEM): the service speaks HTTPS. Read again on SIGHUP.
+    tls_key : Path, optional
+        The private key of --tls-cert (PEM).
+    root_path : str
+        Path under which a proxy serves this; the proxy takes it away.
+    trusted_proxies : str
+        Addresses or networks, joined by commas, whose X-Forwarded-For and -Proto headers are believed.
     webhook : str, optional
-        Where alarms are posted to.
-    max_body, max_answer, max_upload, max_header : int
-        Bytes of a JSON body, of an answer, of a model file or the files of a fit, and of the header of a model file.
-    max_rows, max_models, max_connections, max_waiting, max_streams, max_exports : int
-        How many there may be.
-    request_timeout, body_timeout, upload_timeout, write_timeout, shutdown_timeout : float
-        Seconds that each may take.
-    max_jobs, max_jobs_waiting, job_timeout, max_worker : int, int, float, int
-        Fits in the background.
+        Address (http or https) that alarms are posted to as JSON.
+    max_body : int
+        Bytes of a JSON body.
+    max_answer : int
+        Bytes of an answer, estimated before the work is done.
+    max_upload : int
+        Bytes of a model file, or of the files of a fit.
+    max_rows : int
+        Instances or labels of one request.
+    max_models : int
+        Models and fleets of the service.
+    max_connections : int
+        Connections, and at most half of the descriptors of the process.
+    max_waiting : int
+        Requests that wait for one model; one more is answered 429.
+    max_streams : int
+        Readers of server-sent events, of all models together.
+    max_exports : int
+        Exports and downloads that are made or sent at the same time.
+    request_timeout : float
+        Seconds until a request is answered 504.
+    body_timeout : float
+        Seconds until a caller that does not finish its body is answered 408.
+    upload_timeout : float
+        The same for a model file or the files of a fit.
+    write_timeout : float
+        Seconds that a caller may take to read a megabyte of an export.
+    shutdown_timeout : float
+        Seconds that requests have to finish after SIGTERM.
+    max_jobs : int
+        Fits that run at the same time.
+    max_jobs_waiting : int
+        Fits that wait for their turn.
+    job_timeout : float
+        Seconds that a fit may take.
+    max_worker : int
+        Bytes of address space of a process that fits, or checks an upload.
     live : hedgerow.live.Settings
         Of the models that the service creates.
 
@@ -56,37 +89,32 @@ class ServiceSettings:
     hedgerow.core.errors.InputError: max_rows=0: must be above 0
     """
 
-    host: Annotated[str, "Address to listen at; any but this machine's own needs tokens."] = "127.0.0.1"
-    port: Annotated[int, "Port to listen at; 0 takes a free one."] = 8080
-    token_file: Annotated[
-        Path | None, "Lines of TOKEN RIGHTS MODELS; without it only this machine is served. Read again on SIGHUP."
-    ] = None
-    tls_cert: Annotated[Path | None, "Certificates (PEM): the service speaks HTTPS. Read again on SIGHUP."] = None
-    tls_key: Annotated[Path | None, "The private key of --tls-cert (PEM)."] = None
-    root_path: Annotated[str, "Path under which a proxy serves this; the proxy takes it away."] = ""
-    trusted_proxies: Annotated[
-        str, "Addresses or networks, joined by commas, whose X-Forwarded-For and -Proto headers are believed."
-    ] = ""
-    webhook: Annotated[str | None, "Address (http or https) that alarms are posted to as JSON."] = None
-    max_body: Annotated[int, "Bytes of a JSON body."] = 16 << 20
-    max_answer: Annotated[int, "Bytes of an answer, estimated before the work is done."] = 64 << 20
-    max_upload: Annotated[int, "Bytes of a model file, or of the files of a fit."] = 1 << 30
-    max_header: Annotated[int, "Bytes of the JSON header of a model file."] = 16 << 20
-    max_rows: Annotated[int, "Instances or labels of one request."] = 1024
-    max_models: Annotated[int, "Models and fleets of the service."] = 100
-    max_connections: Annotated[int, "Connections, and at most half of the descriptors of the process."] = 1000
-    max_waiting: Annotated[int, "Requests that wait for one model; one more is answered 429."] = 256
-    max_streams: Annotated[int, "Readers of server-sent events, of all models together."] = 100
-    max_exports: Annotated[int, "Exports and downloads that are made or sent at the same time."] = 2
-    request_timeout: Annotated[float, "Seconds until a request is answered 504."] = 30.0
-    body_timeout: Annotated[float, "Seconds until a caller that does not finish its body is answered 408."] = 30.0
-    upload_timeout: Annotated[float, "The same for a model file or the files of a fit."] = 600.0
-    write_timeout: Annotated[float, "Seconds that a caller may take to read a megabyte of an export."] = 60.0
-    shutdown_timeout: Annotated[float, "Seconds that requests have to finish after SIGTERM."] = 30.0
-    max_jobs: Annotated[int, "Fits that run at the same time."] = 1
-    max_jobs_waiting: Annotated[int, "Fits that wait for their turn."] = 8
-    job_timeout: Annotated[float, "Seconds that a fit may take."] = 3600.0
-    max_worker: Annotated[int, "Bytes of address space of a process that fits, or checks an upload."] = 8 << 30
+    host: str = "127.0.0.1"
+    port: int = 8080
+    token_file: Path | None = None
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    root_path: str = ""
+    trusted_proxies: str = ""
+    webhook: str | None = None
+    max_body: int = 16 << 20
+    max_answer: int = 64 << 20
+    max_upload: int = 1 << 30
+    max_rows: int = 1024
+    max_models: int = 100
+    max_connections: int = 1000
+    max_waiting: int = 256
+    max_streams: int = 100
+    max_exports: int = 2
+    request_timeout: float = 30.0
+    body_timeout: float = 30.0
+    upload_timeout: float = 600.0
+    write_timeout: float = 60.0
+    shutdown_timeout: float = 30.0
+    max_jobs: int = 1
+    max_jobs_waiting: int = 8
+    job_timeout: float = 3600.0
+    max_worker: int = 8 << 30
     live: Settings = field(default_factory=Settings)
 
     def __post_init__(self) -> None:

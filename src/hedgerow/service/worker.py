@@ -47,30 +47,41 @@ def check(file: Path) -> None:
     import numpy as np
 
     from hedgerow.core.errors import InputError
-    from hedgerow.estimator import OnlineTransferClassifier
     from hedgerow.regressor import model_of_bytes
 
-    clf = model_of_bytes(file.read_bytes(), "the file")
-    for name, array in clf.learner_.arrays().items():
+    model = model_of_bytes(file.read_bytes(), "the file")
+    for name, array in model.learner_.arrays().items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise InputError(f"the file has a number in {name!r} that is not finite")
-    x = np.zeros(clf.n_features_in_, dtype=clf.learner_.dtype)
-    if not isinstance(clf, OnlineTransferClassifier):
-        number = clf.explain_one(x)
-        if not np.isfinite([number.prediction, *number.experts.values(), *number.weights.values()]).all():
-            raise InputError("the model in the file predicts numbers that are not finite")
-        clf.learn_one(x, number.prediction)
-        return
-    longest = max((str(label) for label in clf.classes_.tolist()), key=len, default="")
+    longest = max((str(label) for label in getattr(model, "classes_", np.empty(0)).tolist()), key=len, default="")
     if len(longest) > LONGEST_LABEL:
         raise InputError(
             f"the file has a class of {len(longest)} characters ({longest[:20]!r}..); {LONGEST_LABEL} at most"
         )
-    if len(clf.classes_):
-        prediction = clf.explain_one(x)
-        if not np.isfinite([*prediction.probabilities.values(), *prediction.weights.values()]).all():
-            raise InputError("the model in the file predicts numbers that are not finite")
-        clf.learn_one(x, clf.classes_[0])
+    if not np.isfinite(try_out(model)).all():
+        raise InputError("the model in the file predicts numbers that are not finite")
+
+
+def try_out(model: Any) -> list[float]:
+    """Predict and learn with a model: the numbers that it predicted. What is compiled at first use is then ready."""
+    import numpy as np
+
+    from hedgerow.core.values import plain
+    from hedgerow.estimator import OnlineTransferClassifier
+    from hedgerow.events import labels_together
+
+    X = np.zeros((2, model.n_features_in_), dtype=model.learner_.dtype)
+    if not isinstance(model, OnlineTransferClassifier):
+        number = model.explain_one(X[0])
+        label, numbers = number.prediction, [number.prediction, *number.experts.values(), *number.weights.values()]
+    elif len(model.classes_):
+        prediction = model.explain_one(X[0])
+        label, numbers = model.classes_[0], [*prediction.probabilities.values(), *prediction.weights.values()]
+    else:
+        return []
+    model.learn_one(X[0], label)
+    model.predict_then_learn(X, labels_together([plain(label)] * 2))
+    return numbers
 
 
 def fit(folder: Path) -> None:

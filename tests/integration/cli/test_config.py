@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hedgerow.cli.app import app
-from hedgerow.cli.serving import read
+from hedgerow.cli.config import read
 from hedgerow.core.errors import InputError
 
 

@@ -307,7 +307,7 @@ def test_a_caller_who_does_not_read_an_export_is_left(models):
 def test_records_of_libraries_have_their_arguments_and_do_not_flood_the_log():
     log = Log()
     logger = logging.Logger("library")
-    logger.addHandler(log.handler())
+    logger.addHandler(log)
     for _ in range(1000):
         logger.error("snapshot %d was not written: %s", 7, "no space")
     [line] = log._lines

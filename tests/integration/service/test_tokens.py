@@ -9,7 +9,7 @@ import httpx
 import pytest
 from support.serving import Service
 
-from hedgerow.cli.serving import serve
+from hedgerow.cli.app import serve
 from hedgerow.core.errors import InputError
 from hedgerow.live import LiveModel
 from hedgerow.service import ServiceSettings

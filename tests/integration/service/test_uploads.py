@@ -84,7 +84,7 @@ def test_what_is_no_sound_model_is_refused(shared, clf, what):
     assert shared.http.get("/v1/models/hostile").status_code == 404
     assert str(shared.models) not in answer.text
     assert not (shared.models / "hostile").exists()
-    assert not [path for work in shared.models.glob(".work-*") for path in work.iterdir() if path.name != "lock"]
+    assert not [path for work in shared.models.glob(".work*") for path in work.iterdir()]
 
 
 @pytest.mark.parametrize("what", SEEN_BY_THE_WORKER)

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -102,11 +103,13 @@ def test_a_fleet_takes_tables(clf):
 
 
 def test_the_service_takes_objects_of_columns(clf):
-    from hedgerow.service.schemas import Problem, table_matrix
+    from hedgerow.service.models import Entry
+    from hedgerow.service.schemas import Problem
 
+    entry = Entry("site", Path("site"), table=clf.table_)
     rows = json.loads(X[:5].to_json(orient="records"))
-    np.testing.assert_array_equal(table_matrix(rows, clf.table_), clf.as_matrix(X[:5]))
+    np.testing.assert_array_equal(entry.rows(rows), clf.as_matrix(X[:5]))
     with pytest.raises(Problem) as caught:
-        table_matrix([{"age": "old"}, {"q": 1}, 3], clf.table_)
+        entry.rows([{"age": "old"}, {"q": 1}, [1.0]])
     assert [error.field for error in caught.value.errors] == ["instances[0].age", "instances[1]", "instances[2]"]
-    assert pd.isna(table_matrix([{"city": "Oslo"}], clf.table_)[0]).any()
+    assert pd.isna(entry.rows([{"city": "Oslo"}])[0]).any()
