@@ -243,9 +243,9 @@ def tables_page(lines: list[Line]) -> Iterator[str]:
 
 def small(quick: bool, seeds: int = 3, folds: int = 5) -> Iterator[Row]:
     """Tables of numbers that packages bring. Phishing (river): rows with the largest `is_popular` are the target, those
-    with the other values two sources; mistakes on the stream in three orders. Wine, breast cancer and iris (scikit-learn):
-    each fold is predicted once by a model of the others, which are its sources, without a label; beside a logistic
-    regression of standardised columns on the same rows."""
+    with the other values two sources; mistakes on the stream in three orders. Wine, breast cancer and iris
+    (scikit-learn): each fold is predicted once by a model of the others, which are its sources, without a label; beside
+    a logistic regression of standardised columns on the same rows."""
     from sklearn.datasets import load_breast_cancer, load_iris, load_wine
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
