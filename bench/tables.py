@@ -233,7 +233,9 @@ def tables_page(lines: list[Line]) -> Iterator[str]:
         best = min((who for who in mean if who not in OURS), key=mean.__getitem__, default="")
         if best and "hedgerow" in mean and mean[best] < mean["hedgerow"]:
             lost.append(f"{task}: by {mean['hedgerow'] - mean[best]:.1f} points to {best}")
-    yield from ["", f"Where we lose: {'; '.join(lost) or 'nowhere'}."]
+    compared = any(who not in OURS for by in cells.values() for who in by)
+    nowhere = "nowhere" if compared else "not known, no peer was run"
+    yield from ["", f"Where we lose: {'; '.join(lost) or nowhere}."]
 
 
 # -- small tables of numbers -----------------------------------------------------------------------------------------
