@@ -173,9 +173,9 @@ class Inputs:
 
         What has names comes in the model's order (`hedgerow.core.domains`).
         """
-        if type(x) is np.ndarray and (x.shape, x.strides, x.dtype) == self._usual:
-            if np.vdot(x, x) <= self._largest_square:  # which does not warn of an overflow, as x.dot does
-                return x  # nothing about it is to be checked or changed
+        usual = type(x) is np.ndarray and (x.shape, x.strides, x.dtype) == self._usual
+        if usual and np.vdot(x, x) <= self._largest_square:  # x.dot would warn of an overflow
+            return x  # nothing about it is to be checked or changed
         if self.encoder is not None:
             x = _encoded_row(self.encoder, x)
         if isinstance(x, Mapping):
