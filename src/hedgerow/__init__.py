@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from hedgerow.regressor import load_model as load_model
     from hedgerow.show import watch as watch
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Names are loaded when first used, so that `import hedgerow` costs little.
 _HOMES = {
