@@ -12,6 +12,7 @@ from support.laws import make_task
 from hedgerow import OnlineTransferClassifier
 from hedgerow.fleet import Fleet
 from hedgerow.live import JournalError, LiveModel, Owned
+from hedgerow.store import checksum
 
 
 @pytest.fixture
@@ -142,8 +143,6 @@ def test_another_version_of_a_file_is_refused_with_the_remedy(task, tmp_path, ki
     (live_model if kind == "live" else fleet_of)(task, tmp_path / "x").close()
     (path,) = (tmp_path / "x").glob("*.sqlite")
     with sqlite3.connect(path) as db:
-        from hedgerow.store import checksum
-
         text = '"hedgerow 9"'
         db.execute('UPDATE meta SET "check" = ?, value = ? WHERE key = ?', (checksum(("format", text)), text, "format"))
     db.close()
