@@ -108,7 +108,7 @@ def flip(at, bit):
 def content(live):
     """A digest of all that the journal and the model know."""
     digest = hashlib.sha256()
-    for table in ("event", "features", "answer", "step", "history", "mark"):
+    for table in ("event", "answer", "step", "history", "mark"):
         for row in live._journal.rows(f"SELECT * FROM {table} ORDER BY number"):
             digest.update(repr(row).encode())
     for name, array in sorted(live.clf.learner_.arrays().items()):

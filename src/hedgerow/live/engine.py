@@ -99,7 +99,7 @@ class Engine(Ledger):
         """Keep predictions; the keys of their events."""
         raise NotImplementedError
 
-    def _resolve(self, kind: str, keys: list[Any], labels: list[Any], right: Sequence[bool | None]) -> None:
+    def _resolve(self, kind: str, keys: list[Any], labels: list[Any], right: Sequence[bool | None] | Array) -> None:
         """Keep what became of events, in a step of this kind: their labels, or that they expired (None)."""
         raise NotImplementedError
 
@@ -177,6 +177,8 @@ class Engine(Ledger):
 
     def _known(self, rows: Rows, labels: list[Any] | None) -> list[Event | None]:
         """The events of rows that were predicted before; an error, before anything is done, if a label is refused."""
+        if not rows.data:
+            return [None] * len(rows.ids)
         there = self.among(rows.ids)
         known = [
             self.predicted(id, digest_of(rows.data[i])) if id is not None and id in there else None
@@ -251,25 +253,27 @@ class Engine(Ledger):
             right = self._score(labels, np.empty(0), said, votes, own, self.clock.now())
         keys = [self.key_of(event) for event in events]
         self._resolve(LABEL if len(events) == 1 else LABELS, keys, labels, right)
-        return right
+        return right.tolist()  # type: ignore[no-any-return]
 
     def key_of(self, event: Event) -> Any:
         """Where an event is in `pending`."""
         return event.id
 
-    def _score_block(self, labels: list[Any], predicted: Predicted, now: float) -> list[bool | None]:
+    def _score_block(self, labels: list[Any], predicted: Predicted, now: float) -> Array:
         """Whether each was right; None where there is no label."""
         codes, P, votes, _ = predicted
         known = [i for i, label in enumerate(labels) if label is not None]
         said = P[np.arange(len(P)), codes] if isinstance(self.clf, OnlineTransferClassifier) else P[:, :2]
+        if len(known) == len(labels):
+            return self._score(labels, codes, said, votes, None, now)
         right = np.full(len(labels), None)
         if known:
             right[known] = self._score([labels[i] for i in known], codes[known], said[known], votes[known], None, now)
-        return list(right)
+        return right
 
     def _score(
         self, labels: list[Any], codes: Array, said: Array, votes: Array | None, own: list[int] | None, now: float
-    ) -> list[bool]:
+    ) -> Array:
         """Count labels: of classes by codes and their probabilities, of numbers by these and their intervals."""
         y = labels_together(labels)
         if isinstance(self.clf, OnlineTransferClassifier):

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -215,9 +215,14 @@ def backup(folder: str | os.PathLike[str], target: str | os.PathLike[str]) -> No
             for name in ("snapshots", "models"):
                 shutil.rmtree(place / name, ignore_errors=True)
                 if (source / name).is_dir():
-                    shutil.copytree(source / name, place / name, ignore_dangling_symlinks=True)
+                    shutil.copytree(source / name, place / name, copy_function=_copy_if_there)
             Journal.copy(source, place)
             # what was copied is older than the journal: it will do unless the journal has lost steps meanwhile
             if Snapshots(place).newest_number >= Snapshots(source).oldest:
                 return
         raise JournalError(f"{source}: its snapshots were replaced {TRIES} times while it was copied; try again")
+
+
+def _copy_if_there(source: str, target: str) -> None:
+    with suppress(FileNotFoundError):  # an old snapshot goes when a new one is written
+        shutil.copyfile(source, target)

@@ -69,7 +69,7 @@ class Scores:
 
     def classes(
         self, truth: Array, codes: Array, shares: Array, votes: Array | None, own: list[int] | None, time: float
-    ) -> list[bool]:
+    ) -> Array:
         """Labels, what was predicted for them and how probable that was; whether each was predicted.
 
         `votes` are what each expert named (None: that was not kept); `own`: the labels that these are of, if not all.
@@ -83,9 +83,9 @@ class Scores:
         ]
         of = truth if own is None else truth[own]
         self._answered(~right, ~right, None if votes is None else votes != of[:, None], own, time)
-        return [bool(each) for each in right]
+        return np.asarray(right)
 
-    def numbers(self, y: Array, P: Array, votes: Array | None, own: list[int] | None, time: float) -> list[bool]:
+    def numbers(self, y: Array, P: Array, votes: Array | None, own: list[int] | None, time: float) -> Array:
         """The same of numbers (P: the prediction, half the width of its interval): whether each is in its interval."""
         squares, inside = (P[:, 0] - y) ** 2, np.abs(P[:, 0] - y) <= P[:, 1]
         before = np.arange(self.labels, self.labels + len(y))
@@ -97,7 +97,7 @@ class Scores:
         self.recent = [*self.recent, *squares.tolist()][-WINDOW:]
         of = y if own is None else y[own]
         self._answered(~inside, squares, None if votes is None else (votes - of[:, None]) ** 2, own, time)
-        return [bool(each) for each in inside]
+        return np.asarray(inside)
 
     def _answered(
         self, wrong: Array, losses: Array, expert_losses: Array | None, own: list[int] | None, time: float

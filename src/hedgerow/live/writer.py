@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError
 from hedgerow.core.values import plain
 from hedgerow.drift import last_alarm
@@ -222,7 +223,7 @@ class Writer(Engine):
             self.pending.update(dict.fromkeys(numbers, now))
         return numbers
 
-    def _resolve(self, kind: str, keys: list[int], labels: list[Any], right: Sequence[bool | None]) -> None:
+    def _resolve(self, kind: str, keys: list[int], labels: list[Any], right: Sequence[bool | None] | Array) -> None:
         step, now = self.journal.next(), self.clock.now()
         self.journal.add("step", (step, kind, keys[0], keys[-1], now))
         answers = zip(keys, map(label_to_json, labels), right, strict=True)

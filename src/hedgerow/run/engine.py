@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError
 from hedgerow.core.values import plain
 from hedgerow.estimator import OnlineTransferClassifier
@@ -74,7 +75,7 @@ class InMemory(MemoryLedger, Engine):
             self.add(id, now, code, float(P[code]), data, digest_of(data), P if numbers else None)
         return ids
 
-    def _resolve(self, kind: str, keys: list[str], labels: list[Any], right: Sequence[bool | None]) -> None:
+    def _resolve(self, kind: str, keys: list[str], labels: list[Any], right: Sequence[bool | None] | Array) -> None:
         for id, label in zip(keys, labels, strict=False):  # without ids there are no events
             self.resolve(self.pending[id], label)
 
