@@ -99,6 +99,7 @@ bench-peers:
 	grep -v '^pandas==' constraints.txt > $(MOA)/constraints.txt
 	$(MOA)/bin/python $(PIP) --constraint $(MOA)/constraints.txt --editable '.[peers-moa]'
 	for env in $(PEERS) $(MOA); do $$env/bin/python -m bench peers $(ONLY) || exit 1; done
+	$(PEERS)/bin/python -m bench tables numbers $(ONLY)
 
 setup: $(VENV)/.ready
 
