@@ -184,8 +184,8 @@ def tables(quick: bool, tasks: str = ",".join(TASKS), seeds: int = 5, peers: str
     """At most 1,500 rows of each source and 1,430 of the target, drawn by the seed; 30 % of the target's are unlabelled
     in advance. Boosting, forests and logistic regression are fitted again every 50 labels on sources and target rows
     ("x 5": of which these count five times). Time is that of the whole run, fits included; memory is what the process
-    has had at most. Packages that are not installed are left out; lines without a deviation have seed 0 alone. The trees
-    were chosen on seeds 0 and 1."""
+    has had at most. Packages that are not installed are left out; lines without a deviation have seed 0 alone. The
+    trees were chosen on seeds 0 and 1."""
     if quick:
         tasks, seeds, peers = "bikeshare", 1, "hedgerow-linear;HGB, sources only"
     pairs = ((name, seed) for seed in range(seeds) for name in tasks.split(","))
