@@ -177,6 +177,8 @@ class OnlineTransferEstimator(BaseEstimator):
         self, learner: OnlineLearner, codes: Codes, inputs: Inputs, sources: list[str], infos: list[Info]
     ) -> None:
         with self.__dict__.setdefault("_lock", threading.RLock()):
+            sampling = getattr(learner.plan, "sampling", "")
+            infos = [*infos, *([Info(note=sampling)] if sampling else [])]
             self.learner_, self._codes, self.source_names_, self.info_ = learner, codes, sources, infos
             self._inputs = replace(inputs, dtype=learner.dtype, gaps=learner.gaps, owner=type(self).__name__)
             self._params = self.get_params(deep=False)

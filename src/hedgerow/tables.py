@@ -26,10 +26,11 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 import zlib
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import chain, pairwise
@@ -117,6 +118,7 @@ class Column(ABC):
 
     name: str
     gaps: bool = field(default=False, kw_only=True)
+    like_dates: bool = field(default=False, kw_only=True)  # categories that look like dates, which nobody could read
     kind: ClassVar[str]
     words: ClassVar[str] = "{0.kind}"  # what it is, for people
 
@@ -497,7 +499,9 @@ class TableEncoder:
         return replace(self, columns=columns, own=own)
 
     def of_mapping(self, row: Mapping[Any, Any]) -> list[float]:
-        """The numbers of one row; a name that it does not have is a gap."""
+        """The numbers of one row; a name that it does not have is a gap, said where it may have another name."""
+        if missing := self.missing_from(row, keys=True):
+            warnings.warn(f"x: {missing}", stacklevel=5)
         return [value for column in self.used for value in column(row.get(column.name))]
 
     def of_columns(self, columns: Mapping[str, list[Any]], rows: int) -> Array:
@@ -551,14 +555,24 @@ class TableEncoder:
 
     # -- JSON and people ----------------------------------------------------------------------------------------
 
-    def missing_from(self, names: Sequence[str]) -> str:
-        """Which columns a table with these names lacks, for a person, and which it has instead; empty if none."""
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset((*self.names, *self.left_out))
+
+    def missing_from(self, names: Collection[Any], *, keys: bool = False) -> str:
+        """Which columns a table with these names lacks, for a person, and which it has instead; empty if none.
+
+        `keys`: names of one row or a few, of which a key that is not there is a plain gap unless others are unknown.
+        """
+        if keys and self._known.issuperset(names):
+            return ""
         missing = [column.name for column in self.columns if column.name not in names]
-        unknown = [name for name in names if name not in self.names and name not in self.left_out]
+        unknown = [name for name in names if name not in self._known]
         if not missing:
             return ""
         renamed = f"; the model does not know {', '.join(map(repr, unknown[:8]))}: was a column renamed?"
-        return f"no column {', '.join(map(repr, missing[:8]))}, a gap in every row" + (renamed if unknown else "")
+        gap = "a gap" if keys else "a gap in every row"
+        return f"no column {', '.join(map(repr, missing[:8]))}, {gap}" + (renamed if unknown else "")
 
     def to_json(self) -> dict[str, Any]:
         """Everything."""
@@ -590,11 +604,12 @@ class TableEncoder:
         ]
 
     def notes(self) -> list[str]:
-        """What a person should know: columns left out, and columns that not everyone has."""
+        """What a person should know: columns left out, unread dates, and columns that not everyone has."""
         lines = []
         for why in dict.fromkeys(self.left_out.values()):
             names = [name for name, reason in self.left_out.items() if reason == why]
             lines.append(f"left out, {why}: {', '.join(names)}")
+        lines += [f"column {column.name!r} {ODD_DATE}; it is a category" for column in self.used if column.like_dates]
         for name, domains in (self.lacking or {}).items():
             lines.append(f"column {name!r} is not in {', '.join(domains)}")
         return lines
@@ -812,8 +827,9 @@ def _text(name: str, domains: Sequence[Cells], every: list[Any], gaps: bool, kep
     """Categories, unless the values tell rows apart and nothing else."""
     n, counts = len(every), Counter(map(category, every))
     different = sum(len(set(map(category, domain))) for domain in domains)  # domains may have the same ids
+    dates = 2 * sum(LIKE_A_DATE.search(text) is not None for text in counts) > len(counts)
     if not kept and n >= FEW_ROWS and different >= DIFFERENT * n:
-        if 2 * sum(LIKE_A_DATE.search(text) is not None for text in counts) > len(counts):
+        if dates:
             return ODD_DATE
         wordy = sum(len(text.split()) for text in counts) > WORDS * len(counts)
         return LONG_TEXT if wordy else ID if ID_NAME.search(name) else ALL_DIFFERENT
@@ -821,8 +837,8 @@ def _text(name: str, domains: Sequence[Cells], every: list[Any], gaps: bool, kep
         return ID
     common = sorted(value for value, count in counts.items() if count >= RARE or n < FEW_ROWS)
     if len(common) > CATEGORIES or not common:
-        return Hashed(name, HASHED, gaps=gaps)
-    return Category(name, tuple(common), gaps=gaps)
+        return Hashed(name, HASHED, gaps=gaps, like_dates=dates)
+    return Category(name, tuple(common), gaps=gaps, like_dates=dates)
 
 
 def _counts_rows(name: str, domains: Sequence[Array]) -> bool:

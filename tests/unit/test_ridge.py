@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import time
+import tracemalloc
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from support.laws import assert_same_state, fitted, law, make_task, seeds, state_of
 from support.ridge import NEVER, fits, learn, mix
 
 from hedgerow import Domain, OnlineTransferClassifier
+from hedgerow.core import source_rows
 from hedgerow.core.errors import InputError
-from hedgerow.ridge import build, maps, mixture
+from hedgerow.ridge import build, maps, mixture, trees
 from hedgerow.ridge.regression import Regression, add_gram, symmetric_product
 from hedgerow.ridge.space import FADE
 
@@ -290,6 +295,39 @@ def test_a_fit_that_will_take_long_is_announced(monkeypatch):
     monkeypatch.setattr(build, "LONG", 1e-9)
     with pytest.warns(UserWarning, match=r"20 features: fitting takes about .* rank=200"):
         OnlineTransferClassifier("hedgerow-linear").fit_domains([wide(20)[0]])
+    monkeypatch.setattr(build, "LONG", 1)
+    with pytest.warns(UserWarning, match=r"rows of 20 features: fitting takes about .* GiB; size='small' .*linear"):
+        OnlineTransferClassifier().fit_domains([wide(20)[0]])
+
+
+def test_heads_that_see_a_sample_of_the_rows_are_named(monkeypatch, rng):
+    X = rng.normal(size=(400, 3)) * [1, 100, 1e4]
+    domains = [Domain("a", X[:300], X[:300, 0] > 0), Domain("b", X[300:], X[300:, 0] > 0)]
+    assert len(OnlineTransferClassifier().fit_domains(domains).info_) == 1
+    monkeypatch.setattr(trees, "MOST_ROWS", 300)
+    clf = OnlineTransferClassifier().fit_domains(domains)
+    assert clf.info_[-1].note.startswith("of 400 rows of the sources trees were fitted on 250; the other")
+    assert "at most 300 rows of each of the sources played the target" in clf.info_[0].note
+
+
+def test_statistics_of_many_rows_are_taken_in_parts(monkeypatch, rng):
+    X, y = rng.normal(size=(300, 3)) * [1, 100, 1e4], np.arange(300) % 2
+    whole = OnlineTransferClassifier().fit_domains([Domain("a", X, y)])
+    monkeypatch.setattr(source_rows, "AT_ONCE", 64)
+    parts = OnlineTransferClassifier().fit_domains([Domain("a", X, y)])
+    np.testing.assert_allclose(parts.predict_proba(X), whole.predict_proba(X), atol=1e-9)
+
+
+def test_hashed_words_are_fitted_in_seconds_and_little_memory(rng):
+    words = sp.random(800, 2**14, density=0.005, format="csr", random_state=0)
+    tracemalloc.start()
+    began = time.process_time()
+    y = np.arange(400) % 2
+    OnlineTransferClassifier().fit_domains([Domain("a", words[:400], y), Domain("b", words[400:], y)])
+    seconds, peak = time.process_time() - began, tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert seconds < 60
+    assert peak < 2**31
 
 
 def test_the_directions_of_wide_rows_are_those_of_their_gram_matrix(monkeypatch, rng):

@@ -475,7 +475,7 @@ app.add_typer(config_app, name="config")
 
 @options.command(app)
 def warm() -> None:
-    """Compile every loop now, for all processes to come; in an image, while it is built."""
+    """Precompile the kernels into the cache, for all processes to come; in an image, while it is built."""
     from hedgerow.cli.warm import warm as run_warm
 
     with terminal.progress() as progress:

@@ -52,7 +52,7 @@ def separations(clf: OnlineTransferClassifier, sources: Sequence[Domain], target
     if target is None or len(target) < 2:
         return [UNDEFINED] * len(sources)
     learner = clf.learner_
-    info = [each for each in clf.info_ if not each.note.startswith("input")]  # of alignments
+    info = [each for each in clf.info_ if each.rank]  # of alignments
     K, codes = learner.n_classes, Codes(clf.classes_)
     Xs, U = Preprocess(learner.plan.steps).fit_arrays(
         [numbers_of(clf.table_, s) for s in sources], numbers_of(clf.table_, target)
@@ -188,6 +188,7 @@ def _fit(
         every = same_columns(every) if clf.table_ is None else every
         domains, target = every[: len(domains)], None if target is None else every[-1]
         apart = separations(clf, domains, target)
+    notes += [each.note for each in model.info_ if each.note]
     notes += () if model.table_ is None else model.table_.notes()
     return Fitted(model, found, target, apart, seconds, tuple(notes))
 

@@ -50,6 +50,7 @@ def _model(path: Path) -> list[tuple[str, str]]:
         ("features", str(model.n_features_in_) + ("" if names is None else f": {listed(list(names))}")),
         ("guarantee", f"at most {model.bound_:.1f}, on {model.guarantee_}"),
         *_trusted(model),
+        *(("fitted", each.note) for each in model.info_),  # a file keeps of it what was sampled
         ("size", f"{_bytes(path.stat().st_size)}; in memory {_bytes(constants)} constants, {_bytes(state)} state"),
         *(() if model.table_ is None else model.table_.rows()),
     ]

@@ -11,6 +11,7 @@ import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -20,6 +21,7 @@ from hedgerow.core.moments import Moments
 
 T = TypeVar("T")
 RowMap = Callable[[Matrix], Matrix]  # rows to rows, each by itself
+AT_ONCE = 1 << 16  # rows in memory that a statistic is taken of: behind a map each may be many times as wide
 
 
 @dataclass(frozen=True)
@@ -140,8 +142,14 @@ class InMemory(SourceRows):
 
     def totals(self, *statistics: Statistic[Any]) -> list[Any]:
         """Each statistic of all rows."""
-        part = Part(self.X, self.codes, self.weight)
-        return [statistic.of(part) for statistic in statistics]
+        parts = [self._part(first, first + AT_ONCE) for first in range(0, max(self.count, 1), AT_ONCE)]
+        return [reduce(each.merge, map(each.of, parts)) for each in statistics]
+
+    def _part(self, first: int, last: int) -> Part:
+        if self.count <= last - first:
+            return Part(self.X, self.codes, self.weight)
+        codes, weight = (None if array is None else array[first:last] for array in (self.codes, self.weight))
+        return Part(self.X[first:last], codes, weight)
 
     def drawn(self, count: int, rng: np.random.Generator) -> Matrix:
         """Rows drawn at random."""

@@ -74,10 +74,12 @@ def build(
 ) -> RegressionLearner:
     """A learner that has seen no label of the target yet; `first` are labels that give y its units without sources."""
     rng = np.random.default_rng(seed)
+    count = len(sources.y)
     sources = sources.sample(rng, MOST_ROWS)
+    sampling = f"fitted on a sample of {MOST_ROWS:,} of {count:,} rows of the sources" if count > MOST_ROWS else ""
     counts = np.bincount(sources.domain, minlength=sources.n)
     own = np.argsort(-counts, kind="stable")[:MOST_OWN].tolist() if sources.n > 1 else []
-    plan = RegressionPlan(tuple(names), tuple(names[i] for i in own), tuple(coverage))
+    plan = RegressionPlan(tuple(names), tuple(names[i] for i in own), tuple(coverage), sampling=sampling)
     constants = scales(sources, warmup, np.empty(0) if first is None else first)
     mean, sd = constants["x.mean"], constants["x.sd"]
     y = (sources.y - constants["y.mean"]) / constants["y.sd"]

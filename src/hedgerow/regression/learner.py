@@ -48,12 +48,16 @@ def zeros(plan: Any, m: int) -> State:
 
 @dataclass(frozen=True)
 class RegressionPlan:
-    """The sources, those with heads of their own, the coverages of the intervals, and how many target rows are kept."""
+    """The sources, those with heads of their own, the coverages of the intervals, and how many target rows are kept.
+
+    `sampling` says that the heads were fitted on a sample of the sources' rows, for people.
+    """
 
     sources: tuple[str, ...]
     own: tuple[str, ...]
     coverage: tuple[float, ...]
     kept: int = TARGET_ROWS
+    sampling: str = ""
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> RegressionPlan:

@@ -28,7 +28,7 @@ from hedgerow.core.errors import InputError
 from hedgerow.core.linalg import upper_of
 from hedgerow.core.moments import Moments
 from hedgerow.core.preprocess import AUTO, FILL, SCALE, First, target_only_width
-from hedgerow.core.source_rows import ClassMoments, Gram, InMemory, Part, SourceRows, summed
+from hedgerow.core.source_rows import AT_ONCE, ClassMoments, Gram, InMemory, Part, SourceRows, summed
 from hedgerow.kernels import TEMPERATURES
 from hedgerow.learner import State, bookkeeping, prefixed
 from hedgerow.methods import Built, Training
@@ -49,12 +49,14 @@ from hedgerow.ridge.maps import (
 from hedgerow.ridge.near import CANDIDATES, INPUT, Near, NearSettings, chosen, share_of, whole
 from hedgerow.ridge.plan import NEAR, SPACES, RidgePlan, Size, size_of
 from hedgerow.ridge.space import InSpace, Settings, Space, Sums, with_own
-from hedgerow.ridge.trees import KINDS, empty, fit_trees, is_table, sampled, spans_of, wants_trees
+from hedgerow.ridge.trees import KINDS, empty, fit_trees, is_table, most_rows, sampled, spans_of, wants_trees
 
 MAPS = ("A", "landmarks", "axes")
 RATE = 1e9  # features^3 a second and source: eigenvectors, products and inverses, on one core
 MOST_AXES = 1000  # directions of very wide rows that are kept, where these are fewer than their features
 LONG = 60  # seconds of fitting that a user is told of
+SAMPLES = 20  # seconds for what is fitted on samples: the choice of the input, local heads, trees
+COPIES = 4  # of all rows at once: as given, with their steps taken, and in between
 
 
 @dataclass(frozen=True)
@@ -193,7 +195,8 @@ def rehearsed(training: Training, own_steps: Sequence[str], build: Build) -> Tra
             trees = {key: losses for key, losses in evidence.heads.items() if key[0] in KINDS}
             steps, evidence = steps[:-1], replace(other, heads=other.heads | trees)
     who = "sources" if len(training.names) > 1 else "folds of the source"
-    note = f"input {' + '.join(steps)}; {note}best head {evidence.best():.3f} (each of the {who} played the target)"
+    note = f"input {' + '.join(steps)}; {note}best head {evidence.best():.3f} "
+    note += f"(at most {ROWS} rows of each of the {who} played the target)"
     return replace(with_options(training, steps=(*first, *steps)), evidence=replace(evidence, note=note))
 
 
@@ -211,7 +214,8 @@ def build(spaces: Sequence[str], training: Training) -> Built:
     if kept is not None and kept < width and count:
         constants["axes"] = axes = single(input_axes(rows, pool, kept))
         rows, pool = [source.through(Times(axes)) for source in rows], pool @ axes
-    _check_width(pool.shape[1], len(rows))
+    mapped = size.landmarks_for(pool.shape[1]) if "kernel" in spaces else 0
+    _check_size(pool.shape[1], mapped, len(rows), sum(source.count for source in rows))
     about = _Input(training.rows, rows, pool, K)
     rng = np.random.default_rng(training.options.seed)
     wanted = []
@@ -233,7 +237,8 @@ def build(spaces: Sequence[str], training: Training) -> Built:
         state |= prefixed("trees.", empty())
         trees = tuple(_head_names(training.names))
     of_spaces = tuple(each.settings for each in made)
-    plan = RidgePlan(training.pre.steps, of_spaces, tuple(near), size.target_rows, "axes" in constants, trees)
+    sampling = _sampling(rows, len(constants["near.y"]) if near else None, bool(trees))
+    plan = RidgePlan(training.pre.steps, of_spaces, tuple(near), size.target_rows, "axes" in constants, trees, sampling)
     known = training.warmup if training.options.reading.target_mean == "warmup" else training.warmup[:0]
     of_sources, counters = bookkeeping(about.moments, known, K, len(plan.heads) + 1)
     of_sources["source.class_totals"] = single(of_sources["source.class_totals"])
@@ -308,8 +313,21 @@ def _local(
     return near, prefixed("near.", Near.empty(dims))
 
 
-def _check_width(features: int, sources: int) -> None:
-    """Refuse what does not fit into memory, and warn of what takes long: matrices of features x features."""
+def _sampling(sources: Sequence[SourceRows], kept: int | None, trees: bool) -> str:
+    """Which heads see a sample of the sources' rows, for people; empty where every head sees all."""
+    count = sum(source.count for source in sources)
+    used = {"local heads keep": kept} if kept is not None else {}
+    if trees:
+        used["trees were fitted on"] = sum(min(source.count, most_rows(sources)) for source in sources)
+    parts = [f"{what} {rows:,}" for what, rows in used.items() if rows < count]
+    return f"of {count:,} rows of the sources {', '.join(parts)}; the other heads have seen all" if parts else ""
+
+
+def _check_size(features: int, mapped: int, sources: int, rows: int) -> None:
+    """Refuse what does not fit into memory, and warn of what takes long: matrices of features x features, many rows.
+
+    `mapped`: features behind the widest map.
+    """
     size, seconds = 8 * features**2 * (sources + 2), features**3 * (sources + 3) / RATE
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 2**35
     remedy = (
@@ -322,6 +340,14 @@ def _check_width(features: int, sources: int) -> None:
         )
     if seconds > LONG:
         warnings.warn(f"{features} features: fitting takes about {seconds / 60:.0f} minutes; {remedy}", stacklevel=2)
+    elif (seconds := SAMPLES + rows * (features**2 + mapped**2) / RATE) > LONG:
+        size = 8 * COPIES * (rows * features + AT_ONCE * mapped)
+        warnings.warn(
+            f"{rows:,} rows of {features} features: fitting takes about {seconds / 60:.0f} minutes and "
+            f"{size / 2**30:.1f} GiB; size='small' takes less, method='hedgerow-linear' the least, and a sample of the "
+            "rows is often as good",
+            stacklevel=2,
+        )
 
 
 class _Input:

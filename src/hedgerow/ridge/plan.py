@@ -51,7 +51,8 @@ class RidgePlan:
     """What a model is made of. Every kind of head in the mixture has a field; its settings name its heads.
 
     `near` are the local heads, which keep at most `kept` rows of the target. `axes`: a rank of the input was asked for.
-    `trees` names the heads of boosting, and those of leaves (`ridge/trees.py`).
+    `trees` names the heads of boosting, and those of leaves (`ridge/trees.py`). `sampling` says which heads were fitted
+    on a sample of the sources' rows, for people.
     """
 
     steps: tuple[str, ...]
@@ -60,6 +61,7 @@ class RidgePlan:
     kept: int = 1
     axes: bool = False
     trees: tuple[str, ...] = ()
+    sampling: str = ""
 
     @cached_property
     def heads(self) -> list[str]:

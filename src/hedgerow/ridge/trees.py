@@ -78,13 +78,18 @@ def sampled(source: SourceRows, most: int, rng: np.random.Generator) -> Part:
     return Part(part.X[kept], np.asarray(part.codes)[kept], weight[kept] * (weight.sum() / weight[kept].sum()))
 
 
+def most_rows(sources: Sequence[SourceRows]) -> int:
+    """Of each source that trees are fitted on."""
+    return MOST_ROWS // len(sources)
+
+
 def fit_trees(sources: Sequence[SourceRows], K: int, spans: Spans, seed: int) -> dict[str, Array]:
     """The arrays of `Trees`, from labelled rows of each source.
 
     One thread: on rows that are few, threads mostly wait for each other.
     """
     rng = np.random.default_rng(seed)
-    parts = [sampled(source, MOST_ROWS // len(sources), rng) for source in sources]
+    parts = [sampled(source, most_rows(sources), rng) for source in sources]
     with threadpool_limits(1, "openmp"):
         return _fit(parts, K, spans, seed)
 

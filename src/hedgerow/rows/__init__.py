@@ -166,6 +166,8 @@ class RowSource:
         count, kind = 0, None
         with self._files.naming(self._number):
             for records in reader.records():
+                if isinstance(reader, JsonReader) and reader.missing:
+                    self._files.tell(self._number, reader.missing)
                 first = 0
                 while first < len(records):
                     last = min(first + self.size - count, len(records))

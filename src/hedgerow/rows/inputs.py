@@ -24,6 +24,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -73,7 +74,7 @@ def written_with(delimiter: str | None, decimal: str | None, say: Callable[[str]
         raise InputError(f"--delimiter {delimiter!r}: give one character, such as ; or \\t")
     if decimal not in (None, ".", ",") or (decimal is not None and decimal == delimiter):
         raise InputError(f"--decimal {decimal!r}: give . or , and not the delimiter")
-    token = DIALECT.set(Dialect(delimiter, decimal, say))
+    token = DIALECT.set(Dialect(delimiter, decimal, cache(say)))  # once a line, however often a file is opened
     try:
         yield
     finally:
@@ -94,7 +95,7 @@ class Files:
         self.names = [name] if stream is not None else list(map(str, paths))
         self._sizes = [] if self.live else [path.stat().st_size for path in paths]
         self.total = None if self.live else sum(self._sizes)
-        self.dialect, self._told = DIALECT.get(Dialect()), set[str]()
+        self.dialect = DIALECT.get(Dialect())
 
     @classmethod
     def of(cls, input: str, format: str | None = None, stream: Any = None) -> Files:
@@ -136,10 +137,7 @@ class Files:
 
     def tell(self, number: int, text: str) -> None:
         """Say how a file is written, once."""
-        line = f"{self.names[number]}: {text}"
-        if line not in self._told:
-            self._told.add(line)
-            self.dialect.say(line)
+        self.dialect.say(f"{self.names[number]}: {text}")
 
     @property
     def unit(self) -> str:

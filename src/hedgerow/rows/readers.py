@@ -509,8 +509,10 @@ class JsonReader(TextReader):
     """JSON lines. A row is an object of column names and values or, for a model without names, a list.
 
     An object that has an id and a label and no feature at all is a label that comes later than its row. `exact`: a
-    column that is not wanted is refused, not left out.
+    column that is not wanted is refused, not left out. `missing`: what a row lacks that has others instead.
     """
+
+    missing = ""
 
     def __init__(self, text: TextLines, exact: bool = False) -> None:
         super().__init__(text)
@@ -589,6 +591,10 @@ class JsonReader(TextReader):
             if others and self._exact:
                 raise InputError(f"{these('column', others)} not in the first line; every line must have the same")
             self.ignored = others
+            if others and self._wanted.table is not None:
+                self.missing = self._wanted.table.missing_from(
+                    [name for name in row if name not in self._apart], keys=True
+                )
 
     def _parsed(self, line: bytes) -> Any:
         """The value of a line, names in their composed form."""

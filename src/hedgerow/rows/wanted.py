@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
@@ -239,7 +239,7 @@ class Encoder(Protocol):
     def left_out(self) -> Any:
         """Columns that it knows and does not read."""
 
-    def missing_from(self, names: Sequence[str]) -> str:
+    def missing_from(self, names: Collection[Any], *, keys: bool = False) -> str:
         """Which of its columns are not among these, for a person."""
 
     def as_written(self, column_of: Callable[[str], Any]) -> Encoder:

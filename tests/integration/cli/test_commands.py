@@ -18,6 +18,10 @@ def test_help_names_the_commands(hedgerow: Run) -> None:
         assert command in done.stdout
 
 
+def test_help_of_warm(hedgerow: Run) -> None:
+    assert "Precompile the kernels into the cache" in hedgerow("warm", "--help").stdout
+
+
 def test_the_command_line_imports_no_numbers() -> None:
     code = (
         "import sys, hedgerow.cli.app\n"

@@ -83,6 +83,18 @@ def test_each_file_is_read_as_it_is_written(hedgerow: Run, tmp_path: Path) -> No
     assert lines[0] == lines[1] == lines[2]
 
 
+def test_how_a_file_is_written_is_said_once(hedgerow: Run, tmp_path: Path) -> None:
+    _sites(tmp_path)
+    rows = (tmp_path / "eu.csv").read_text(encoding="utf-8").splitlines()
+    (tmp_path / "new.csv").write_text("\n".join(row.rpartition(";")[0] for row in rows), encoding="utf-8")
+    common = ("--source", tmp_path / "us.csv", "--unlabelled", tmp_path / "new.csv", "--label", "kind")
+    for command in (("fit", "-o", tmp_path / "m.safetensors"), ("compare", "--stream", tmp_path / "eu.csv")):
+        quick = ("--methods", "pa", "--peers", "none") if command[0] == "compare" else ("--method", "pa")
+        done = hedgerow(*command, *common, *quick)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.count("new.csv: fields separated by ';'") == 1, done.stderr
+
+
 def test_delimiter_and_decimal_as_they_are_told(hedgerow: Run, tmp_path: Path) -> None:
     body = "".join(f"{i % 7},{i % 3}:{i % 5},5:{'ab'[i % 2]}\n" for i in range(40))
     (tmp_path / "a.csv").write_text("p:q:y\n" + body, encoding="utf-8")
@@ -101,3 +113,28 @@ def test_a_date_that_cannot_be_read_is_said_to_be_one(hedgerow: Run, tmp_path: P
     (tmp_path / "a.csv").write_text("when,p,y\n" + body, encoding="utf-8")
     done = hedgerow("fit", "--source", tmp_path / "a.csv", "--label", "y", "-o", tmp_path / "m.safetensors")
     assert "left out, looks like a date" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize("days", [12, 28])  # in places of their own, and hashed
+def test_a_date_that_is_taken_for_a_category_is_said_to_look_like_one(days: int, hedgerow: Run, tmp_path: Path) -> None:
+    dates = [f"{i % days + 1:02}-{i % 2 + 1:02}-13" for i in range(6 * days)]
+    body = "".join(f"{date},{i % 7}.5,{'ab'[i % 2]}\n" for i, date in enumerate(dates))
+    (tmp_path / "a.csv").write_text("when,p,y\n" + body, encoding="utf-8")
+    model = tmp_path / "m.safetensors"
+    done = hedgerow("fit", "--source", tmp_path / "a.csv", "--label", "y", "--method", "pa", "-o", model)
+    assert "column 'when' looks like a date that is written otherwise" in done.stdout.replace("\n", " "), done.stdout
+    assert OnlineTransferClassifier.load(model).table_.notes()[0].startswith("column 'when' looks like a date")
+
+
+def test_a_fit_on_a_sample_says_so_and_so_does_inspect(hedgerow: Run, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60_000, 2)) * [1, 1000]
+    for name, y in (("kinds", np.where(X[:, 0] > 0, "a", "b")), ("numbers", X[:, 0] + 0.5)):
+        rows = "".join(f"{p:.3f},{q:.1f},{label}\n" for (p, q), label in zip(X, y, strict=True))
+        (tmp_path / f"{name}.csv").write_text("p,q,y\n" + rows, encoding="utf-8")
+        model = tmp_path / f"{name}.safetensors"
+        fitted = hedgerow("fit", "--source", tmp_path / f"{name}.csv", "--label", "y", "-o", model)
+        for done in (fitted, hedgerow("inspect", model)):
+            told = " ".join(done.stdout.split())
+            assert "60,000 rows of the sources" in told, done.stdout + done.stderr
+            assert "50,000" in told

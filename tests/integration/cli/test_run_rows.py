@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from support.command import Run
 
@@ -51,6 +52,20 @@ def test_no_line_of_json_ends_the_stream(counting: Path, hedgerow: Run) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stderr.count(" skipped: ") == len(bad)
     assert lines_of(done.stdout) == [1, 6]
+
+
+def test_a_renamed_key_of_json_lines_is_said_once(hedgerow: Run, tmp_path: Path) -> None:
+    rows = [{"temp": i % 7, "city": ("Oslo", "Rome")[i % 2]} for i in range(40)]
+    labels = np.arange(40) % 2
+    model, stream = tmp_path / "m.safetensors", tmp_path / "rows.jsonl"
+    OnlineTransferClassifier("pa").fit(pd.DataFrame(rows), labels).save(model)
+    told = "no column 'temp', a gap; the model does not know 'temperature': was a column renamed?"
+    for old, new in (("temp", "temperature"), ("temp", "temp")):
+        stream.write_text("".join(json.dumps(row).replace(f'"{old}"', f'"{new}"') + "\n" for row in rows))
+        for source, given in ((stream, None), ("-", stream.read_text())):
+            done = hedgerow("run", "-m", model, "-i", source, "-o", "-", stdin=given)
+            assert done.returncode == 0, done.stderr
+            assert done.stderr.count(told) == (new != old), done.stderr
 
 
 def test_a_new_class_is_announced_once_with_its_line(counting: Path, hedgerow: Run, tmp_path: Path) -> None:

@@ -107,6 +107,17 @@ def test_a_column_may_be_missing_in_the_stream_and_others_may_be_there():
         clf.predict(X[:2].assign(age=["1", "old"]))
 
 
+def test_a_renamed_key_is_said():
+    clf, row = fitted(), X[:1].to_dict("records")[0]
+    renamed = {**{name: cell for name, cell in row.items() if name != "age"}, "Age": row["age"]}
+    told = "no column 'age', a gap; the model does not know 'Age': was a column renamed"
+    for predict in (clf.predict_one, lambda row: clf.predict([row, row])):
+        with pytest.warns(UserWarning, match=told):
+            predict(renamed)
+        predict({name: cell for name, cell in renamed.items() if name != "Age"})  # a gap, as any
+        predict({**row, "more": 1})
+
+
 def test_nothing_looks_ahead():
     clf, other = fitted(), fitted()
     later = TARGET.copy()
