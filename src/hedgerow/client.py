@@ -96,12 +96,15 @@ class LabelResult(msgspec.Struct, frozen=True):
 
 
 class KeyPrediction(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The answer for one instance of a key."""
+    """The answer for one instance of a key: label and probability, or prediction and interval of a fleet of numbers."""
 
     key: str | int
-    label: Value
+    label: Value = None
     probability: Annotated[float | None, _about("Not in answers of `learn`.")] = None
     probabilities: Annotated[dict[str, float] | None, _about("By label; only with `explain`.")] = None
+    prediction: float | None = None
+    interval: Annotated[Ends | None, _about("Of the fleet's first coverage. Not in answers of `learn`.")] = None
+    intervals: Annotated[dict[str, Ends] | None, _about("By coverage; only with `explain`.")] = None
 
 
 class Verb(Generic[P, T]):

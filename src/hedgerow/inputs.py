@@ -457,7 +457,8 @@ def check_targets(known: Array, one_a_row: bool = True) -> None:
     if kind_of_targets(known if one_a_row else np.repeat(known, ROWS_A_CLASS)) == "numbers":
         raise InputError(
             f"Unknown label type: continuous ({len(np.unique(known))} different numbers, such as {known[0]}); this "
-            "looks like regression: use OnlineTransferRegressor. If they name classes, allow them with max_classes="
+            "looks like regression: use OnlineTransferRegressor (a fleet: Fleet(sources, OnlineTransferRegressor())). "
+            "If they name classes, allow them with max_classes="
         )
 
 

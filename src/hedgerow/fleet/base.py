@@ -8,12 +8,13 @@ the state, little-endian:
 |----------|-------|-------------------------------------------------------------------------------|
 | magic    | 4     | `hrk1`                                                                        |
 | base     | 16    | the start of the digest of the `Base` that the key belongs to                 |
-| kinds    | 3     | type of the features (8: double, 4: single), of the codes (1, 2, 4), weighted |
+| kinds    | 3     | type of the features (8: double, 4: single), of the codes (below), weighted   |
 | sizes    | 4 x 4 | rows, features, bytes of the new classes (JSON), bytes of the snapshot        |
 | parts    |       | new classes, snapshot, features, codes, weights (where not all are 1)         |
 | checksum | 4     | CRC-32 of all before                                                          |
 
-Features that single precision holds without loss are stored so.
+Features that single precision holds without loss are stored so. Codes are whole numbers of 1, 2 or 4 bytes; a regressor
+has its labels themselves in their place, of 8 bytes.
 """
 
 from __future__ import annotations
@@ -31,25 +32,64 @@ from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import clone
 
 from hedgerow.core.arrays import LARGEST, Array, dense
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError
-from hedgerow.core.values import MISSING, is_missing, labels_from_json, labels_to_json, objects, plain
+from hedgerow.core.values import MISSING, as_labels, is_missing, labels_from_json, labels_to_json, objects, plain
 from hedgerow.estimator import NamedValues, OnlineTransferClassifier
 from hedgerow.inputs import usable, weighted_labels
+from hedgerow.regressor import OnlineTransferRegressor, model_of_bytes, numbers
 
+Model = OnlineTransferClassifier | OnlineTransferRegressor
 MAGIC, SCHEMA = b"hrk", b"1"
 HEAD = struct.Struct("<4s16sBBBIIII")
-CODES: dict[int, np.dtype[Any]] = {1: np.dtype("<i1"), 2: np.dtype("<i2"), 4: np.dtype("<i4")}
+CODES: dict[int, np.dtype[Any]] = {1: np.dtype("<i1"), 2: np.dtype("<i2"), 4: np.dtype("<i4"), 8: np.dtype("<f8")}
 FEATURES: dict[int, np.dtype[Any]] = {4: np.dtype("<f4"), 8: np.dtype("<f8")}
 MOST_ROWS = 512  # learned after the last snapshot: beyond, going through them again takes too long
 FEW = 16  # rows after a snapshot for which no new one is taken
 
 
+class OtherKind(InputError, AttributeError):
+    """Asked of models of numbers what only those of classes have, or the other way round."""
+
+
+def classifier(model: Model) -> OnlineTransferClassifier:
+    """The model, if it has classes."""
+    if isinstance(model, OnlineTransferRegressor):
+        raise OtherKind(
+            "a regressor has neither classes nor probabilities, sets or mistakes: predict gives numbers, "
+            "predict_interval intervals, and a key has rmse_ and coverage_"
+        )
+    return model
+
+
+def regressor(model: Model) -> OnlineTransferRegressor:
+    """The model, if it predicts numbers."""
+    if isinstance(model, OnlineTransferClassifier):
+        raise OtherKind(
+            "a classifier has no intervals and no rmse_: use predict_proba, or predict_set and mistakes_ of a key; for "
+            "numbers make the fleet by Fleet(sources, OnlineTransferRegressor())"
+        )
+    return model
+
+
+def codes_of(model: Model, labels: Array) -> Array:
+    """Labels as states have them: places among the classes, MISSING or, for one that is new, less; or the numbers."""
+    if isinstance(model, OnlineTransferRegressor):
+        return numbers(labels, "y")
+    codes = model.codes_of(labels)
+    codes[is_missing(labels)] = MISSING
+    return codes
+
+
 @dataclass(frozen=True)
 class KeyState:
-    """Rows X (t x m, raw), codes (t; -1: no label), weights (t); classes beyond the base's; perhaps a snapshot."""
+    """Rows X (t x m, raw), codes (t; -1: no label), weights (t); classes beyond the base's; perhaps a snapshot.
+
+    Of a regressor the codes are the labels themselves, NaN where there is none.
+    """
 
     X: Array
     codes: Array
@@ -108,7 +148,7 @@ class KeyState:
             new, snapshot, x, y, w = (data[a:b] for a, b in pairwise(ends))
             return cls(
                 np.frombuffer(x, FEATURES[x_size]).reshape(rows, features).astype(np.float64),
-                np.frombuffer(y, CODES[y_size]).astype(np.int64),
+                np.frombuffer(y, CODES[y_size]).astype(np.float64 if y_size == 8 else np.int64),
                 np.frombuffer(w, "<f8") if weighted else np.ones(rows),
                 labels_from_json(json.loads(new)) if new else np.empty(0, dtype=object),
                 snapshot,
@@ -127,6 +167,8 @@ def _smallest_features(X: Array) -> Array:
 
 
 def _smallest_codes(codes: Array) -> Array:
+    if codes.dtype.kind == "f":
+        return codes.astype(CODES[8])
     top = int(codes.max(initial=0))
     return codes.astype(CODES[1 if top < 2**7 else 2 if top < 2**15 else 4])
 
@@ -135,17 +177,21 @@ class KeyModel(ABC):
     """What a key knows, to look at."""
 
     @abstractmethod
-    def model(self) -> OnlineTransferClassifier:
+    def model(self) -> Model:
         """The key's model."""
 
     def predict_set(self, X: Any, coverage: float | None = None) -> Array:
         """The set of each row, as `OnlineTransferClassifier.predict_set` gives it."""
-        return self.model().predict_set(X, coverage)
+        return classifier(self.model()).predict_set(X, coverage)
+
+    def predict_interval(self, X: Any, coverage: float | None = None) -> Array:
+        """The interval of each row, as `OnlineTransferRegressor.predict_interval` gives it."""
+        return regressor(self.model()).predict_interval(X, coverage)
 
     @property
     def classes_(self) -> Array:
         """The classes of the sources, then those that this key has met."""
-        return self.model().classes_
+        return classifier(self.model()).classes_
 
     @property
     def seen_(self) -> int:
@@ -155,11 +201,16 @@ class KeyModel(ABC):
     @property
     def mistakes_(self) -> int:
         """Mistakes so far."""
-        return self.model().mistakes_
+        return classifier(self.model()).mistakes_
+
+    @property
+    def rmse_(self) -> float:
+        """The root of a regressor's mean squared error so far."""
+        return regressor(self.model()).rmse_
 
     @property
     def coverage_(self) -> dict[float, float]:
-        """Coverage -> the share of labels that were in their set so far."""
+        """Coverage -> the share of labels that were in their set, or interval, so far."""
         return self.model().coverage_
 
     @property
@@ -179,17 +230,17 @@ class Member(KeyModel):
         self._base, self._name, self._states = base, name, [state]
         self.clf = base.model(state, name)
 
-    def model(self) -> OnlineTransferClassifier:
+    def model(self) -> Model:
         """The estimator itself."""
         return self.clf
 
     def predict(self, X: Any) -> Array:
-        """The most likely class of each row."""
+        """The most likely class of each row, or its number."""
         return self.clf.predict(X)
 
     def predict_proba(self, X: Any) -> Array:
         """A probability a class, in the order of `classes_`."""
-        return self.clf.predict_proba(X)
+        return classifier(self.clf).predict_proba(X)
 
     def learn(self, X: Any, y: Any, sample_weight: Any = None) -> Member:
         """Labelled rows in order; a label may be None."""
@@ -200,7 +251,7 @@ class Member(KeyModel):
         """The prediction made for each row before its label was learned."""
         rows = dense(self.clf.as_matrix(X))
         predicted = self.clf.predict_then_learn(rows, y, sample_weight)
-        codes = self.clf.codes_of(y)
+        codes = codes_of(self.clf, as_labels(y, "y"))
         weights = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight, np.float64)
         self._states.append(KeyState(np.array(rows), codes, weights, self._base.new_classes(self.clf)))
         return predicted
@@ -231,10 +282,13 @@ class Base:
     1
     """
 
-    def __init__(self, clf: OnlineTransferClassifier) -> None:
+    def __init__(self, clf: Model) -> None:
         """Of a fitted model, of which a copy is taken."""
-        if not isinstance(clf, OnlineTransferClassifier):
-            raise InputError(f"a fleet starts from a fitted OnlineTransferClassifier, not from {type(clf).__name__}")
+        if not isinstance(clf, Model):
+            raise InputError(
+                "a fleet starts from a fitted OnlineTransferClassifier or OnlineTransferRegressor, not from "
+                f"{type(clf).__name__}"
+            )
         if clf.seen_:
             raise InputError(
                 f"the model has learned {clf.seen_} labels of a target, and all keys would start with them; "
@@ -242,12 +296,16 @@ class Base:
             )
         self._data = clf.to_bytes()
         # the model itself, to look at: what a key predicts that has learned nothing
-        self.clf = OnlineTransferClassifier.from_bytes(self._data, name="the base")
+        self.clf = model_of_bytes(self._data, "the base")
 
     @classmethod
-    def fit(cls, sources: Sequence[Domain], method: str = "hedgerow", **options: Any) -> Self:
-        """The sources, fitted without rows of any target."""
-        return cls(OnlineTransferClassifier(method, **options).fit_domains(sources))
+    def fit(cls, sources: Sequence[Domain], method: str | Model = "hedgerow", **options: Any) -> Self:
+        """The sources, fitted without rows of any target; `method` may be an estimator, of which a clone is fitted."""
+        if isinstance(method, str):
+            method = OnlineTransferClassifier(method, **options)
+        elif options:
+            raise InputError(f"a fleet of an estimator takes no options ({', '.join(options)}): set them on it")
+        return cls(clone(method).fit_domains(sources))
 
     def to_bytes(self) -> bytes:
         """The content of a model file: what a worker is sent, once."""
@@ -256,30 +314,30 @@ class Base:
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """The inverse."""
-        return cls(OnlineTransferClassifier.from_bytes(data, name="the base of a fleet"))
+        return cls(model_of_bytes(data, "the base of a fleet"))
 
     @cached_property
     def digest(self) -> bytes:
         """16 bytes that stand for all that is shared; the state of every key has them."""
-        header = repr((self.clf.constants_.digest, self.clf.learner_.plan_to_json(), self.clf.classes_.tolist()))
+        header = repr((self.clf.constants_.digest, self.clf.learner_.plan_to_json(), self.classes.tolist()))
         if self.clf.table_ is not None:  # sources with other words may become the same numbers
             header += json.dumps(self.clf.table_.to_json(), sort_keys=True)
         return hashlib.sha256(header.encode()).digest()[:16]
 
     @property
     def classes(self) -> Array:
-        """The classes of the sources."""
-        return self.clf.classes_
+        """The classes of the sources; a regressor has none."""
+        return self.clf.classes_ if isinstance(self.clf, OnlineTransferClassifier) else np.empty(0)
 
     @property
     def n_features(self) -> int:
         """How many features a row has."""
         return int(self.clf.n_features_in_)
 
-    def model(self, state: KeyState, name: str = "a key") -> OnlineTransferClassifier:
+    def model(self, state: KeyState, name: str = "a key") -> Model:
         """A model of one's own that has learned the rows of a state; the constants are shared."""
         if state.snapshot:
-            clf = OnlineTransferClassifier.from_bytes(state.snapshot, constants=self.clf.constants_, name=name)
+            clf = type(self.clf).from_bytes(state.snapshot, constants=self.clf.constants_, name=name)
         else:
             clf = copy.deepcopy(self.clf)
         if len(state):
@@ -289,6 +347,8 @@ class Base:
 
     def _labels(self, state: KeyState, name: str) -> Array:
         """Labels by their codes: places among the classes of the base and then the key's own; None for no label."""
+        if isinstance(self.clf, OnlineTransferRegressor):
+            return state.codes
         classes, codes = [*self.classes.tolist(), *state.new_classes.tolist()], state.codes
         if codes.max(initial=MISSING) >= len(classes) or codes.min(initial=0) < MISSING:
             raise InputError(
@@ -296,11 +356,11 @@ class Base:
             )
         return objects([None if code == MISSING else classes[code] for code in codes.tolist()])
 
-    def new_classes(self, clf: OnlineTransferClassifier | None) -> Array:
+    def new_classes(self, clf: Model | None) -> Array:
         """Classes of a key's model that the sources do not have."""
-        return objects([] if clf is None else clf.classes_[len(self.classes) :].tolist())
+        return objects(clf.classes_[len(self.classes) :].tolist() if isinstance(clf, OnlineTransferClassifier) else [])
 
-    def snapshot(self, clf: OnlineTransferClassifier) -> KeyState:
+    def snapshot(self, clf: Model) -> KeyState:
         """All that a model of one's own knows, without its rows."""
         data = clf.to_bytes(constants=False)
         return replace(KeyState.empty(self.n_features), new_classes=self.new_classes(clf), snapshot=data)
@@ -387,13 +447,9 @@ class Batch:
             places.setdefault(key, []).append(i)
         return places
 
-    def codes(self, clf: OnlineTransferClassifier) -> Array:
-        """The labels as places among the classes of a model: MISSING where there is none, below it where it is new."""
-        if not self.learned.any():
-            return np.full(len(self.keys), MISSING)
-        codes = clf.codes_of(self.labels)
-        codes[is_missing(self.labels)] = MISSING
-        return codes
+    def codes(self, clf: Model) -> Array:
+        """The labels as `codes_of` a model has them."""
+        return codes_of(clf, self.labels) if self.learned.any() else np.full(len(self.keys), MISSING)
 
     def to_bytes(self) -> bytes:
         """Without loss; labels are text, numbers or tuples of these."""
@@ -421,7 +477,7 @@ class Batch:
 
 
 def checked(
-    clf: OnlineTransferClassifier, keys: Any, X: Any, y: Any, sample_weight: Any, letters: list[DeadLetter] | None
+    clf: Model, keys: Any, X: Any, y: Any, sample_weight: Any, letters: list[DeadLetter] | None
 ) -> tuple[Batch, list[int]]:
     """The rows of a batch that can be used, and their places in it. Others are an error, or letters."""
     given: list[Any] = keys.tolist() if isinstance(keys, np.ndarray) else list(keys)
@@ -445,9 +501,7 @@ def checked(
     return (batch.some(good) if reasons else batch), good
 
 
-def usable_rows(
-    clf: OnlineTransferClassifier, X: Any, names: Sequence[str] | None = None
-) -> tuple[Array, dict[int, str]]:
+def usable_rows(clf: Model, X: Any, names: Sequence[str] | None = None) -> tuple[Array, dict[int, str]]:
     """The rows as numbers, and those that cannot be used, with the reason; `names` are those of the features."""
     reasons: dict[int, str] = {}
     if type(X) is np.ndarray and X.ndim == 2 and X.shape[1] == clf.n_features_in_ and X.dtype.kind in "fiu":

@@ -19,24 +19,38 @@ from typing import Any, Self
 
 import joblib
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.values import MISSING, plain
-from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.coverage import level_of
 from hedgerow.files import write_whole
-from hedgerow.fleet.base import Base, Batch, DeadLetter, Key, KeyModel, KeyState, checked, checked_key
+from hedgerow.fleet.base import (
+    Base,
+    Batch,
+    DeadLetter,
+    Key,
+    KeyModel,
+    KeyState,
+    Model,
+    checked,
+    checked_key,
+    classifier,
+    codes_of,
+    regressor,
+)
 from hedgerow.fleet.holder import Holder, Predictions
 from hedgerow.fleet.store import BASE, WIDE_PAGE, FleetStore, backup
+from hedgerow.regressor import OnlineTransferRegressor, load_model
 from hedgerow.store import PAGE, Closed, JournalError, Owner
 
 
 # One key of a fleet as an estimator: what it learns is the key's, whoever holds it.
-class Target(KeyModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """`fleet[key]`: the verbs of an `OnlineTransferClassifier`, without `fit`."""
+class Target(KeyModel, BaseEstimator):  # type: ignore[misc]
+    """`fleet[key]`: the verbs of an `OnlineTransferClassifier` or `OnlineTransferRegressor`, without `fit`."""
 
     def __init__(self, fleet: Fleet, key: Key) -> None:
         self.fleet, self.key = fleet, key
@@ -48,8 +62,12 @@ class Target(KeyModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self  # a key is one, however often it is asked for
 
     def predict(self, X: Any) -> Array:
-        """The most likely class of each row."""
+        """The most likely class of each row, or its number."""
         return self.fleet.predict([self.key] * len(X), X)
+
+    def predict_interval(self, X: Any, coverage: float | None = None) -> Array:
+        """The interval of each row, as `OnlineTransferRegressor.predict_interval` gives it."""
+        return self.fleet.predict_interval([self.key] * len(X), X, coverage)
 
     def predict_proba(self, X: Any) -> Array:
         """A probability a class of `classes_`."""
@@ -57,7 +75,7 @@ class Target(KeyModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(parts[0].P) if parts else np.empty((0, len(self.classes_)))
 
     def predict_one(self, x: Any) -> Any:
-        """The most likely class of one instance."""
+        """The most likely class of one instance, or its number."""
         return plain(self.predict(self._row(x))[0])
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Target:
@@ -74,13 +92,21 @@ class Target(KeyModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The prediction made for each row before its label was learned."""
         return self.fleet.predict_then_learn([self.key] * len(X), X, y, sample_weight)
 
-    def model(self) -> OnlineTransferClassifier:
+    def model(self) -> Model:
         """A model of one's own that knows what the key knows, to look at or to save."""
         return self.fleet.model(self.key)
 
     def _row(self, x: Any) -> Array:
         row = self.fleet.base.clf.as_row(x)
         return np.asarray(row)[None] if row.ndim == 1 else np.asarray(row.toarray())
+
+
+class ClassTarget(ClassifierMixin, Target):  # type: ignore[misc]
+    """A key of a fleet of classifiers."""
+
+
+class NumberTarget(RegressorMixin, Target):  # type: ignore[misc]
+    """A key of a fleet of regressors."""
 
 
 JOURNAL = 64 * 2**20  # bytes of the journal beyond which states are written, so that it becomes shorter
@@ -96,7 +122,8 @@ class Fleet:
     ----------
     sources : labelled domains, fitted once; every key starts from them. Or a `Base`, or a fitted model without labels
         of a target.
-    method, options : as for `OnlineTransferClassifier`.
+    method, options : as for `OnlineTransferClassifier`; or an estimator in place of both, such as
+        `OnlineTransferRegressor()`, of which a clone is fitted.
     path : a folder for what the keys learn; None: a temporary one, gone with the fleet. `Fleet.open` goes on with it.
     memory : bytes of keys that are held in memory; others are on disk and come back when they are asked for.
     sync : "full" waits for the disk at every batch of labels; "normal" survives the end of the process only.
@@ -112,15 +139,15 @@ class Fleet:
 
     def __init__(
         self,
-        sources: Sequence[Domain] | Base | OnlineTransferClassifier,
-        method: str = "hedgerow",
+        sources: Sequence[Domain] | Base | Model,
+        method: str | Model = "hedgerow",
         *,
         path: str | os.PathLike[str] | None = None,
         memory: int = MEMORY,
         sync: str = "full",
         **options: Any,
     ) -> None:
-        if isinstance(sources, Base | OnlineTransferClassifier):
+        if isinstance(sources, Base | Model):
             if options or method != "hedgerow":
                 raise InputError("a fleet from a fitted model takes neither a method nor options: the model has them")
             base = sources if isinstance(sources, Base) else Base(sources)
@@ -150,7 +177,7 @@ class Fleet:
             raise InputError(f"{folder} has no fleet; Fleet(sources, path=..) makes one")
         fleet = cls.__new__(cls)
         fleet._temporary = False
-        base = Base(OnlineTransferClassifier.load(folder / BASE))
+        base = Base(load_model(folder / BASE))
         fleet._begin(folder, base, memory, None, accept_loss)
         return fleet
 
@@ -211,8 +238,24 @@ class Fleet:
     # -- the verbs ----------------------------------------------------------------------------------------------
 
     def predict(self, keys: Any, X: Any, *, dead_letters: Letters = None) -> Array:
-        """The most likely class of each row for its key; None for a row that went to `dead_letters`."""
-        return self._labels(len(keys), self.probabilities(keys, X, dead_letters=dead_letters))
+        """The most likely class of each row for its key, or its number.
+
+        None, or NaN, for a row that went to `dead_letters`.
+        """
+        return self._labels(len(keys), self.predictions(keys, X, dead_letters=dead_letters))
+
+    def predict_interval(
+        self, keys: Any, X: Any, coverage: float | None = None, *, dead_letters: Letters = None
+    ) -> Array:
+        """An interval a row, of a fleet of regressors; NaN for a row that went to `dead_letters`.
+
+        `coverage` is one of those that the regressor was made with; None is the first of them.
+        """
+        at, out = level_of(list(regressor(self.base.clf).coverage_), coverage), np.full((len(keys), 2), np.nan)
+        for part in self.predictions(keys, X, dead_letters=dead_letters):
+            assert part.half is not None
+            out[part.places] = part.P[:, None] + part.half[:, [at]] * [-1, 1]
+        return out
 
     def predict_proba(self, keys: Any, X: Any, *, dead_letters: Letters = None) -> Array:
         """A probability a class of `classes_`; a row of NaN for one that went to `dead_letters`."""
@@ -254,6 +297,7 @@ class Fleet:
     @property
     def classes_(self) -> Array:
         """The classes of the sources, then others, in the order in which keys in memory were found to have them."""
+        classifier(self.base.clf)  # refused of numbers
         new = list(self._holder.new_classes)  # at once: nobody waits here for a batch that is being learned
         return np.array([*self.base.classes.tolist(), *new], dtype=object) if new else self.base.classes
 
@@ -261,7 +305,8 @@ class Fleet:
 
     def __getitem__(self, key: Key) -> Target:
         """The estimator of one key."""
-        return Target(self, checked_key(key))
+        kind = NumberTarget if isinstance(self.base.clf, OnlineTransferRegressor) else ClassTarget
+        return kind(self, checked_key(key))
 
     def __contains__(self, key: object) -> bool:
         with self._open():
@@ -274,7 +319,7 @@ class Fleet:
             self.flush()
             return list(self._store.keys())
 
-    def model(self, key: Key) -> OnlineTransferClassifier:
+    def model(self, key: Key) -> Model:
         """A model of one's own that knows what the key knows; what it learns from then on is not the key's."""
         with self._open():
             return self.base.model(self._holder.state(checked_key(key)), f"key {key!r}")
@@ -308,6 +353,11 @@ class Fleet:
 
     def probabilities(self, keys: Any, X: Any, *, dead_letters: Letters = None) -> list[Predictions]:
         """Probabilities of some rows after the other, a column a class that their keys know."""
+        classifier(self.base.clf)
+        return self.predictions(keys, X, dead_letters=dead_letters)
+
+    def predictions(self, keys: Any, X: Any, *, dead_letters: Letters = None) -> list[Predictions]:
+        """Probabilities, or numbers and their intervals, of some rows after the other."""
         with self._open():
             batch, places = checked(self.base.clf, keys, X, None, None, dead_letters)
             predicted, bad = self._holder.run(batch)
@@ -323,6 +373,8 @@ class Fleet:
                 _refuse(batch, places, bad, letters)
                 rows = [i for i, key in enumerate(batch.keys) if key not in bad]
                 batch, places = batch.some(rows), [places[i] for i in rows]
+            if isinstance(self.base.clf, OnlineTransferRegressor):  # of whatever type the numbers came
+                batch = replace(batch, labels=codes_of(self.base.clf, batch.labels))
             with uninterrupted():
                 number = self._note(batch, mark)
                 try:
@@ -334,7 +386,9 @@ class Fleet:
     def _cannot_learn(self, batch: Batch) -> dict[Key, InputError]:
         """The keys whose state cannot be read or whose labels cannot be learned, with the reason."""
         bad: dict[Key, InputError] = {}
-        unknown = {batch.keys[i] for i in np.flatnonzero(batch.codes(self.base.clf) < MISSING)}
+        clf, unknown = self.base.clf, set[Key]()
+        if not isinstance(clf, OnlineTransferRegressor):
+            unknown = {batch.keys[i] for i in np.flatnonzero(batch.codes(clf) < MISSING)}
         for key, rows in batch.by_key.items():
             try:
                 if key not in self._holder.held:
@@ -343,16 +397,21 @@ class Fleet:
                 bad[key] = error
                 continue
             try:
-                if key in unknown:
-                    self._holder.model(key).check_labels(batch.labels[rows])
+                if isinstance(clf, OnlineTransferRegressor):
+                    codes_of(clf, batch.labels[rows])
+                elif key in unknown:
+                    classifier(self._holder.model(key)).check_labels(batch.labels[rows])
             except InputError as error:
                 bad[key] = InputError(f"key {key!r}: {error}")
         return bad
 
     def _labels(self, n: int, predicted: list[Predictions]) -> Array:
-        labels = np.full(n, None, dtype=object)
+        numbers = isinstance(self.base.clf, OnlineTransferRegressor)
+        labels = np.full(n, np.nan) if numbers else np.full(n, None, dtype=object)
         for part in predicted:
-            labels[part.places] = part.classes[part.P.argmax(axis=1)]
+            labels[part.places] = part.labels
+        if numbers:
+            return labels
         kind = self.base.classes.dtype
         whole = kind.kind != "O" and all(label is not None for label in labels)
         return labels.astype(kind) if whole and kind.kind != "U" else labels.astype(str) if whole else labels

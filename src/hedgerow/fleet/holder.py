@@ -24,11 +24,11 @@ from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.linalg import one_blas_thread
 from hedgerow.core.preprocess import Centre, Fill, Preprocess, Step, TargetOnly, ZScore
 from hedgerow.core.values import MISSING
-from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.fleet.base import Base, Batch, Key, KeyState
+from hedgerow.fleet.base import Base, Batch, Key, KeyState, Model
 from hedgerow.fleet.store import FleetStore, MemoryStates
 from hedgerow.fleet.store import Part as StoredPart
-from hedgerow.learner import OnlineLearner
+from hedgerow.learner import Learner
+from hedgerow.regressor import OnlineTransferRegressor
 from hedgerow.ridge import mixture
 from hedgerow.ridge.learner import RidgeLearner
 from hedgerow.ridge.space import FADE
@@ -166,7 +166,7 @@ class Light:
         self._arenas: dict[int, Arena] = {}
 
     @staticmethod
-    def of(learner: OnlineLearner, limit: int, part: int) -> Light | None:
+    def of(learner: Learner, limit: int, part: int) -> Light | None:
         """None if targets of this base cannot be records: another learner, or rows in a pool."""
         if not isinstance(learner, RidgeLearner) or not learner.n_classes:
             return None
@@ -244,7 +244,7 @@ class Held:
     bytes: int = AROUND
     arena: Arena | None = None
     slot: int = -1
-    clf: OnlineTransferClassifier | None = None
+    clf: Model | None = None
     fresh: list[Rows] = field(default_factory=list)
 
     def fresh_state(self, base: Base) -> KeyState:
@@ -253,7 +253,7 @@ class Held:
         return KeyState(X, codes, weights, base.new_classes(self.clf))
 
 
-def bytes_of(clf: OnlineTransferClassifier) -> int:
+def bytes_of(clf: Model) -> int:
     """What a model of its own takes beside the shared constants, once none of its covariances is shared any more."""
     learner = clf.learner_
     total = sum(array.nbytes for array in learner.state.values())
@@ -270,11 +270,20 @@ def _bytes_of_rows(rows: Rows) -> int:
 
 @dataclass(frozen=True)
 class Predictions:
-    """Probabilities of some rows of a batch (their places), a column a class."""
+    """Of some rows of a batch (their places): probabilities P, a column a class.
+
+    Of a regressor P are numbers, one a row, and `half` is half the width of each interval (rows x coverages).
+    """
 
     places: list[int]
     P: Array
     classes: Array
+    half: Array | None = None
+
+    @property
+    def labels(self) -> Array:
+        """The most likely class of each row, or its number."""
+        return self.P if self.half is not None else np.asarray(self.classes[self.P.argmax(axis=1)])
 
 
 def in_parts(keys: Iterable[tuple[Key, S]]) -> Iterator[list[tuple[Key, S]]]:
@@ -434,22 +443,22 @@ class Holder:
         self.write([key])
         return self.stored_state(key)[0]
 
-    def model(self, key: Key) -> OnlineTransferClassifier:
+    def model(self, key: Key) -> Model:
         """What answers for a key that is asked which classes it knows: its own model, or the base's."""
         self.fetch([key])
         held = self.held.get(key)
         return self.base.clf if held is None or held.clf is None else held.clf
 
-    def _model(self, key: Key, state: KeyState) -> OnlineTransferClassifier:
+    def _model(self, key: Key, state: KeyState) -> Model:
         clf = self.base.model(state, f"key {key!r}")
         self._meet(clf)
         return clf
 
-    def _meet(self, clf: OnlineTransferClassifier) -> None:
+    def _meet(self, clf: Model) -> None:
         """Classes that only this model knows are known from now on, also when it has left memory."""
         self.new_classes |= dict.fromkeys(self.base.new_classes(clf).tolist())
 
-    def _own(self, key: Key) -> OnlineTransferClassifier:
+    def _own(self, key: Key) -> Model:
         """The model of its own of a key; a light one gets it now, from all its rows."""
         held = self.held[key]
         if held.clf is None:
@@ -540,14 +549,20 @@ class Holder:
 
     def _run_own(self, batch: Batch, key: Key, places: list[int], learn: bool, number: int) -> Predictions:
         """Rows of a key that has a model of its own, or gets one."""
-        clf, X = self._own(key), np.ascontiguousarray(batch.X[places])
-        if not learn:
-            return Predictions(places, clf.predict_proba(X), clf.classes_)
-        some = batch.some(places)
-        explained = clf.explain_then_learn(X, some.labels, None if (some.weights == 1).all() else some.weights)
-        self._meet(clf)
-        self._remember([(key, places)], X, some.codes(clf), some.weights, some.learned, number)
-        return Predictions(places, explained.probabilities, explained.classes)
+        clf, X, some = self._own(key), np.ascontiguousarray(batch.X[places]), batch.some(places)
+        weights = None if (some.weights == 1).all() else some.weights
+        if isinstance(clf, OnlineTransferRegressor):
+            trace = clf.trace_then_learn(X, some.labels, weights) if learn else clf.trace(X)
+            predictions = Predictions(places, trace.predictions, self.base.classes, trace.half)
+        elif not learn:
+            predictions = Predictions(places, clf.predict_proba(X), clf.classes_)
+        else:
+            explained = clf.explain_then_learn(X, some.labels, weights)
+            predictions = Predictions(places, explained.probabilities, explained.classes)
+        if learn:
+            self._meet(clf)
+            self._remember([(key, places)], X, some.codes(clf), some.weights, some.learned, number)
+        return predictions
 
     def _run_light(
         self, keys: list[Key], X: Array, codes: Array, weights: Array, learned: Array, before: Products | None = None

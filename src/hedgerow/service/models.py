@@ -21,11 +21,10 @@ import numpy as np
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import HedgerowError, InputError
 from hedgerow.core.values import BadCell, plain
-from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.fleet import Fleet
 from hedgerow.fleet.store import FleetStore
 from hedgerow.live import Busy, Closed, JournalError, LiveModel, Owned, Replaced, Settings
-from hedgerow.regressor import load_model
+from hedgerow.regressor import OnlineTransferRegressor, load_model
 from hedgerow.service.schemas import NAME_PATTERN, SHOWN, FieldError, Problem, invalid, kind_of
 from hedgerow.service.settings import ServiceSettings
 from hedgerow.service.worker import try_out
@@ -173,7 +172,9 @@ class Entry:
         """What an open model or fleet is."""
         if self.fleet is None:
             return self.model.stats()
-        about = {"method": self.fleet.base.clf.method, "features": self.features, "classes": self.classes}
+        clf = self.fleet.base.clf
+        task = "numbers" if isinstance(clf, OnlineTransferRegressor) else "classes"
+        about = {"task": task, "method": clf.method, "features": self.features, "classes": self.classes}
         return {**about, "feature_names": self.feature_names}
 
 
@@ -429,7 +430,7 @@ def _create(entry: Entry, file: Path, aside: Path, settings: Settings) -> None:
     """Beside its place first, then moved there: a crash leaves no half of a model."""
     try:
         if entry.kind == "fleet":
-            Fleet(OnlineTransferClassifier.load(file), path=aside).close()
+            Fleet(load_model(file), path=aside).close()
         else:
             LiveModel.create(aside, load_model(file), settings=settings).close()
         try:

@@ -28,6 +28,7 @@ from hedgerow.fleet import Fleet
 from hedgerow.live import Answer, LiveModel, NumberAnswer
 from hedgerow.live.engine import Encoded
 from hedgerow.live.steps import Snapshots
+from hedgerow.regressor import OnlineTransferRegressor
 from hedgerow.service import schemas
 from hedgerow.service.metrics import exposition
 from hedgerow.service.models import Entry, happens
@@ -94,11 +95,17 @@ async def fleet_predict(call: Call, body: schemas.FleetPredict) -> KeyPrediction
     X = _keyed_rows(call, body)
     if body.explain:
         _check_answer(call, call.entry.classes, [], len(X))
-    predicted = await _do(call, lambda fleet: fleet.probabilities(body.keys, X))
+    predicted, levels = await _do(call, lambda fleet: (fleet.predictions(body.keys, X), fleet.base.clf.coverage_))
 
     def answer() -> KeyPredictions:
         rows: dict[int, KeyPrediction] = {}
         for some in predicted:
+            if some.half is not None:
+                for i, number, half in zip(some.places, some.P.tolist(), some.half.tolist(), strict=True):
+                    ends = {str(level): (number - h, number + h) for level, h in zip(levels, half, strict=True)}
+                    one, every = next(iter(ends.values())), ends if body.explain else None
+                    rows[i] = KeyPrediction(body.keys[i], prediction=number, interval=one, intervals=every)
+                continue
             labels = [plain(label) for label in some.classes]
             for i, shares, code in zip(some.places, some.P.tolist(), some.P.argmax(axis=1).tolist(), strict=True):
                 all_of = dict(zip(map(str, labels), shares, strict=True)) if body.explain else None
@@ -122,7 +129,8 @@ async def fleet_learn(call: Call, body: schemas.FleetLearn) -> KeyPredictions | 
         if body.id is not None:  # on disk with the rows, or not at all
             mark = {**mark, "batches": [*learned[1 - REMEMBERED :], body.id]}
         labels = fleet.predict_then_learn(body.keys, X, body.labels, mark=mark or None)
-        return [KeyPrediction(key, plain(label)) for key, label in zip(body.keys, labels, strict=True)]
+        field = "prediction" if isinstance(fleet.base.clf, OnlineTransferRegressor) else "label"
+        return [KeyPrediction(key, **{field: plain(label)}) for key, label in zip(body.keys, labels, strict=True)]
 
     predictions = await _do(call, learn)
     return lambda: KeyPredictions(predictions or [], duplicate=predictions is None)

@@ -241,7 +241,7 @@ class FleetRequest(Struct, forbid_unknown_fields=True, kw_only=True):
 class FleetPredict(FleetRequest, kw_only=True):
     """Instances to predict, each for its key."""
 
-    explain: Annotated[bool, Meta(description="Also the probability of every class.")] = False
+    explain: Annotated[bool, Meta(description="Also the probability of every class, or every interval.")] = False
 
 
 class FleetLearn(FleetRequest, kw_only=True):

@@ -39,7 +39,7 @@ from hedgerow.events import (
     label_of_json,
     label_to_json,
 )
-from hedgerow.fleet.base import Base, Batch, KeyState, usable_rows
+from hedgerow.fleet.base import Base, Batch, KeyState, classifier, usable_rows
 from hedgerow.fleet.holder import Holder
 from hedgerow.fleet.store import MemoryStates
 
@@ -551,7 +551,7 @@ class Shard(Log):
         judged = self.ledgers.get(key, NOTHING).judge(id, label)
         if isinstance(judged, Event) and label not in self.codes:
             try:  # a class that no source has, after the others of this batch
-                self._holder.model(key).check_labels([*more, label])
+                classifier(self._holder.model(key)).check_labels([*more, label])
                 more.append(label)
             except InputError as error:
                 judged = LabelResult(id, REFUSED, label, str(error))
@@ -586,12 +586,12 @@ class Shard(Log):
 
     def _prediction(self, key: str, event: Event, status: str) -> Result:
         """The class that was predicted for an event."""
-        classes = self.base.classes if event.code < len(self.codes) else self._holder.model(key).classes_
+        classes = self.base.classes if event.code < len(self.codes) else classifier(self._holder.model(key)).classes_
         return Result(key, PREDICTION, event.id, self.query.text_of(classes[event.code]), event.probability, status)
 
     def _code(self, key: str, label: Any) -> int:
         """The code that a class which was learned has for a key."""
-        return self.codes[label] if label in self.codes else self._holder.model(key).code_of(label)
+        return self.codes[label] if label in self.codes else classifier(self._holder.model(key)).code_of(label)
 
     # -- models --------------------------------------------------------------------------------------------------------
 
@@ -626,7 +626,7 @@ class Shard(Log):
             some = [i for i in own if first[rows.id[i]] == i]
             labels = [self.query.label_of(rows.label[i]) for i in some]
             try:
-                self.base.clf.check_labels(objects(labels))
+                classifier(self.base.clf).check_labels(objects(labels))
             except InputError as error:
                 for i in some:
                     turn.dead_letter(i, f"key {key!r}: {error}")

@@ -18,6 +18,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from hedgerow.core.errors import HedgerowError, InputError
 from hedgerow.core.values import plain
 from hedgerow.fleet import Base
+from hedgerow.regressor import OnlineTransferRegressor
 from hedgerow.spark.shard import (
     ANSWER,
     DEAD_LETTER,
@@ -177,6 +178,8 @@ class Columns:
 
 def label_type(base: Base) -> type:
     """The one Python type of all classes."""
+    if isinstance(base.clf, OnlineTransferRegressor):
+        raise InputError("streams of Spark have classes, not numbers, as labels: give a base of a classifier")
     kinds = {type(plain(label)) for label in base.classes}
     if len(kinds) != 1 or not kinds <= set(LABELS):
         names = ", ".join(sorted(kind.__name__ for kind in kinds))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from support.serving import NAMES, fitted, table
 
+from hedgerow import OnlineTransferRegressor
 from hedgerow.client import AsyncClient, Client, ServiceError
 from hedgerow.fleet import Fleet
 from hedgerow.live import LiveModel
@@ -215,3 +216,27 @@ def test_lists_in_answers_are_bounded():
     assert bounded(long, 2) == {
         "classes": [0, 1], "weights": {"0": 0, "1": 1}, "events": 3, "truncated": {"classes": 20, "weights": 20},
     }  # fmt: skip
+
+
+def test_a_fleet_of_numbers_answers_predictions_and_intervals(serve, folder):
+    keys, X, _ = batch(40)
+    y = (X @ [1.0, 2.0, 3.0]).tolist()
+    reg = OnlineTransferRegressor("homotlms", coverage=(0.9, 0.5)).fit(X[:20], y[:20])
+    with Fleet(reg) as fleet:
+        before = fleet.predict_then_learn(keys[:20], X[:20], y[:20])
+        after, wide = fleet.predict(keys[20:], X[20:]), fleet.predict_interval(keys[20:], X[20:])
+        narrow = fleet.predict_interval(keys[20:], X[20:], 0.5)
+    service = serve(folder).ready()
+    with Client(service.url) as client:
+        numbers = client.fleet("numbers")
+        assert service.http.put("/v1/fleets/numbers", content=reg.to_bytes()).status_code == 201
+        assert (numbers.about()["task"], client.fleet("sites").about()["task"]) == ("numbers", "classes")
+        assert [one.prediction for one in numbers.learn(keys[:20], X[:20], y[:20])] == pytest.approx(before)
+        with pytest.raises(ServiceError, match=r"422.*key 'north'.*no number"):
+            numbers.learn(["north"], X[:1], ["warm"])
+        answers = numbers.predict(keys[20:], X[20:], explain=True)
+        assert [one.prediction for one in answers] == pytest.approx(after)
+        assert np.array([one.interval for one in answers]) == pytest.approx(wide)
+        assert np.array([one.intervals["0.5"] for one in answers]) == pytest.approx(narrow)
+        assert answers[0].label is None
+        assert numbers.predict(keys[:1], X[:1])[0].intervals is None
