@@ -20,7 +20,7 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-VIEWS = {"light": (1180, 1400, "light"), "dark": (1180, 1300, "dark"), "phone": (360, 1500, "light")}
+VIEWS = {"light": (1100, 1400, "light"), "dark": (1180, 1300, "dark"), "phone": (360, 1500, "light")}
 LARGEST = 200_000  # bytes
 LONGEST = 180  # seconds until the demonstration has so many events and an alarm
 SHOWN = "(n) => document.querySelector('.alarm') && Number(document.querySelector('#events').value) >= n"

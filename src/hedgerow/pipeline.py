@@ -7,6 +7,7 @@ import json
 import os
 import zipfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Self
 
 import numpy as np
@@ -108,10 +109,25 @@ class OnlinePipeline(Pipeline):  # type: ignore[misc]
         """Class -> probability of one row."""
         return dict(self._check()[-1].predict_proba_one(self._row(x)))
 
-    def explain_one(self, x: Any) -> Explanation | NumberExplanation:
-        """One prediction with its reasons."""
-        explanation: Explanation | NumberExplanation = self._check()[-1].explain_one(self._row(x))
-        return explanation
+    def explain_one(self, x: Any, *, by_column: bool = False, reference: Any = None) -> Explanation | NumberExplanation:
+        """One prediction with its reasons.
+
+        `by_column` adds what each column did, as the last step reads columns: behind the transformers, by the names
+        that these give. `reference` is a row to compare with, given as x is; None: the mean row of the sources.
+        """
+        usual = None if reference is None else self._row(reference)
+        why: Explanation | NumberExplanation = self._check()[-1].explain_one(
+            self._row(x), by_column=by_column, reference=usual
+        )
+        parts, front = why.contributions, self._transformers()
+        if parts is None or not front:
+            return why
+        with suppress(AttributeError, ValueError):  # a transformer that does not name what it makes
+            names = {f"x{j}": name for j, name in enumerate(Pipeline(front).get_feature_names_out())}
+            columns = {names.get(name, name): amount for name, amount in parts.columns.items()}
+            cells = {names.get(name, name): cell for name, cell in parts.cells.items()}
+            return why._replace(contributions=parts._replace(columns=columns, cells=cells))
+        return why
 
     def predict_interval(self, X: Any, coverage: float | None = None) -> Array:
         """An interval a row, of a regressor."""

@@ -37,8 +37,9 @@ from hedgerow.store import Store
 Model = OnlineTransferClassifier | OnlineTransferRegressor
 EVENTS = (
     "SELECT event.number, id, event.time, code, shares, x, raw, answer.label, correct, answer.time, answer.step "
-    "FROM event LEFT JOIN answer USING (number) ORDER BY event.number "
+    "FROM event LEFT JOIN answer USING (number) WHERE event.number <= ? ORDER BY event.number "
 )
+LAST = 2**63 - 1  # the largest number that an event can have
 
 
 @dataclass(frozen=True)
@@ -173,11 +174,12 @@ class Journal(Store):
         """All models that were in place, oldest first."""
         return [ModelRow(**json.loads(text)) for (text,) in self.rows("SELECT about FROM model ORDER BY number")]
 
-    def events(self, newest: int | None = None) -> Iterator[EventRow]:
-        """Every event that is kept, oldest first; or so many of the newest, newest first."""
+    def events(self, newest: int | None = None, until: int = LAST) -> Iterator[EventRow]:
+        """Every event that is kept, oldest first; or so many of the newest up to a number, newest first."""
         models = self.models()
         classes = {model.number: model.classes for model in models}
-        rows = self.stream(EVENTS) if newest is None else self.stream(f"{EVENTS} DESC LIMIT ?", (newest,))
+        order, values = ("", (until,)) if newest is None else ("DESC LIMIT ?", (until, newest))
+        rows = self.stream(EVENTS + order, values)
         for number, id, time, code, shares, x, raw, label, correct, labelled, step in rows:
             model = model_at(models, step)  # by which the row was learned: it was read again for another one
             made_by, P = model_at(models, number), np.frombuffer(shares)

@@ -16,7 +16,7 @@ import numpy as np
 from hedgerow.core.domains import Domain, Frame
 from hedgerow.core.errors import InputError, require
 from hedgerow.files import check_writable
-from hedgerow.live.journal import EventRow, Journal, Model
+from hedgerow.live.journal import LAST, EventRow, Journal, Model
 from hedgerow.live.report import Scores
 from hedgerow.live.steps import Snapshots, Steps
 from hedgerow.store import JournalError, copied, on_error
@@ -44,10 +44,10 @@ class Look(Journal):
                 self.verify_table(table, self.about["tables"][table])
                 self._verified.add(table)
 
-    def events(self, newest: int | None = None) -> Iterator[EventRow]:
-        """Every event that is kept, oldest first; or so many of the newest, newest first."""
+    def events(self, newest: int | None = None, until: int = LAST) -> Iterator[EventRow]:
+        """Every event that is kept, oldest first; or so many of the newest up to a number, newest first."""
         self._check("event", "answer")
-        return super().events(newest)
+        return super().events(newest, until)
 
     def steps(self) -> dict[int, str]:
         """The kind of every step that is kept, by its number."""

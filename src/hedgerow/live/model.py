@@ -32,7 +32,7 @@ from hedgerow.events import Clock, LabelResult
 from hedgerow.files import read_file
 from hedgerow.live import Settings, report
 from hedgerow.live.engine import SEVERAL
-from hedgerow.live.journal import Journal, Model, ModelRow
+from hedgerow.live.journal import LAST, Journal, Model, ModelRow
 from hedgerow.live.look import backup, export
 from hedgerow.live.report import Scores, Timing
 from hedgerow.live.steps import KEPT, Snapshots, Steps, model_file
@@ -513,13 +513,14 @@ class LiveModel:
         with self._queue.lock:
             return list(self._writer.history.points)
 
-    def latest(self, n: int = 50) -> list[dict[str, Any]]:
-        """The newest events, with their labels where they came; newest first."""
+    def latest(self, n: int = 50, *, until: int = LAST, features: bool = False) -> list[dict[str, Any]]:
+        """The newest events up to a number, with their labels where they came, perhaps their rows; newest first."""
         if type(n) is not int or n < 0:
             raise InputError(f"latest {n!r}: how many events must be a whole number of at least 0")
         with self._queue.lock:
             self._check_open()
-            return [event.about() for event in self._journal.events(newest=n)]
+            events = self._journal.events(n, until)
+            return [event.about() | ({"features": event.features} if features else {}) for event in events]
 
     def alarms(self) -> list[dict[str, Any]]:
         """What somebody should look at, and the rule that says so."""

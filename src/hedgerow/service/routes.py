@@ -285,7 +285,7 @@ def _thinned(points: list[dict[str, Any]], most: int) -> list[dict[str, Any]]:
 @operation("GET", f"{MODEL}/latest", "read")
 def latest(call: Call, query: schemas.LatestQuery) -> schemas.Latest:
     """The newest events with their labels, if these came."""
-    return schemas.Latest(call.live.latest(query.n))
+    return schemas.Latest(call.live.latest(query.n, until=query.until, features=query.features))
 
 
 @operation("GET", f"{MODEL}/alarms", "read")
@@ -402,7 +402,7 @@ class Attachment(Response):
 
 EVERY = 0.5  # seconds between two events at least
 HEARTBEAT = 10.0  # seconds between comment lines, so that nobody takes silence for an end
-LATEST = 20
+LATEST = {"classes": 20, "numbers": 100}  # events for a table; of numbers also for a chart of their intervals
 STREAM = "text/event-stream"
 
 
@@ -470,7 +470,7 @@ def _event(live: LiveModel, marker: Any, text: bytes) -> tuple[Any, bytes]:
         return now, text
     points = live.history()
     data: dict[str, Any] = {"stats": bounded(stats, FEW_NAMES), "point": points[-1] if points else None}
-    data |= {"latest": live.latest(LATEST), "alarms": alarms}
+    data |= {"latest": live.latest(LATEST[stats["task"]]), "alarms": alarms}
     return now, b"event: stats\ndata: " + encode(data) + b"\n\n"
 
 

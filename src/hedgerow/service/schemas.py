@@ -17,6 +17,7 @@ from starlette.responses import Response
 
 from hedgerow.client import KeyPrediction, LabelResult, Prediction
 from hedgerow.events import LONGEST_ID
+from hedgerow.live.journal import LAST
 from hedgerow.service.worker import LONGEST_LABEL
 
 T = TypeVar("T")
@@ -289,9 +290,11 @@ class Latest(Struct):
 
 
 class LatestQuery(Struct):
-    """How many of the newest events."""
+    """How many of the newest events, up to which number, and whether with their rows."""
 
     n: Annotated[int, Meta(ge=1, le=1000)] = 50
+    until: Annotated[int, Meta(ge=1, le=LAST)] = LAST
+    features: bool = False
 
 
 class ExportQuery(Struct):

@@ -52,7 +52,7 @@ def service(
 ) -> Iterator[Service]:
     """One service for all tests that do not end it: each model belongs to one test."""
     folder = tmp_path_factory.mktemp("models")
-    for name in ("new", "numbers", "listed", "late", "alarmed", "seen"):
+    for name in ("new", "numbers", "listed", "late", "alarmed", "seen", "explained"):
         LiveModel.create(folder / name, fitted[0]).close()
     service = Service("--models", str(folder)).ready()
     yield service

@@ -8,7 +8,7 @@ import pytest
 from support.looking import axe, wait_for
 
 TOKEN = "a-token-that-is-long-enough"
-FOCUSABLE = "a[href], button, input, summary, [tabindex='0']"
+FOCUSABLE = "a[href], button, input, textarea, summary, [tabindex='0']"
 VISIBLE = f"""() => [...document.querySelectorAll("{FOCUSABLE}")].filter(node => node.checkVisibility()).length"""
 FOCUSED = """() => {
   const node = document.activeElement, style = getComputedStyle(node);

@@ -8,7 +8,8 @@ from typing import Any
 
 import httpx
 import numpy as np
-from support.looking import Service
+import pytest
+from support.looking import Service, axe, drawn, table
 
 from hedgerow import OnlineTransferRegressor
 from hedgerow.live import LiveModel
@@ -38,5 +39,24 @@ def test_errors_coverage_and_intervals_are_shown(
     )
     assert " to " in page.inner_text("#latest-rows tr:first-child .probability")
     assert page.locator("#so-far canvas").count() == 1
+    page.click("#intervals summary")
+    page.wait_for_selector("#intervals tbody tr")
+    newest = httpx.get(f"{service.url}/v1/models/level/latest", params={"n": 100}).json()["events"]
+    rows = {row[0]: [float(cell) for cell in row[1:]] for row in table(page, "#intervals tbody")}
+    head = page.eval_on_selector_all("#intervals thead th", "cells => cells.map(cell => cell.textContent)")
+    assert head == ["number of the event", "interval, upper end", "interval, lower end", "predicted", "label"]
+    shown = [event for event in newest if f"{event['number']:,}" in rows]
+    assert len(shown) == len(rows) >= 50
+    for event in shown:
+        low, high = event["interval"]
+        wanted = [high, low, event["prediction"], event["label"]]
+        assert rows[f"{event['number']:,}"] == pytest.approx(wanted, rel=0.006)
+    assert page.locator("#latest-rows tr").count() == 20
+    before = drawn(page, "intervals")
+    body = {"instances": X[100:103].tolist(), "labels": y[100:103].tolist()}
+    httpx.post(f"{service.url}/v1/models/level/predict-then-learn", json=body).raise_for_status()
+    page.wait_for_selector("data#labels[value='103']")
+    assert drawn(page, "intervals") != before
+    assert axe(page) == []
     listed = open_page(f"{service.url}/")
     listed.wait_for_selector("#rows .mistakes:has-text('RMSE')")

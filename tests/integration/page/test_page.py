@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
+import pytest
 from support.looking import NONE, axe, drawn, share, table, text, value, wait_for
 
 
@@ -79,7 +80,7 @@ def test_the_list_of_models_has_the_same_numbers(service, stream, open_page):
     page = open_page(service.url)
     page.wait_for_selector("#rows tr")
     rows = {row[0]: row[1:] for row in table(page, "#rows")}
-    assert list(rows) == ["alarmed", "late", "listed", "new", "numbers", "seen"]
+    assert list(rows) == ["alarmed", "explained", "late", "listed", "new", "numbers", "seen"]
     service.post("listed", "predict-then-learn", stream.take(3))
     stats = service.get("listed", "stats")
     wait_for(page, "#rows tr[data-name=listed] .events data", str(stats["events"]))
@@ -136,3 +137,59 @@ def test_an_alarm_is_shown_with_its_rule_and_goes_again(service, stream, open_pa
     service.post("alarmed", "label", {"labels": [{"id": answers[0]["id"], "label": 1}]})
     page.wait_for_selector("text=No alarm.")
     assert "no alarm" in page.text_content("#summary")
+
+
+def test_what_each_column_added_is_shown_of_an_event_and_of_an_instance_that_is_typed(
+    service, stream, open_page, watch
+):
+    page = open_page(f"{service.url}/models/explained")
+    given = stream.take(25)["instances"]
+    service.post("explained", "predict", {"instances": given})
+    names = service.get("explained", "stats")["feature_names"]
+    wait_for(page, "#events", "25")
+    assert axe(page) == []
+    page.focus("#latest-rows tr:nth-child(3) button")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#explain-rows tr")
+    typed = page.evaluate("JSON.parse(document.querySelector('#instance').value)")
+    assert typed == dict(zip(names, given[-3], strict=True))
+    parts = service.post("explained", "explain", {"instance": given[-3]})
+    assert contributions(page) == pytest.approx(largest(parts))
+    assert text(page, "#explain-result").startswith(f"{parts['what']}: ")
+    assert "mean row of the sources" in text(page, "#explain-result")
+    lowering = [amount < 0 for amount in contributions(page).values()]
+    assert page.eval_on_selector_all(
+        "#explain-rows .bar", "bars => bars.map(bar => bar.classList.contains('labelled'))"
+    ) == lowering  # fmt: skip
+    first = page.eval_on_selector("#explain-rows tr", "row => row.cells[1].firstChild.value")
+    assert float(first) == given[-3][names.index(next(iter(parts["columns"])))]
+
+    page.fill("#instance", str(given[0]))
+    page.fill("#reference", str(given[1]))
+    page.press("#reference", "Tab")
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => document.querySelector('#explain-result').textContent.includes('the reference')")
+    parts = service.post("explained", "explain", {"instance": given[0], "reference": given[1]})
+    assert contributions(page) == pytest.approx(largest(parts))
+    assert axe(page) == []
+
+    page.fill("#reference", "[1,")
+    page.click("#explain-form button")
+    page.wait_for_selector("#explain-result:has-text('Reference as JSON')")
+    assert page.locator("#explain-rows tr").count() == 0
+    watch.expected = "422"
+    page.fill("#reference", "[1]")
+    page.click("#explain-form button")
+    page.wait_for_selector("#explain-result:has-text('the model has 64 features')")
+
+
+def contributions(page):
+    read = "row => [row.cells[0].textContent, Number(row.cells[2].firstChild.value)]"
+    return dict(page.eval_on_selector("#explain-rows", f"body => [...body.rows].map({read})"))
+
+
+def largest(parts):
+    """The fifteen largest columns, the others together, and the interactions."""
+    order = sorted(parts["columns"].items(), key=lambda one: -abs(one[1]))
+    rest = {f"{len(order) - 15} more columns": sum(amount for _, amount in order[15:])}
+    return dict(order[:15]) | rest | {"interactions": parts["interactions"]}

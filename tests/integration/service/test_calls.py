@@ -212,6 +212,10 @@ def test_numbers_over_time(shared):
     assert (newest["id"], newest["label"], newest["status"]) == ("seen", "up", "learned")
     assert isinstance(shared.http.get("/v1/models/site/alarms").json()["alarms"], list)
     assert shared.http.post("/v1/models/site/snapshot").json()["number"] > 0
+    predicted(shared, ids=["newer"])
+    asked = {"n": 1, "until": newest["number"], "features": True}
+    (event,) = shared.http.get("/v1/models/site/latest", params=asked).json()["events"]
+    assert event == newest | {"features": ROW}
 
 
 def test_a_download_takes_no_snapshot(shared):

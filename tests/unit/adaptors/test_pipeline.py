@@ -20,6 +20,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
+    FunctionTransformer,
     KBinsDiscretizer,
     MinMaxScaler,
     OneHotEncoder,
@@ -137,6 +138,33 @@ def test_the_labels_of_target_rows_teach_no_transformer():
     ]
     np.testing.assert_array_equal(models[0][0].scores_, models[1][0].scores_)
     assert models[1].classes_.tolist() == ["ash", "birch", "cedar"]
+
+
+@pytest.mark.parametrize("estimator", [OnlineTransferClassifier, OnlineTransferRegressor])
+def test_what_each_column_behind_the_transformers_added_is_named_as_they_name_it(estimator):
+    X, y, _ = data()
+    frame = pd.DataFrame({"height": X[:, 0], "kind": np.where(X[:, 1] > 3, "old", "new")})
+    front = make_column_transformer((StandardScaler(), ["height"]), (OneHotEncoder(), ["kind"]))
+    model = make_online_pipeline(front, estimator()).fit(frame, y if estimator is OnlineTransferClassifier else X[:, 0])
+    assert model.explain_one(frame.iloc[0]).contributions is None
+    x, reference = frame.iloc[0].to_dict(), frame.iloc[1].to_dict()
+    parts = model.explain_one(x, by_column=True, reference=reference).contributions
+    rows = model[0].transform(frame)
+    wanted = model[-1].explain_one(rows[0], by_column=True, reference=rows[1]).contributions
+    names = dict(zip(("x0", "x1", "x2"), model[0].get_feature_names_out(), strict=True))
+    assert set(names.values()) == {"standardscaler__height", "onehotencoder__kind_new", "onehotencoder__kind_old"}
+    assert parts.columns == {names[name]: amount for name, amount in wanted.columns.items()}
+    assert parts.cells == {names[name]: cell for name, cell in wanted.cells.items()}
+    assert parts[:3] == wanted[:3]
+    assert model.explain_one(x, by_column=True).contributions.reference_value != parts.reference_value
+
+
+def test_columns_of_a_transformer_without_names_have_numbers():
+    X, y, _ = data()
+    model = make_online_pipeline(FunctionTransformer(np.log1p), OnlineTransferClassifier("homotlms")).fit(X, y)
+    assert sorted(model.explain_one(X[0], by_column=True).contributions.columns) == ["x0", "x1", "x2", "x3", "x4"]
+    alone = make_online_pipeline(OnlineTransferClassifier("homotlms")).fit(X, y)
+    assert len(alone.explain_one(X[0], by_column=True).contributions.columns) == 5
 
 
 def test_a_fit_that_fails_changes_nothing():

@@ -37,6 +37,11 @@ export async function get(path) {
   return (await checked(response)).json();
 }
 
+export async function post(path, body) {
+  const sent = { ...headers("application/json"), "content-type": "application/json" };
+  return (await checked(await fetch(path, { method: "POST", headers: sent, body: JSON.stringify(body) }))).json();
+}
+
 /** The path under which the service is reached, without a slash at its end: a proxy may add one. */
 export const root = new URL("..", import.meta.url).pathname.replace(/\/$/, "");
 export const modelPath = (name) => `${root}/v1/models/${encodeURIComponent(name)}`;

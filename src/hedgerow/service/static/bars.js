@@ -1,6 +1,6 @@
 // Tables whose numbers have bars beside them: who is trusted now, class balance, calibration, latency.
 import { datum, element, setDatum, setText } from "./dom.js";
-import { count, milliseconds, number, ratio, share } from "./format.js";
+import { NONE, count, milliseconds, number, plural, ratio, share, signed } from "./format.js";
 import { bar, fillRows, setBar } from "./tables.js";
 
 /** A row of a heading and cells that hold a number, some with a bar. */
@@ -23,7 +23,7 @@ function write(tr, name, values) {
 export function showTrust(body, stats, all) {
   const order = Object.entries(stats.weights).sort((a, b) => b[1] - a[1]);
   const shown = all ? order : order.slice(0, 8);
-  fillRows(body, shown, () => row(["weight", null, null]), (tr, [name, weight]) => {
+  fillRows(body, shown, () => row(["weight", null, ...(stats.expert_rmse ? [] : [null])]), (tr, [name, weight]) => {
     if (stats.expert_rmse) {
       write(tr, name, [[weight, share(weight), weight], [stats.expert_rmse[name], number(stats.expert_rmse[name])]]);
       return;
@@ -55,6 +55,25 @@ export function showCalibration(body, bins) {
       [known ? bin.confidence : null, share(known ? bin.confidence : null)],
       [known ? bin.right : null, share(known ? bin.right : null)],
     ]);
+  });
+}
+
+const COLUMNS = 15; // with a row of their own
+
+/** What each column added: the largest, the others together, and what is no single column's. */
+export function showContributions(body, { columns, interactions }, cells) {
+  const order = Object.entries(columns).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]));
+  const rest = order.slice(COLUMNS);
+  const sum = rest.reduce((total, [, amount]) => total + amount, 0);
+  const shown = [
+    ...order.slice(0, COLUMNS), ...(rest.length ? [[plural(rest.length, "more column"), sum]] : []), ["interactions", interactions],
+  ];
+  const most = Math.max(...shown.map(([, amount]) => Math.abs(amount)));
+  fillRows(body, shown, () => row([null, "added"]), (tr, [name, amount], i) => {
+    const cell = i < Math.min(order.length, COLUMNS) ? cells[name] ?? null : null;
+    const text = typeof cell === "number" ? number(cell) : String(cell ?? NONE);
+    write(tr, name, [[cell, text], [amount, signed(amount), Math.abs(amount) / most]]);
+    tr.cells[2].lastChild.classList.toggle("labelled", amount < 0);
   });
 }
 

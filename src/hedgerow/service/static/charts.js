@@ -1,11 +1,14 @@
 // A line chart with its legend and the table behind it. uPlot draws; everything people read as text is HTML.
 import { element, setText, swatch } from "./dom.js";
+import { count } from "./format.js";
 import { colour } from "./palette.js";
 import { tableBehind } from "./tables.js";
 
 const AXIS_WIDTH = 62; // the same in every chart, so that charts in a column stand on one line
 const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 const HEIGHT = 230;
+const WHOLE = [1, 2, 5].flatMap((n) => Array.from({ length: 10 }, (_, e) => n * 10 ** e)).sort((a, b) => a - b);
+export const BY_LABELS = { label: "labels so far", format: count, incrs: WHOLE };
 
 const axis = (more) => ({
   stroke: () => colour("muted"),
@@ -24,6 +27,7 @@ function series(style) {
     spanGaps: style.spanGaps ?? false,
     points: { show: style.points ?? false, size: 7, fill: () => colour(style.color) },
   };
+  if (style.alone) made.paths = () => null; // points without a line
   if (style.bars) {
     made.paths = uPlot.paths.bars({ size: [0.8, 60] });
     made.fill = () => colour(style.color);
@@ -40,11 +44,12 @@ function series(style) {
  *   y       {format, tick, range, space}; `tick` writes the numbers of an axis, else `format` does
  *   lines   [{style, name, legend, first}]: a name may change later; a legend is true, "name" (without a value) or
  *           nothing; the first stands first in the legend, though it is drawn last
+ *   bands   [[i, j]]: the room between the lines number i and j, counted from 1, the upper one first, is filled
  *   table   false for a chart whose table stands elsewhere
  */
 export class Chart {
-  constructor(root, { what, x, y, lines, height = HEIGHT, table = true }) {
-    Object.assign(this, { what, x, y, lines, height });
+  constructor(root, { what, x, y, lines, bands = [], height = HEIGHT, table = true }) {
+    Object.assign(this, { what, x, y, lines, bands, height });
     this.data = [[], ...lines.map(() => [])];
     this.plot = element("div", { class: "plot", role: "img", "aria-label": what });
     this.legend = element("ul", { class: "legend" });
@@ -82,6 +87,7 @@ export class Chart {
         axis({ size: AXIS_WIDTH, space, values: (_, ticks) => ticks.map(tick) }),
       ],
       series: [{}, ...this.lines.map((line) => series(line.style))],
+      bands: this.bands.map((pair) => ({ series: pair, fill: () => colour("band") })),
       hooks: { setCursor: [() => this.#values()] },
     }, this.data, this.plot);
   }

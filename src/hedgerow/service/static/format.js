@@ -29,6 +29,8 @@ export function number(x) {
   return size < 1e-6 ? x.toExponential(2) : String(Number(x.toPrecision(3)));
 }
 
+export const signed = (x) => (x > 0 ? `+${number(x)}` : number(x));
+
 export const milliseconds = (seconds) => (known(seconds) ? `${number(1000 * seconds)} ms` : NONE);
 
 export const moment = (unix) => (known(unix) ? clock.format(new Date(1000 * unix)) : NONE);

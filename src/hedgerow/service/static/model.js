@@ -4,6 +4,7 @@ import { showBalance, showCalibration, showLatency, showTrust } from "./bars.js"
 import { setDatum, setText } from "./dom.js";
 import { NONE, count, number, plural, ratio, share } from "./format.js";
 import { showAlarms } from "./alarms.js";
+import { explains } from "./explain.js";
 import { Summary, connection } from "./status.js";
 import { NumberPanels, numberFacts } from "./numbers.js";
 import { Calibration, HistoryPanels, SpeedPanels } from "./panels.js";
@@ -24,6 +25,7 @@ let panels = null;
 let calibration = null;
 let shown = null; // what the last event said
 let drawing = false;
+const SHOWN = 20; // events in the table
 
 document.title = `${name} · hedgerow`;
 setText(find("name"), name);
@@ -76,13 +78,13 @@ function render() {
   const isNumbers = stats.task === "numbers";
   document.body.classList.toggle("numbers", isNumbers);
   panels ??= isNumbers ? new NumberPanels(find, stats) : new HistoryPanels(find, stats);
-  panels.show(history.until(stats), stats);
+  panels.show(history.until(stats), stats, rows);
   speed.show(watched);
   if (!isNumbers) ofClasses(stats);
   const experts = showTrust(find("trust-rows"), stats, find("all-experts").checked);
   setText(find("all-experts-text"), `Show all ${count(experts)} experts`);
   showLatency(find("latency-rows"), stats.latency);
-  latest.show(rows);
+  latest.show(rows.slice(0, SHOWN));
   summary.tell(stats, alarms);
 }
 
@@ -109,12 +111,13 @@ function take(data) {
 
 async function begin() {
   const [stats, { points }, { events }, { alarms }] = await Promise.all(
-    ["stats", "history", "latest?n=20", "alarms"].map((what) => get(`${path}/${what}`)),
+    ["stats", "history", "latest?n=100", "alarms"].map((what) => get(`${path}/${what}`)),
   );
   history.replace(points);
   take({ stats, latest: events, alarms, point: null });
 }
 
+explains(find, path, () => shown?.stats.feature_names);
 for (const id of ["all-experts", "all-classes"]) find(id).addEventListener("change", draw);
 follow(`${path}/events`, {
   begin,

@@ -1,15 +1,14 @@
 // The page of a model that predicts numbers: errors instead of mistakes, coverage instead of calibration.
-import { Chart } from "./charts.js";
+import { BY_LABELS, Chart } from "./charts.js";
 import { setDatum, setText } from "./dom.js";
 import { NONE, count, number, plural, share, tick } from "./format.js";
-import { LINES, MODEL, OTHER } from "./palette.js";
+import { EDGE, LINES, MODEL, OBSERVED, OTHER } from "./palette.js";
 
-const BY_LABELS = { label: "labels so far", format: count };
 const OF_CLASSES = ["weights", "discrepancy", "balance", "calibration"]; // cards that numbers do not have
 const TITLES = {
   "so-far-title": "Error so far (RMSE)", "windowed-title": "Labels inside their interval",
   "error-tile": "Error so far (RMSE)", "newest-tile": "Error, newest labels", "best-tile": "Best expert (RMSE)",
-  "outcome-head": "Probability or interval", "expert-errors": "RMSE", "expert-rates": "",
+  "outcome-head": "Probability or interval", "expert-errors": "RMSE",
 };
 
 /** Experts by their error, the best first. */
@@ -35,10 +34,20 @@ export class NumberPanels {
       y: { format: share, tick, range: () => [0, 1] },
       lines: [{ style: OTHER, legend: true, name: "promised" }, { style: MODEL, legend: true, name: "inside", first: true }],
     });
+    this.intervals = new Chart(find("intervals"), {
+      what: "Predicted number, its interval and the label of the newest events",
+      x: { ...BY_LABELS, label: "number of the event" },
+      y: { format: number, range: (_, low, high) => uPlot.rangeNum(low, high, 0.1, true) },
+      lines: [
+        { style: EDGE, legend: true, name: "interval, upper end" }, { style: EDGE, legend: true, name: "interval, lower end" },
+        { style: MODEL, legend: true, name: "predicted", first: true }, { style: OBSERVED, legend: true, name: "label" },
+      ],
+      bands: [[1, 2]],
+    });
     this.promised = Number(Object.keys(stats.coverage)[0]);
   }
 
-  show(points, stats) {
+  show(points, stats, latest) {
     const read = (of) => points.map((point) => of(point) ?? null);
     const best = byError(stats).slice(0, LINES.length).map(([name]) => name);
     const experts = LINES.map((_, i) => {
@@ -49,6 +58,9 @@ export class NumberPanels {
     const x = points.map((point) => point.labels);
     this.errors.show([x, ...experts, read((p) => p.mean_rmse), read((p) => p.rmse)], names);
     this.coverage.show([x, x.map(() => this.promised), read((p) => p.inside)]);
+    const events = latest.toReversed();
+    const columns = [(e) => e.interval[1], (e) => e.interval[0], (e) => e.prediction, (e) => e.label];
+    this.intervals.show([(e) => e.number, ...columns].map((of) => events.map(of)));
     this.#tiles(stats);
   }
 

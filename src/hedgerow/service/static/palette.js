@@ -4,6 +4,8 @@
 export const MODEL = { color: "model", width: 2.5, dash: null };
 export const BOUND = { color: "bound", width: 1.5, dash: [12, 4] };
 export const OTHER = { color: "other", width: 1, dash: null };
+export const EDGE = { color: "1", width: 1, dash: null }; // of a band
+export const OBSERVED = { color: "2", width: 6, dash: [6, 5], points: true, alone: true };
 export const LINES = [
   { color: "1", width: 1.75, dash: null },
   { color: "2", width: 1.75, dash: [8, 4] },

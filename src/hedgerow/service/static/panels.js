@@ -1,13 +1,11 @@
 // The charts of one model: which lines each has, and what is written beside them.
-import { Chart } from "./charts.js";
+import { BY_LABELS, Chart } from "./charts.js";
 import { count, milliseconds, moment, number, plural, share, tick } from "./format.js";
 import { BOUND, LINES, MODEL, OTHER, Places, lineOf } from "./palette.js";
 import { discrepancy, labels, ranked, soFar, weight, windowed } from "./series.js";
 
 const NAMED = LINES.length; // experts with a line and a name of their own
 const GREY = 40; // further experts, thin and grey; beyond that they would only be a smear
-const WHOLE = [1, 2, 5].flatMap((n) => Array.from({ length: 10 }, (_, e) => n * 10 ** e)).sort((a, b) => a - b);
-const BY_LABELS = { label: "labels so far", format: count, incrs: WHOLE };
 const PERCENT = { format: share, tick };
 const SHORTEST = 60; // seconds on an axis of time
 const NEAR = 2; // the guarantee is in the picture if it is below this many times the highest named line

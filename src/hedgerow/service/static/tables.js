@@ -46,7 +46,7 @@ export function setBar(node, of) {
 export function fillRows(body, items, make, fill) {
   while (body.rows.length > items.length) body.deleteRow(-1);
   while (body.rows.length < items.length) body.append(make());
-  items.forEach((item, i) => fill(body.rows[i], item));
+  items.forEach((item, i) => fill(body.rows[i], item, i));
 }
 
 const OUTCOMES = {
@@ -75,13 +75,14 @@ export class Latest {
     fillRows(this.body, rows, () => {
       const cells = ["prediction", "probability", "label", "outcome", "time", "id"];
       const first = element("th", { class: "number", scope: "row" });
-      return element("tr", {}, first, ...cells.map((name) => element("td", { class: name })));
+      return element("tr", {}, first, ...cells.map((name) => element("td", { class: name })),
+        element("td", {}, element("button", { type: "button" }, "Explain")));
     }, (tr, row) => this.#fill(tr, row));
     this.before = new Map(rows.map((row) => [row.number, row.status]));
   }
 
   #fill(tr, row) {
-    const [at, prediction, probability, label, end, time, id] = tr.cells;
+    const [at, prediction, probability, label, end, time, id, why] = tr.cells;
     const is = outcome(row);
     setText(at, count(row.number));
     setText(id, row.id);
@@ -92,6 +93,7 @@ export class Latest {
     setText(probability, row.interval ? row.interval.map(number).join(" to ") : share(row.probability));
     setText(label, row.label === null ? NONE : String(row.label));
     setText(end, OUTCOMES[is] ?? is);
+    why.firstChild.setAttribute("aria-label", `Explain ${count(row.number)}`);
     tr.dataset.number = row.number;
     tr.dataset.outcome = is;
     const was = this.before.get(row.number);
