@@ -84,6 +84,11 @@ def codes_of(model: Model, labels: Array) -> Array:
     return codes
 
 
+def check_labels(model: Model, labels: Array) -> None:
+    """Refuse labels that a model could not learn; nothing changes."""
+    codes_of(model, labels) if isinstance(model, OnlineTransferRegressor) else model.check_labels(labels)
+
+
 @dataclass(frozen=True)
 class KeyState:
     """Rows X (t x m, raw), codes (t; -1: no label), weights (t); classes beyond the base's; perhaps a snapshot.
