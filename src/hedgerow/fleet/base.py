@@ -308,6 +308,10 @@ class Base:
         """The sources, fitted without rows of any target; `method` may be an estimator, of which a clone is fitted."""
         if isinstance(method, str):
             method = OnlineTransferClassifier(method, **options)
+        elif not isinstance(method, Model):
+            raise InputError(
+                f"method: a name, an OnlineTransferClassifier or OnlineTransferRegressor, not {type(method).__name__}"
+            )
         elif options:
             raise InputError(f"a fleet of an estimator takes no options ({', '.join(options)}): set them on it")
         return cls(clone(method).fit_domains(sources))
