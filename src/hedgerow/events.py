@@ -69,7 +69,8 @@ class Event(NamedTuple):
 
     `row` is there until the event is labelled or expires. `label` is None while it is pending, then JSON text
     (`NO_LABEL`: expired). `probabilities` are those of all classes, `votes` the class that each expert named,
-    where they are kept.
+    where they are kept. In a `MemoryLedger`, `half` is half the width of a number's interval, and `probability` the
+    number.
     """
 
     number: int
@@ -82,6 +83,7 @@ class Event(NamedTuple):
     label: str | None = None
     probabilities: Array | None = None
     votes: Array | None = None
+    half: float | None = None
 
     @property
     def status(self) -> str:
@@ -247,11 +249,11 @@ class MemoryLedger(Ledger):
 
     def add(
         self, id: str, now: float, code: int, probability: float, row: Any, digest: bytes | None = None,
-        probabilities: Array | None = None,
+        probabilities: Array | None = None, half: float | None = None,
     ) -> Event:  # fmt: skip
         """A prediction that waits for its label. `row`: bytes, or an array."""
         digest = digest or digest_of(bytes(row))
-        event = Event(self._next, id, now, code, probability, digest, row, probabilities=probabilities)
+        event = Event(self._next, id, now, code, probability, digest, row, probabilities=probabilities, half=half)
         self.pending[id] = event
         self._next += 1
         return event
@@ -283,7 +285,10 @@ class MemoryLedger(Ledger):
             text: i for i, text in enumerate(dict.fromkeys(e.label for e in events if e.label not in (None, NO_LABEL)))
         }
         rows = [bytes(event.row) for event in self.pending.values()]
-        about = json.dumps([[e.id for e in events], [e.number for e in events], list(labels), list(map(len, rows))])
+        columns = [[e.id for e in events], [e.number for e in events], list(labels), list(map(len, rows))]
+        if any(e.half is not None for e in events):
+            columns.append([e.half for e in events])
+        about = json.dumps(columns)
         table = np.array(
             [(e.time, e.code, e.probability, e.digest, labels.get(e.label or NO_LABEL, -1)) for e in events], FIXED
         )
@@ -307,7 +312,7 @@ class MemoryLedger(Ledger):
                 f"{name}: its events belong to other sources (digest {of.hex()[:12]}, these have {owner.hex()[:12]}); "
                 "use the model that they were predicted with"
             )
-        ids, numbers, labels, lengths = json.loads(data[HEAD.size : HEAD.size + size])
+        ids, numbers, labels, lengths, *halves = json.loads(data[HEAD.size : HEAD.size + size])
         start = HEAD.size + size
         table = np.frombuffer(data, FIXED, n + m, start).tolist()
         edges = list(accumulate(lengths, initial=start + (n + m) * FIXED.itemsize))
@@ -317,7 +322,7 @@ class MemoryLedger(Ledger):
             time, code, probability, digest, label = values
             text = None if i < n else NO_LABEL if label < 0 else labels[label]
             (ledger.pending if i < n else ledger.resolved)[id] = Event(
-                number, id, time, code, probability, digest, row, text
+                number, id, time, code, probability, digest, row, text, half=halves[0][i] if halves else None
             )
         ledger._next, ledger._latest = following, latest / 1000
         return ledger

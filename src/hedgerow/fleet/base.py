@@ -84,6 +84,11 @@ def codes_of(model: Model, labels: Array) -> Array:
     return codes
 
 
+def check_labels(model: Model, labels: Array) -> None:
+    """Refuse labels that a model could not learn; nothing changes."""
+    codes_of(model, labels) if isinstance(model, OnlineTransferRegressor) else model.check_labels(labels)
+
+
 @dataclass(frozen=True)
 class KeyState:
     """Rows X (t x m, raw), codes (t; -1: no label), weights (t); classes beyond the base's; perhaps a snapshot.
@@ -303,6 +308,10 @@ class Base:
         """The sources, fitted without rows of any target; `method` may be an estimator, of which a clone is fitted."""
         if isinstance(method, str):
             method = OnlineTransferClassifier(method, **options)
+        elif not isinstance(method, Model):
+            raise InputError(
+                f"method: a name, an OnlineTransferClassifier or OnlineTransferRegressor, not {type(method).__name__}"
+            )
         elif options:
             raise InputError(f"a fleet of an estimator takes no options ({', '.join(options)}): set them on it")
         return cls(clone(method).fit_domains(sources))

@@ -36,6 +36,7 @@ from hedgerow.fleet.base import (
     KeyModel,
     KeyState,
     Model,
+    check_labels,
     checked,
     checked_key,
     classifier,
@@ -386,8 +387,9 @@ class Fleet:
     def _cannot_learn(self, batch: Batch) -> dict[Key, InputError]:
         """The keys whose state cannot be read or whose labels cannot be learned, with the reason."""
         bad: dict[Key, InputError] = {}
-        clf, unknown = self.base.clf, set[Key]()
-        if not isinstance(clf, OnlineTransferRegressor):
+        clf = self.base.clf
+        numbers, unknown = isinstance(clf, OnlineTransferRegressor), set[Key]()
+        if not numbers:
             unknown = {batch.keys[i] for i in np.flatnonzero(batch.codes(clf) < MISSING)}
         for key, rows in batch.by_key.items():
             try:
@@ -397,10 +399,8 @@ class Fleet:
                 bad[key] = error
                 continue
             try:
-                if isinstance(clf, OnlineTransferRegressor):
-                    codes_of(clf, batch.labels[rows])
-                elif key in unknown:
-                    classifier(self._holder.model(key)).check_labels(batch.labels[rows])
+                if numbers or key in unknown:
+                    check_labels(clf if numbers else self._holder.model(key), batch.labels[rows])
             except InputError as error:
                 bad[key] = InputError(f"key {key!r}: {error}")
         return bad

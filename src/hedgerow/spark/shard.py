@@ -39,7 +39,7 @@ from hedgerow.events import (
     label_of_json,
     label_to_json,
 )
-from hedgerow.fleet.base import Base, Batch, KeyState, classifier, usable_rows
+from hedgerow.fleet.base import Base, Batch, KeyState, check_labels, classifier, usable_rows
 from hedgerow.fleet.holder import Holder
 from hedgerow.fleet.store import MemoryStates
 
@@ -51,7 +51,7 @@ MAGIC = b"hrs1"
 HEAD = struct.Struct("<4s16s16sI")
 DELTA = pa.schema(
     {"key": pa.string(), "id": pa.string(), "code": pa.int32(), "probability": pa.float64(), "row": pa.binary(),
-     "label": pa.string()}
+     "label": pa.string(), "half": pa.float64()}
 )  # fmt: skip
 DUMP = pa.schema({"key": pa.string(), "state": pa.binary(), "events": pa.binary(), "time": pa.float64()})
 Entry = tuple[str, bytes, bytes, float]  # a row of DUMP
@@ -122,11 +122,14 @@ class Result(NamedTuple):
     | kind          | label               | status                                    | right               | detail |
     |---------------|---------------------|-------------------------------------------|---------------------|--------|
     | `prediction`  | the predicted class | `new`, or `repeated`: the id came before  |                     |        |
+    |               | or number           |                                           |                     |        |
     | `label`       | the label given     | as of a live model: `learned`,            | was it predicted?   | reason |
     |               |                     | `duplicate`, `conflict`, `expired`, ...   | (where learned)     |        |
     | `dead letter` |                     |                                           |                     | reason |
 
-    `probability` is that of the predicted class; `row` is what a dead letter brought, as JSON. Labels are text.
+    `probability` is that of the predicted class; a number has an interval from `low` to `high` instead, of the first
+    coverage of the base, and is right if its label is inside. `row` is what a dead letter brought, as JSON. Labels are
+    text.
     """
 
     key: str | None
@@ -138,6 +141,8 @@ class Result(NamedTuple):
     right: bool | None = None
     detail: str | None = None
     row: str | None = None
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -222,12 +227,13 @@ def token_of(data: bytes) -> bytes:
 class Log:
     """The keys of a shard as parts tell them: their events, their states, when they changed. It needs no base.
 
-    `classes` are those of the base with this digest.
+    `classes` are those of the base with this digest; one without has numbers as labels.
     """
 
     def __init__(self, limits: Limits, digest: bytes, classes: Sequence[Any]) -> None:
         self.limits, self.digest, self.token = limits, digest, b""
         self.codes = {label: code for code, label in enumerate(classes)}
+        self.numbers = not self.codes
         self.ledgers: dict[str, MemoryLedger] = {}
         self.states = MemoryStates()
         self.changed: dict[str, float] = {}
@@ -273,11 +279,11 @@ class Log:
         now, about, learned, keys = delta.about["time"], delta.about, list[tuple[str, bytes, Any]](), set[str]()
         for key in about["dropped"]:
             self.drop(key)
-        for key, id, code, probability, row, text in delta.rows:
+        for key, id, code, probability, row, text, *half in delta.rows:  # earlier deltas have no half
             ledger = self.ledger(key)
             keys.add(key)
             if text is None:
-                ledger.add(id, now, code, probability, row)
+                ledger.add(id, now, code, probability, row, half=half[0] if half else None)
             else:
                 event, label = ledger.pending[id], label_of_json(text)
                 ledger.resolve(event, label)
@@ -299,7 +305,10 @@ class Log:
             known = self.codes | {
                 label: len(self.codes) + i for i, label in enumerate(before[0].new_classes if before else ())
             }
-            codes = [MISSING if label is None else known.setdefault(label, len(known)) for _, label in own]
+            if self.numbers:
+                codes = [np.nan if label is None else label for _, label in own]
+            else:
+                codes = [MISSING if label is None else known.setdefault(label, len(known)) for _, label in own]
             X = np.frombuffer(b"".join(row for row, _ in own)).reshape(len(own), -1)
             new = objects(list(known)[len(self.codes) :])
             state = KeyState(X, np.array(codes), np.ones(len(own)), new)
@@ -550,9 +559,9 @@ class Shard(Log):
         key, id, label = turn.rows.key[i], turn.rows.id[i], self.query.label_of(turn.rows.label[i])
         judged = self.ledgers.get(key, NOTHING).judge(id, label)
         if isinstance(judged, Event) and label not in self.codes:
-            try:  # a class that no source has, after the others of this batch
-                classifier(self._holder.model(key)).check_labels([*more, label])
-                more.append(label)
+            try:  # a class that no source has, after the others of this batch; or a number
+                check_labels(self.base.clf if self.numbers else self._holder.model(key), objects([*more, label]))
+                more += [] if self.numbers else [label]
             except InputError as error:
                 judged = LabelResult(id, REFUSED, label, str(error))
         if isinstance(judged, LabelResult):
@@ -560,7 +569,7 @@ class Shard(Log):
             turn.results[i] = Result(key, LABEL, id, text, None, judged.status, None, judged.detail or None)
             return
         # a block that brings a new class is predicted with room for it: such an instance is a step of its own
-        if not (steps and steps[-1].event is judged and label in self.codes):
+        if not (steps and steps[-1].event is judged and (self.numbers or label in self.codes)):
             steps.append(Step(key, judged, judged.row))
         steps[-1].answer, steps[-1].learned, steps[-1].label = i, True, label
         self.ledgers[key].resolve(judged, label)
@@ -568,30 +577,37 @@ class Shard(Log):
     def _results(self, turn: Turn, steps: list[Step]) -> list[Result]:
         """What became of every step, once all were predicted and learned; events that expired are returned."""
         late = list[Result]()
-        for step, code, share in zip(steps, *self._predictions(steps), strict=True):
+        for step, code, share, half in zip(steps, *self._predictions(steps), strict=True):
             key, id, ledger = step.key, str(step.event.id), self.ledgers[step.key]
             if step.instance is not None:
                 where = ledger.pending if id in ledger.pending else ledger.resolved
-                event = where[id] = where[id]._replace(code=code, probability=share)
-                self._asked.append((key, id, code, share, step.row, None))
+                event = where[id] = where[id]._replace(code=code, probability=share, half=half)
+                self._asked.append((key, id, code, share, step.row, None, half))
                 turn.results[step.instance] = self._prediction(key, event, NEW)
             if step.learned:
-                self._resolved.append((key, id, None, None, None, label_to_json(step.label)))
+                self._resolved.append((key, id, None, None, None, label_to_json(step.label), None))
             if step.answer is not None:
-                right = ledger.resolved[id].code == self._code(key, step.label)
+                right = self._is_right(key, ledger.resolved[id], step.label)
                 turn.results[step.answer] = Result(key, LABEL, id, self.query.text_of(step.label), None, LEARNED, right)
             elif step.learned:
                 late.append(Result(key, LABEL, id, None, None, EXPIRED, None, "no label came in time"))
         return late
 
     def _prediction(self, key: str, event: Event, status: str) -> Result:
-        """The class that was predicted for an event."""
+        """The class, or number, that was predicted for an event."""
+        if event.half is not None:
+            number, half = event.probability, event.half
+            said = Result(key, PREDICTION, event.id, self.query.text_of(number), status=status)
+            return said._replace(low=number - half, high=number + half)
         classes = self.base.classes if event.code < len(self.codes) else classifier(self._holder.model(key)).classes_
         return Result(key, PREDICTION, event.id, self.query.text_of(classes[event.code]), event.probability, status)
 
-    def _code(self, key: str, label: Any) -> int:
-        """The code that a class which was learned has for a key."""
-        return self.codes[label] if label in self.codes else classifier(self._holder.model(key)).code_of(label)
+    def _is_right(self, key: str, event: Event, label: Any) -> bool:
+        """Whether a label that was learned is the class that was predicted, or inside the interval."""
+        if event.half is not None:
+            return bool(abs(label - event.probability) <= event.half)
+        known = label in self.codes
+        return event.code == (self.codes[label] if known else classifier(self._holder.model(key)).code_of(label))
 
     # -- models --------------------------------------------------------------------------------------------------------
 
@@ -599,19 +615,25 @@ class Shard(Log):
         """Keys, rows and labels in the order in which they were learned."""
         self._predictions([Step(key, NO_EVENT, row, learned=True, label=label) for key, row, label in rows])
 
-    def _predictions(self, steps: Sequence[Step]) -> tuple[list[int], list[float]]:
-        """The most likely class of each step's row by its code, and its probability, before it is learned."""
+    def _predictions(self, steps: Sequence[Step]) -> tuple[list[int], list[float], list[float | None]]:
+        """The most likely class of each step's row by its code, and its probability, before it is learned.
+
+        Or its number in place of the probability, and half the width of the interval.
+        """
         if not steps:
-            return [], []
+            return [], [], []
         n = len(steps)
-        codes, shares = np.empty(n, np.int64), np.empty(n)
+        codes, shares, halves = np.zeros(n, np.int64), np.empty(n), np.full(n, None, dtype=object)
         X = np.frombuffer(b"".join([step.row for step in steps])).reshape(n, self.base.n_features)
         labels, learned = objects([step.label for step in steps]), np.array([step.learned for step in steps], bool)
         for some in self._holder.run(Batch([step.key for step in steps], X, labels, np.ones(n), learned))[0]:
+            if some.half is not None:
+                shares[some.places], halves[some.places] = some.P, some.half[:, 0].tolist()
+                continue
             best = some.P.argmax(axis=1)
             codes[some.places] = best
             shares[some.places] = some.P[np.arange(len(best)), best]
-        return codes.tolist(), shares.tolist()
+        return codes.tolist(), shares.tolist(), halves.tolist()
 
     # -- history -------------------------------------------------------------------------------------------------------
 
@@ -626,7 +648,7 @@ class Shard(Log):
             some = [i for i in own if first[rows.id[i]] == i]
             labels = [self.query.label_of(rows.label[i]) for i in some]
             try:
-                classifier(self.base.clf).check_labels(objects(labels))
+                check_labels(self.base.clf, objects(labels))
             except InputError as error:
                 for i in some:
                     turn.dead_letter(i, f"key {key!r}: {error}")
@@ -634,9 +656,9 @@ class Shard(Log):
             for i, label in zip(some, labels, strict=True):
                 event = NO_EVENT._replace(id=rows.id[i])
                 steps.append(Step(key, event, turn.X[i].tobytes(), i, learned=True, label=label))
-        for step, code, share in zip(steps, *self._predictions(steps), strict=True):
-            event = step.event._replace(code=code, probability=share)
-            right = None if step.label is None else code == self._code(step.key, step.label)
+        for step, code, share, half in zip(steps, *self._predictions(steps), strict=True):
+            event = step.event._replace(code=code, probability=share, half=half)
+            right = None if step.label is None else self._is_right(step.key, event, step.label)
             turn.results[step.instance or 0] = self._prediction(step.key, event, NEW)._replace(right=right)
             self.changed[step.key] = self._now
         return [turn.results[i] for i in turn.order]

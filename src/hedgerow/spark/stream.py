@@ -172,14 +172,15 @@ class Columns:
     def _label(self, df: DataFrame, base: Base) -> Column:
         wanted, found = LABELS[label_type(base)][0], _type(df, self.label, "labels")
         if found not in HELD_BY[wanted]:
-            raise InputError(f"labels: {self.label!r} is {found}, the classes of the base are {wanted}; cast it")
+            what = "classes" if len(base.classes) else "numbers"
+            raise InputError(f"labels: {self.label!r} is {found}, the {what} of the base are {wanted}; cast it")
         return _column(self.label).cast("string")
 
 
 def label_type(base: Base) -> type:
-    """The one Python type of all classes."""
+    """The one Python type of all classes; a regressor has numbers."""
     if isinstance(base.clf, OnlineTransferRegressor):
-        raise InputError("streams of Spark have classes, not numbers, as labels: give a base of a classifier")
+        return float
     kinds = {type(plain(label)) for label in base.classes}
     if len(kinds) != 1 or not kinds <= set(LABELS):
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
@@ -398,7 +399,7 @@ def frame_of(rows: Sequence[tuple[Any, ...]], names: Sequence[str] = Result._fie
 
 RESULTS = (
     "key string, kind string, id string, label string, probability double, status string, right boolean, "
-    "detail string, row string"
+    "detail string, row string, low double, high double"
 )
 
 
@@ -497,6 +498,7 @@ def replay(history: DataFrame, base: Base, columns: Columns | None = None) -> Da
 def learned_states(history: DataFrame, base: Base, columns: Columns | None = None) -> DataFrame:
     """What every key learns from its history: key, state, seen, mistakes. `learn_stream(states=...)` goes on from it.
 
+    A mistake of a regressor is a label outside its interval.
     Rows that cannot be used are left out; `replay` names them.
     """
 
@@ -538,8 +540,9 @@ def _by_shard(
 
 
 def predictions(results: DataFrame) -> DataFrame:
-    """Of results, the predictions: key, id, label, probability, status."""
-    return results.where(F.col("kind") == PREDICTION).select("key", "id", "label", "probability", "status")
+    """Of results, the predictions: key, id, label, probability, status, and of numbers low and high (the interval)."""
+    names = ("key", "id", "label", "probability", "status", "low", "high")
+    return results.where(F.col("kind") == PREDICTION).select(*names)
 
 
 def outcomes(results: DataFrame) -> DataFrame:
@@ -553,7 +556,10 @@ def dead_letters(results: DataFrame) -> DataFrame:
 
 
 def metrics(results: DataFrame) -> DataFrame:
-    """A row a key: predictions, labels by status, mistakes among the labels learned. Of a batch, not of a stream."""
+    """A row a key: predictions, labels by status, mistakes among the labels learned. Of a batch, not of a stream.
+
+    A mistake of a regressor is a label outside its interval.
+    """
 
     def count(condition: Column) -> Column:
         return F.count(F.when(condition, 1))

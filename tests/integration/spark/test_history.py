@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.spark_streams import FEATURES, INSTANCES
+from support.spark_streams import FEATURES, INSTANCES, LABELS, Folder, instance, label
+
+from hedgerow import Domain, InputError, OnlineTransferRegressor
+from hedgerow.fleet import Base
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")]
 HISTORY = f"{INSTANCES}, label string"
@@ -49,3 +52,40 @@ def test_history_is_replayed_as_a_plain_loop_does(spark, base):
     assert "missing or not finite: x0" in reasons.pop("hole")
     assert all("the key is missing" in text for text in reasons.values())
     assert len(reasons) == 12
+
+
+def test_numbers_are_replayed_and_streamed_as_a_plain_loop_does(spark, tmp_path):
+    from hedgerow.spark import Columns, learned_states, metrics, predictions, replay, states_of
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4)).astype(np.float32).astype(np.float64)
+    y = X @ [1.0, 2.0, 3.0, 4.0]
+    base = Base.fit([Domain("a", X[:40], y[:40])], OnlineTransferRegressor("homotlms"))
+    member = base.member()
+    told = {}
+    for i in range(40, 60):
+        low, high = member.predict_interval(X[i : i + 1])[0]
+        told[f"e{i}"] = (member.predict_then_learn(X[i : i + 1], y[i : i + 1])[0], low, high, low <= y[i] <= high)
+    columns = Columns(order="t", features=tuple(FEATURES))
+    rows = [("k", f"e{i}", i, *X[i].tolist(), float(y[i])) for i in range(40, 60)]
+    table = spark.createDataFrame(rows, HISTORY.replace("label string", "label double"))
+    with pytest.raises(InputError, match="'label' is string, the numbers of the base are double; cast it"):
+        replay(table.withColumn("label", table.label.cast("string")), base, columns)
+    outside = sum(not inside for *_, inside in told.values())
+    (learned,) = learned_states(table, base, columns).collect()
+    assert (bytes(learned.state), learned.seen, learned.mistakes) == (member.to_bytes(), 20, outside)
+    folder = Folder(tmp_path)
+    for at in (range(40, 50), range(50, 60)):
+        asked = [instance("k", f"e{i}", X[i], 10 * i) for i in at]
+        folder.add(asked, [label("k", f"e{i}", float(y[i]), 10 * i + 1) for i in at])
+    folder.run(spark, base, labels=LABELS.replace("label string", "label double"), columns=columns)
+    streamed = spark.read.parquet(str(tmp_path / "out"))
+    for results in (replay(table, base, columns), streamed):
+        found = {row.id: row for row in predictions(results).collect()}
+        assert set(found) == set(told)
+        for id, row in found.items():
+            assert (row.label, row.low, row.high) == pytest.approx(told[id][:3], abs=1e-9)
+            assert row.probability is None
+    assert metrics(streamed).collect()[0].mistakes == outside
+    (state,) = states_of(spark, folder.checkpoint).collect()
+    assert bytes(state.state) == member.to_bytes()

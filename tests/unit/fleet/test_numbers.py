@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 from sklearn.base import clone, is_regressor
+from sklearn.linear_model import LinearRegression
 
 from hedgerow import InputError, OnlineTransferClassifier, OnlineTransferRegressor
 from hedgerow.core.domains import Domain
@@ -147,6 +148,8 @@ def test_what_only_classes_or_only_numbers_have_is_refused():
         Fleet(sources)
     with pytest.raises(InputError, match="takes no options \\(coverage\\)"):
         Fleet(sources, OnlineTransferRegressor(), coverage=0.8)
+    with pytest.raises(InputError, match="not LinearRegression"):
+        Fleet(sources, LinearRegression())
     with pytest.raises(InputError, match="labels of a target"):
         Base(OnlineTransferRegressor("pa").partial_fit(X, y))
 

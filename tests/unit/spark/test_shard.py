@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from hedgerow import Domain, InputError
+from hedgerow import Domain, InputError, OnlineTransferRegressor
 from hedgerow.fleet import Base
 
 pytest.importorskip("pyspark", reason="pip install 'hedgerow[spark]'")
@@ -338,3 +338,41 @@ def test_tables_are_encoded_by_the_base():
 def test_settings_that_cannot_be(settings, words):
     with pytest.raises(InputError, match=words):
         Settings(**settings)
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_numbers_and_their_intervals_are_those_of_a_plain_loop(monkeypatch, ordered):
+    rng = np.random.default_rng(5)
+    sources = [
+        Domain(name, S := rng.normal(size=(40, 4)), S.sum(axis=1) + level) for name, level in (("a", 0), ("b", 5))
+    ]
+    base = Base.fit(sources, OnlineTransferRegressor("homotlms", coverage=(0.9, 0.5)))
+    asking = Query(NAMES, float, ordered, Settings(shards=1, label_timeout=50, keep_events=1000))
+    monkeypatch.setattr(shard_module, "PART_BYTES", 3000)  # deltas and dumps
+    kept, members = Kept(base), {key: base.member() for key in ("k", "l")}
+    kept.shard = Shard(base, asking)
+    rows = rng.normal(size=(60, 4))
+    for i, x in enumerate(rows):
+        key, y = ("k", "l")[i % 2], float(rows[i].sum()) - 20.0 * (i % 5 == 0)
+        kept.now, member = float(i), members[key]
+        (low, high), number = member.predict_interval(x[None])[0], member.predict(x[None])[0]
+        (asked,) = kept.take(ask(0, i, f"e{i}", x, key))
+        assert (asked.kind, asked.status, asked.probability) == ("prediction", "new", None)
+        assert (float(asked.label), asked.low, asked.high) == pytest.approx((number, low, high), abs=1e-9)
+        if i % 4 == 1:  # another worker goes on
+            kept.shard = Shard(base, asking).follow(kept.parts)
+        (again,) = kept.take(ask(0, i, f"e{i}", x, key))
+        assert again == asked._replace(status="repeated")
+        for wrong, words in (("1e200", "beyond"), ("NaN", "missing")):
+            (refused,) = kept.take(tell(i, wrong, i, key))
+            assert refused.status == "refused"
+            assert words in refused.detail
+        (told,) = kept.take(tell(i, str(y), i, key))
+        assert (told.status, float(told.label), told.right) == ("learned", y, bool(low <= y <= high))
+        assert kept.statuses(tell(i, str(y), i, key)) == [(f"e{i}", "duplicate")]
+        member.learn(x[None], [y])
+    assert {key: bytes(state) for key, state in kept.states().items()} == {k: m.to_bytes() for k, m in members.items()}
+    assert kept.statuses(("k", INSTANCE, "late", 99, rows[0], None)) == [("late", "new")]
+    kept.now = 200.0
+    assert [row.status for row in kept.wake()] == ["expired"]
+    assert base.member(kept.states()["k"]).seen_ == members["k"].seen_
