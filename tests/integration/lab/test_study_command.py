@@ -131,7 +131,7 @@ def test_an_interrupt_keeps_what_is_finished_and_says_how_to_go_on(start, tmp_pa
     out = tmp_path / "out"
     process = start("study", "delay", "--methods", "hedgerow-linear", "--orders", 30, "--jobs", 1, "--out", out)
     deadline = time.monotonic() + 60
-    while not (out / results.FILE).is_file() and time.monotonic() < deadline:
+    while not ((out / results.FILE).is_file() and (out / results.FILE).stat().st_size) and time.monotonic() < deadline:
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)
     _, stderr = process.communicate(timeout=60)
