@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -74,6 +75,7 @@ def global_options(
     ] = False,
 ) -> None:
     """Options of every command."""
+    warnings.showwarning = lambda message, *_, **__: terminal.note(f"warning: {message}")
 
 
 @options.command(app)

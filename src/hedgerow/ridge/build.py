@@ -339,11 +339,11 @@ def _check_size(features: int, mapped: int, sources: int, rows: int) -> None:
             f"and this machine has {memory / 2**30:.0f}; {remedy}"
         )
     if seconds > LONG:
-        warnings.warn(f"{features} features: fitting takes about {seconds / 60:.0f} minutes; {remedy}", stacklevel=2)
+        warnings.warn(f"{features} features: fitting takes about {seconds / 60:.0f} min; {remedy}", stacklevel=2)
     elif (seconds := SAMPLES + rows * (features**2 + mapped**2) / RATE) > LONG:
         size = 8 * COPIES * (rows * features + AT_ONCE * mapped)
         warnings.warn(
-            f"{rows:,} rows of {features} features: fitting takes about {seconds / 60:.0f} minutes and "
+            f"{rows:,} rows of {features} features: fitting takes about {seconds / 60:.0f} min and "
             f"{size / 2**30:.1f} GiB; size='small' takes less, method='hedgerow-linear' the least, and a sample of the "
             "rows is often as good",
             stacklevel=2,

@@ -88,7 +88,10 @@ def test_how_a_file_is_written_is_said_once(hedgerow: Run, tmp_path: Path) -> No
     rows = (tmp_path / "eu.csv").read_text(encoding="utf-8").splitlines()
     (tmp_path / "new.csv").write_text("\n".join(row.rpartition(";")[0] for row in rows), encoding="utf-8")
     common = ("--source", tmp_path / "us.csv", "--unlabelled", tmp_path / "new.csv", "--label", "kind")
-    for command in (("fit", "-o", tmp_path / "m.safetensors"), ("compare", "--stream", tmp_path / "eu.csv")):
+    for command in (
+        ("fit", "-o", tmp_path / "m.safetensors"),
+        ("compare", "--stream", tmp_path / "eu.csv", "--out", tmp_path / "out"),
+    ):
         quick = ("--methods", "pa", "--peers", "none") if command[0] == "compare" else ("--method", "pa")
         done = hedgerow(*command, *common, *quick)
         assert done.returncode == 0, done.stderr
