@@ -339,7 +339,8 @@ def usable(encoder: TableEncoder, X: Any) -> tuple[Array, dict[int, str]] | None
     reasons: dict[int, str] = {}
     if isinstance(X, list) and X and all(isinstance(row, Mapping) for row in X):
         reasons = {i: _lacks_all(encoder) for i, row in enumerate(X) if not _has_some(encoder, row)}
-        if missing := encoder.missing_from({name: None for row in X for name in row}, keys=True):
+        names = {name: None for i, row in enumerate(X) if i not in reasons for name in row}
+        if missing := encoder.missing_from(names, keys=True):
             warnings.warn(f"X: {missing}", stacklevel=5)
         numbers, bad = encoder.read(lambda name: [row.get(name) for row in X], len(X))
     else:
