@@ -227,7 +227,7 @@ def unit(X: Matrix, out: Array | None = None) -> Matrix:
         return _scale_rows(X, np.sqrt(np.bincount(row, X.data.astype(np.float64) ** 2, X.shape[0])))
     if X.ndim == 2 and len(X) == 1 and out is None:  # the usual step of a stream
         x = X[0]
-        length = math.sqrt(np.einsum("i,i->", x, x))
+        length = math.sqrt(np.vdot(x, x))
         if math.isnan(length):
             length = _norm_of_the_rest(X)[0, 0]
         return X / (length if length else 1)
