@@ -33,6 +33,7 @@ BENCHMARKS = {  # name: the module that has the function, and the title of its s
     "nine": ("nine", "Our learner against the paper's methods"),
     "peers": ("peers", "Our learner against other packages"),
     "tables": ("tables", "Tables"),
+    "table_cost": ("tables", "What trees cost"),
     "small": ("tables", "Small tables of numbers"),
     "numbers": ("numbers", "Numbers"),
     "torture": ("", "Torture"),
@@ -40,6 +41,7 @@ BENCHMARKS = {  # name: the module that has the function, and the title of its s
 BY_NAME = (
     "peers",
     "tables",
+    "table_cost",
     "numbers",
     "torture",
 )  # what runs elsewhere (`make bench-peers`, `make torture`), or only when it is named

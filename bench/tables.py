@@ -239,6 +239,26 @@ def tables_page(lines: list[Line]) -> Iterator[str]:
     yield from ["", f"Where we lose: {'; '.join(lost) or nowhere}."]
 
 
+def table_cost(quick: bool, tasks: str = ",".join(TASKS), steps: int = 300) -> Iterator[Row]:
+    """Bytes of a fitted model's file, and processor time of `predict_one` and `learn_one` (median), with trees and
+    without, on the eight tables."""
+    for name in ("bikeshare",) if quick else tasks.split(","):
+        task, figures = task_of(name, 0), {}
+        for trees, title in ((None, ""), (False, ", no trees")):
+            sources = [Domain(*source) for source in task.sources]
+            clf = OnlineTransferClassifier(trees=trees).fit_domains(sources, Domain("target", task.warmup))
+            figures[f"file MB{title}"] = len(clf.to_bytes()) / 1e6
+            X, spent = np.ascontiguousarray(clf.as_matrix(task.stream)), []
+            for x, y in zip(X[:steps], task.labels, strict=False):
+                began = time.process_time()
+                clf.predict_one(x)
+                clf.learn_one(x, y)
+                spent.append(1e3 * (time.process_time() - began))
+            figures[f"live ms{title}"] = float(np.median(spent[40:]))
+        goals = {"file MB": "<= 4", "live ms": f"<= {figures['live ms, no trees'] + 0.15:.2f}"}
+        yield Row({"table": name, "features": X.shape[1]}, figures, goals)
+
+
 # -- small tables of numbers -----------------------------------------------------------------------------------------
 
 
