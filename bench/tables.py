@@ -224,19 +224,21 @@ def tables_page(lines: list[Line]) -> Iterator[str]:
     for figure, digits in (("mistakes %", 2), ("first 50, %", 1), ("calibration", 3), ("ms a row", 2)):
         yield from ["", f"### {figure}", ""]
         yield from means(lines, "who", "task", figure, digits, {}, {"mean": list(TASKS)})
-    cells: dict[str, dict[str, list[float]]] = {}
+    cells: dict[str, dict[str, dict[int, float]]] = {}
     for line in lines:
-        by = cells.setdefault(line["setting"]["task"], {})
-        by.setdefault(line["setting"]["who"], []).append(line["figures"]["mistakes %"])
+        task, who, seed = (line["setting"][key] for key in ("task", "who", "seed"))
+        cells.setdefault(task, {}).setdefault(who, {})[seed] = line["figures"]["mistakes %"]
+    peers = {who for by in cells.values() for who in by} - {*OURS}
     lost = []
     for task, by in cells.items():
-        mean = {who: float(np.mean(values)) for who, values in by.items()}
-        best = min((who for who in mean if who not in OURS), key=mean.__getitem__, default="")
-        if best and "hedgerow" in mean and mean[best] < mean["hedgerow"]:
-            lost.append(f"{task}: by {mean['hedgerow'] - mean[best]:.1f} points to {best}")
-    compared = any(who not in OURS for by in cells.values() for who in by)
-    nowhere = "nowhere" if compared else "not known, no peer was run"
-    yield from ["", f"Where we lose: {'; '.join(lost) or nowhere}."]
+        own = by.get("hedgerow", {})
+        shared = {who: [seed for seed in by.get(who, {}) if seed in own] for who in peers}  # the same rows for both
+        leads = {who: float(np.mean([own[s] - by[who][s] for s in seeds])) for who, seeds in shared.items() if seeds}
+        best = max(leads, key=leads.__getitem__, default="")
+        if best and leads[best] > 0:
+            lost.append(f"{task}: by {leads[best]:.1f} points to {best}")
+    nowhere = "nowhere" if peers else "not known, no peer was run"
+    yield from ["", f"Where we lose, on the seeds that both have: {'; '.join(lost) or nowhere}."]
 
 
 def table_cost(quick: bool, tasks: str = ",".join(TASKS), steps: int = 300) -> Iterator[Row]:
