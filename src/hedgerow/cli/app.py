@@ -428,12 +428,10 @@ def replay(
     from hedgerow.cli import journals
 
     with terminal.progress() as progress:
-        rows, note = journals.replay(
+        rows = journals.replay(
             journal, model or [], method or [], source or [], label, unlabelled, option or [], progress
         )
     terminal.print_table(["", "labels", "mistakes", "share", "other predictions"], rows, numbers=True)
-    if note:
-        terminal.note(note)
 
 
 @options.command(app, context_settings=environment("serve"))

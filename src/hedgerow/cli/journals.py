@@ -161,12 +161,11 @@ def _kind(folder: Path) -> type[Store]:
 
 @dataclass
 class WhatIf:
-    """Mistakes over the labelled events whose features are kept, as they were and as they would have been."""
+    """Mistakes over the labelled events that are kept, as they were and as they would have been."""
 
     labels: int = 0
     mistakes_then: int = 0
     mistakes_now: int = 0
-    without_features: int = 0
     changed: int = 0  # predictions that are others
 
 
@@ -187,9 +186,7 @@ def what_if(journal: Look, clf: OnlineTransferClassifier, progress: Progress | N
         if progress is not None and done % 256 == 0:
             progress(done, len(todo), "events")
         if number not in kinds:
-            x = events[number].x
-            if x is not None:
-                predictions[number] = clf.predict_one(x)
+            predictions[number] = clf.predict_one(events[number].x)
         else:
             _learn(clf, by_step[number], kinds[number] == BLOCK, predictions, result)
     return result
@@ -199,18 +196,16 @@ def _learn(
     clf: OnlineTransferClassifier, events: list[EventRow], is_block: bool, predictions: dict[int, Any], result: WhatIf
 ) -> None:
     """A block of rows with their labels; or late labels, or an event that expired."""
-    usable = [event for event in events if event.x is not None]
-    result.without_features += len(events) - len(usable)
-    if len(usable) == 1 and not is_block:
-        clf.learn_one(usable[0].x, usable[0].label)
-    elif usable:
-        X, y = rows_together([event.x for event in usable]), labels_together([event.label for event in usable])
+    if len(events) == 1 and not is_block:
+        clf.learn_one(events[0].x, events[0].label)
+    else:
+        X, y = rows_together([event.x for event in events]), labels_together([event.label for event in events])
         if is_block:
-            numbers = [event.number for event in usable]
+            numbers = [event.number for event in events]
             predictions.update(zip(numbers, clf.predict_then_learn(X, y).tolist(), strict=True))
         else:
             clf.partial_fit(X, y)
-    for event in usable:
+    for event in events:
         prediction = predictions.get(event.number)
         result.changed += bool(prediction != event.prediction)
         if event.label is not None:
@@ -228,8 +223,8 @@ def replay(
     unlabelled: Path | None,
     options: Sequence[str],
     progress: Progress,
-) -> tuple[list[list[str]], str]:
-    """Every model, and every method fitted on the sources, over the events of a journal: a row each, and a note."""
+) -> list[list[str]]:
+    """Every model, and every method fitted on the sources, over the events of a journal: a row each."""
     if not models and not methods:
         raise InputError("name what to replay: --model FILE, or --method NAME with --source FILE and --label COLUMN")
     if methods and (not sources or label is None):
@@ -252,6 +247,4 @@ def replay(
         return [name, str(first.labels), str(mistakes), share, str(changed)]
 
     rows = [row(f"as it was ({summary['method']})", first.mistakes_then, "-")]
-    rows += [row(name, result.mistakes_now, result.changed) for name, result in results.items()]
-    lost = f"{first.without_features} labels are left out: their features are no longer kept (keep_events)"
-    return rows, lost if first.without_features else ""
+    return rows + [row(name, result.mistakes_now, result.changed) for name, result in results.items()]
