@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, pairwise
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -64,7 +64,8 @@ class LabelResult:
     correct: bool | None = None
 
 
-class Event(NamedTuple):
+@dataclass(slots=True)
+class Event:
     """A prediction: when it was made, which class (`code`) with what probability, of which row.
 
     `row` is there until the event is labelled or expires. `label` is None while it is pending, then JSON text
@@ -261,15 +262,15 @@ class MemoryLedger(Ledger):
     def resolve(self, event: Event, label: Any) -> Event:
         """A pending event was labelled, or has expired (None)."""
         assert event.id is not None
-        done = event._replace(row=None, label=label_to_json(label))
-        del self.pending[event.id]
-        self.resolved[event.id] = done
-        return done
+        event.label, event.row = label_to_json(label), None
+        self.resolved[event.id] = self.pending.pop(event.id)
+        return event
 
     def overdue(self, now: float) -> list[str]:
         """As of every ledger; after a clock was set back, events of a time that has not come age from now on."""
         if now < self._latest:
-            self.pending = {id: event._replace(time=min(event.time, now)) for id, event in self.pending.items()}
+            for event in self.pending.values():
+                event.time = min(event.time, now)
         self._latest = now
         return super().overdue(now)
 

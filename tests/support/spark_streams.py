@@ -30,6 +30,17 @@ def base() -> Base:
     return Base.fit(domains, "hedgerow-linear")
 
 
+def rows_of(rows: Any) -> Any:
+    """Tuples (key, kind, id, order, x, label) as a shard takes them; x: an array of numbers, or text."""
+    import pyarrow as pa
+
+    from hedgerow.spark.shard import Rows, table_of
+
+    x = pa.string() if any(isinstance(row[4], str) for row in rows) else pa.list_(pa.float64())
+    names = {"key": pa.string(), "kind": pa.int32(), "id": pa.string(), "order": pa.int64(), "x": x}
+    return Rows.of(table_of(list(rows), pa.schema({**names, "label": pa.string()})))
+
+
 def instance(key: Any, id: Any, x: Any, t: int = 0) -> dict[str, Any]:
     return {"key": key, "id": id, "t": t, **dict(zip(FEATURES, np.asarray(x).tolist(), strict=True))}
 

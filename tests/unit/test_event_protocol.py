@@ -19,6 +19,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from support.live_models import state_of
+from support.spark_streams import rows_of
 
 from hedgerow import InputError, OnlineTransferClassifier
 from hedgerow.events import Limits
@@ -219,10 +220,9 @@ class Key:
         return self.start + Clocks.passed
 
     def _take(self, kind, ids, rows, labels):
-        from hedgerow.spark.shard import Rows, Shard
+        from hedgerow.spark.shard import Shard
 
-        n = len(ids)
-        given = Rows(["key"] * n, [kind] * n, ids, list(range(n)), rows, labels)
+        given = rows_of([("key", kind, *row) for row in zip(ids, range(len(ids)), rows, labels, strict=True)])
         if self.fails:
             self.shard.take(given, self.now)  # and nothing of it is kept
             self.shard.commit()

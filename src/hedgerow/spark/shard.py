@@ -22,6 +22,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError
@@ -37,7 +38,6 @@ from hedgerow.events import (
     MemoryLedger,
     digest_of,
     label_of_json,
-    label_to_json,
 )
 from hedgerow.fleet.base import Base, Batch, KeyState, check_labels, classifier, usable_rows
 from hedgerow.fleet.holder import Holder
@@ -52,6 +52,11 @@ HEAD = struct.Struct("<4s16s16sI")
 DELTA = pa.schema(
     {"key": pa.string(), "id": pa.string(), "code": pa.int32(), "probability": pa.float64(), "row": pa.binary(),
      "label": pa.string(), "half": pa.float64()}
+)  # fmt: skip
+RESULTS = pa.schema(
+    {"key": pa.string(), "kind": pa.string(), "id": pa.string(), "label": pa.string(), "probability": pa.float64(),
+     "status": pa.string(), "right": pa.bool_(), "detail": pa.string(), "row": pa.string(), "low": pa.float64(),
+     "high": pa.float64()}
 )  # fmt: skip
 DUMP = pa.schema({"key": pa.string(), "state": pa.binary(), "events": pa.binary(), "time": pa.float64()})
 Entry = tuple[str, bytes, bytes, float]  # a row of DUMP
@@ -103,17 +108,23 @@ class Settings(Limits):
 
 
 class Rows(NamedTuple):
-    """Rows that came in, a list a column: instances have x, labels a label, both as Spark has them.
+    """Rows that came in: instances have x, labels a label, both as Spark has them.
 
-    x : an array of numbers, or the cells of a table as JSON. label : as text.
+    x : lists of numbers, or the cells of a table as JSON. label : as text.
     """
 
     key: list[Any]
     kind: list[int]
     id: list[Any]
     order: list[int]
-    x: list[Any]
+    x: pa.Array
     label: list[Any]
+
+    @classmethod
+    def of(cls, table: pa.Table) -> Rows:
+        """The columns of a table."""
+        columns = (table[name].combine_chunks() for name in cls._fields)
+        return cls(*(c if name == "x" else c.to_pylist() for name, c in zip(cls._fields, columns, strict=True)))
 
 
 class Result(NamedTuple):
@@ -169,6 +180,25 @@ class Query:
         return None if isinstance(label, float) and not np.isfinite(label) else label
 
 
+def table_of(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
+    """Tuples of Python's own values as a table."""
+    columns = zip(*rows, strict=True) if rows else [()] * len(schema)
+    return pa.table([pa.array(c, kind) for c, kind in zip(columns, schema.types, strict=True)], schema=schema)
+
+
+def to_ipc(table: pa.Table) -> bytes:
+    """A table as a stream of Arrow."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def of_ipc(streams: Iterable[Any]) -> pa.Table:
+    """The rows of all tables, which have the same columns."""
+    return pa.concat_tables([pa.ipc.open_stream(data).read_all() for data in streams])
+
+
 class Part(NamedTuple):
     """One of the parts that Spark keeps of a shard, with its rows.
 
@@ -190,12 +220,9 @@ class Part(NamedTuple):
 
     def to_bytes(self, schema: pa.Schema) -> bytes:
         """As the table above says."""
-        about, sink, rows = json.dumps(self.about).encode(), pa.BufferOutputStream(), list(self.rows)
-        columns = zip(*rows, strict=True) if rows else [[]] * len(schema)
-        table = pa.table([pa.array(c, kind) for c, kind in zip(columns, schema.types, strict=True)], schema=schema)
-        with pa.ipc.new_stream(sink, schema) as writer:
-            writer.write_table(table)
-        data = b"".join((HEAD.pack(MAGIC, self.token, self.base, len(about)), about, sink.getvalue().to_pybytes()))
+        about = json.dumps(self.about).encode()
+        table = to_ipc(table_of(list(self.rows), schema))
+        data = b"".join((HEAD.pack(MAGIC, self.token, self.base, len(about)), about, table))
         return data + struct.pack("<I", zlib.crc32(data))
 
     @classmethod
@@ -209,9 +236,8 @@ class Part(NamedTuple):
             raise InputError("the state of a shard is damaged; start from another checkpoint")
         _, token, base, size = HEAD.unpack_from(data)
         about = json.loads(data[HEAD.size : HEAD.size + size])
-        with pa.ipc.open_stream(pa.py_buffer(data)[HEAD.size + size : len(data) - 4]) as reader:
-            columns = [column.to_pylist() for column in reader.read_all().columns]
-        return cls(token, base, about, zip(*columns, strict=True))
+        columns = of_ipc([pa.py_buffer(data)[HEAD.size + size : len(data) - 4]]).columns
+        return cls(token, base, about, zip(*(column.to_pylist() for column in columns), strict=True))
 
 
 def new_token() -> bytes:
@@ -286,8 +312,8 @@ class Log:
                 ledger.add(id, now, code, probability, row, half=half[0] if half else None)
             else:
                 event, label = ledger.pending[id], label_of_json(text)
-                ledger.resolve(event, label)
                 learned.append((key, event.row, label))
+                ledger.resolve(event, label)
         for key in self.ledgers if about["woken"] else keys:
             self.ledgers[key].overdue(now)  # for its clock: what expired then is among the rows
             self.ledgers[key].forget()
@@ -466,10 +492,9 @@ class Shard(Log):
         places = range(len(rows.key))
         for i in sorted(faults):
             turn.dead_letter(i, faults[i])
-        turn.order = sorted(
-            (i for i in places if i not in faults) if faults else places,
-            key=lambda i: (rows.order[i], rows.kind[i], rows.id[i], str(rows.label[i])),
-        )
+        turn.order = [i for i in places if i not in faults] if faults else list(places)
+        sorting = list(zip(rows.order, rows.kind, rows.id, [label or "" for label in rows.label], strict=True))
+        turn.order.sort(key=sorting.__getitem__)
         for i in turn.order:
             turn.by_key.setdefault(rows.key[i], []).append(i)
         turn.order = [*sorted(faults), *turn.order]
@@ -478,9 +503,9 @@ class Shard(Log):
     def _faults(self, turn: Turn) -> dict[int, str]:
         """The rows that cannot be used, and why; X gets the numbers of the others."""
         rows, faults = turn.rows, dict[int, str]()
-        instances = []
-        for i, (key, kind, id, order, x) in enumerate(
-            zip(rows.key, rows.kind, rows.id, rows.order, rows.x, strict=True)
+        instances, missing = [], rows.x.is_null().to_pylist()
+        for i, (key, kind, id, order, without) in enumerate(
+            zip(rows.key, rows.kind, rows.id, rows.order, missing, strict=True)
         ):
             if not isinstance(key, str):
                 faults[i] = "the key is missing, or of another type than the column of keys; send it with its key"
@@ -488,21 +513,21 @@ class Shard(Log):
                 faults[i] = f"the id is missing, or is no text of 1 to {LONGEST_ID} characters"
             elif order == NO_ORDER and self.query.ordered:
                 faults[i] = f"id {id!r}: the order is missing"
-            elif kind == INSTANCE and (x is None or isinstance(x, float)):
+            elif kind == INSTANCE and without:
                 faults[i] = f"id {id!r}: the features are missing"
             elif kind == INSTANCE:
                 instances.append(i)
         if self.query.features is None:
-            given: Any = [json.loads(rows.x[i]) for i in instances]
+            given: Any = [json.loads(text) for text in rows.x.take(pa.array(instances, pa.int64())).to_pylist()]
         else:
-            width = self.base.n_features
-            for i in (i for i in instances if len(rows.x[i]) != width):
+            width, widths = self.base.n_features, pc.list_value_length(rows.x).to_pylist()
+            for i in (i for i in instances if widths[i] != width):
                 faults[i] = (
-                    f"id {rows.id[i]!r}: a row of {len(rows.x[i])} features, the base has {width}; "
-                    "send rows of its width"
+                    f"id {rows.id[i]!r}: a row of {widths[i]} features, the base has {width}; send rows of its width"
                 )
             instances = [i for i in instances if i not in faults]
-            given = np.array([rows.x[i] for i in instances], np.float64)
+            numbers = rows.x.take(pa.array(instances, pa.int64())).flatten()
+            given = numbers.to_numpy(zero_copy_only=False).astype(np.float64).reshape(len(instances), width)
         if instances:
             turn.X[instances], reasons = usable_rows(self.base.clf, given, self.query.features)
             faults |= {instances[k]: f"id {rows.id[instances[k]]!r}: {reason}" for k, reason in reasons.items()}
@@ -578,17 +603,17 @@ class Shard(Log):
         """What became of every step, once all were predicted and learned; events that expired are returned."""
         late = list[Result]()
         for step, code, share, half in zip(steps, *self._predictions(steps), strict=True):
-            key, id, ledger = step.key, str(step.event.id), self.ledgers[step.key]
+            key, event = step.key, step.event
+            id = str(event.id)
             if step.instance is not None:
-                where = ledger.pending if id in ledger.pending else ledger.resolved
-                event = where[id] = where[id]._replace(code=code, probability=share, half=half)
+                event.code, event.probability, event.half = code, share, half
                 self._asked.append((key, id, code, share, step.row, None, half))
                 turn.results[step.instance] = self._prediction(key, event, NEW)
             if step.learned:
-                self._resolved.append((key, id, None, None, None, label_to_json(step.label), None))
+                self._resolved.append((key, id, None, None, None, event.label, None))
             if step.answer is not None:
-                right = self._is_right(key, ledger.resolved[id], step.label)
-                turn.results[step.answer] = Result(key, LABEL, id, self.query.text_of(step.label), None, LEARNED, right)
+                right, text = self._is_right(key, event, step.label), self.query.text_of(step.label)
+                turn.results[step.answer] = Result(key, LABEL, id, text, None, LEARNED, right)
             elif step.learned:
                 late.append(Result(key, LABEL, id, None, None, EXPIRED, None, "no label came in time"))
         return late
@@ -654,10 +679,11 @@ class Shard(Log):
                     turn.dead_letter(i, f"key {key!r}: {error}")
                 continue
             for i, label in zip(some, labels, strict=True):
-                event = NO_EVENT._replace(id=rows.id[i])
+                event = Event(0, rows.id[i], 0.0, 0, 0.0, b"")
                 steps.append(Step(key, event, turn.X[i].tobytes(), i, learned=True, label=label))
         for step, code, share, half in zip(steps, *self._predictions(steps), strict=True):
-            event = step.event._replace(code=code, probability=share, half=half)
+            event = step.event
+            event.code, event.probability, event.half = code, share, half
             right = None if step.label is None else self._is_right(step.key, event, step.label)
             turn.results[step.instance or 0] = self._prediction(step.key, event, NEW)._replace(right=right)
             self.changed[step.key] = self._now
@@ -676,21 +702,21 @@ class Turn:
 
     def dead_letter(self, i: int, reason: str) -> None:
         """A row that cannot be used, and why."""
-        key, kind, id, order, x, label = (column[i] for column in self.rows)
+        rows = self.rows
+        x, order = rows.x[i].as_py(), rows.order[i]
         if isinstance(x, str):
             x = json.loads(x)
-        elif x is not None and not isinstance(x, float):
-            x = [value if np.isfinite(value) else str(value) for value in np.asarray(x, np.float64).tolist()]
+        elif x is not None:
+            x = [value if np.isfinite(value) else str(value) for value in np.array(x, np.float64).tolist()]
         about = {
-            "kind": "instance" if kind == INSTANCE else "label",
+            "kind": "instance" if rows.kind[i] == INSTANCE else "label",
             "order": None if order == NO_ORDER else order,
-            "x": None if isinstance(x, float) else x,
-            "label": label if isinstance(label, str) else None,
+            "x": x,
+            "label": rows.label[i],
         }
-        key, id = (value if isinstance(value, str) else None for value in (key, id))
-        self.results[i] = Result(key, DEAD_LETTER, id, detail=reason, row=json.dumps(about))
+        self.results[i] = Result(rows.key[i], DEAD_LETTER, rows.id[i], detail=reason, row=json.dumps(about))
 
 
-NO_ROWS = Rows([], [], [], [], [], [])
+NO_ROWS = Rows([], [], [], [], pa.array([], pa.string()), [])
 NO_EVENT = Event(0, None, 0.0, 0, 0.0, b"")
 NOTHING = MemoryLedger(Limits())  # of keys that were never asked about

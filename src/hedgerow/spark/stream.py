@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import sys
@@ -9,10 +10,13 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from hedgerow.core.errors import HedgerowError, InputError
@@ -28,6 +32,7 @@ from hedgerow.spark.shard import (
     NEW,
     NO_ORDER,
     PREDICTION,
+    RESULTS,
     Query,
     Result,
     Rows,
@@ -36,7 +41,10 @@ from hedgerow.spark.shard import (
     Turn,
     dump_parts,
     new_token,
+    of_ipc,
     states_in,
+    table_of,
+    to_ipc,
 )
 
 if TYPE_CHECKING:
@@ -52,6 +60,8 @@ CONFIG = {
 }
 JAVA = "apt-get install openjdk-17-jre-headless"
 ABOUT, PARTS = "about", "parts"  # the names of a shard's two states
+STATES = pa.schema({"key": pa.string(), "state": pa.binary(), "events": pa.binary()})
+LEARNED_STATES = pa.schema({"key": pa.string(), "state": pa.binary(), "seen": pa.int64(), "mistakes": pa.int64()})
 
 
 def session(master: str | None = None, name: str = "hedgerow", config: dict[str, str] | None = None) -> SparkSession:
@@ -306,7 +316,7 @@ class Shards(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
         """The rows of a shard in a batch."""
-        given = rows_of(rows)
+        given = Rows.of(of_ipc(data for frame in rows for data in frame["rows"]))
         try:
             results = self._turn(int(key[0]), given, now_of(timerValues))
         except InputError as error:  # nothing was written: the shard stays as it is, the others go on
@@ -346,7 +356,11 @@ class Shards(StatefulProcessor):
         if shard is None or shard.token != token:
             shard = shard or Shard(self.shared.base, self.shared.query)
             shard = shard.follow([bytes(part) for (part,) in self._parts.get()])
-        results = shard.wake(now) if rows is None else shard.take(rows, now)
+        gc.disable()  # an event is some objects without cycles, and there are millions
+        try:
+            results = shard.wake(now) if rows is None else shard.take(rows, now)
+        finally:
+            gc.enable()
         parts, whole = shard.commit()
         if parts:
             (self._parts.put if whole else self._parts.appendList)([(part,) for part in parts])
@@ -380,27 +394,24 @@ def now_of(timers: Any) -> float:
     return float(max(0, timers.getCurrentProcessingTimeInMs()) / 1000)
 
 
-def rows_of(frames: Iterable[pd.DataFrame]) -> Rows:
-    """The columns of frames."""
-    given = Rows([], [], [], [], [], [])
-    for frame in frames:
-        for name, column in zip(Rows._fields, given, strict=True):
-            column.extend(frame[name].tolist())
-    return given
+def pack_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows of each shard as one value.
+
+    Spark's interface for pandas makes Python's objects of every value of every row; rows cross it as Arrow's bytes.
+    """
+    for batch in batches:
+        table = pa.table(batch).sort_by("shard")
+        shards, starts = np.unique(table["shard"].to_numpy(), return_index=True)
+        rows = table.drop_columns("shard")
+        values = [to_ipc(rows.slice(a, b - a)) for a, b in pairwise([*starts.tolist(), len(rows)])]
+        yield pa.record_batch([pa.array(shards, pa.int32()), pa.array(values, pa.binary())], ("shard", "rows"))
 
 
-def frame_of(rows: Sequence[tuple[Any, ...]], names: Sequence[str] = Result._fields) -> pd.DataFrame:
-    """Results as Spark takes them."""
+def frame_of(results: Sequence[Result]) -> pd.DataFrame:
+    """Results as Spark takes them; columns of Arrow need no conversion."""
     import pandas as pd
 
-    columns = zip(*rows, strict=True) if rows else [()] * len(names)
-    return pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in zip(names, columns, strict=True)})
-
-
-RESULTS = (
-    "key string, kind string, id string, label string, probability double, status string, right boolean, "
-    "detail string, row string, low double, high double"
-)
+    return table_of(results, RESULTS).to_pandas(types_mapper=pd.ArrowDtype)
 
 
 def learn_stream(
@@ -434,10 +445,11 @@ def learn_stream(
     with quiet_about_pandas():
         results = (
             shared.shard_of(rows)
+            .mapInArrow(pack_rows, "shard int, rows binary")
             .groupBy("shard")
             .transformWithStateInPandas(
                 Shards(shared),
-                RESULTS,
+                from_arrow_schema(RESULTS),
                 "Append",
                 "ProcessingTime" if settings.timed else "None",
                 initialState=begun.groupBy("shard"),
@@ -469,15 +481,14 @@ def states_of(spark: SparkSession, checkpoint: str, batch: int | None = None) ->
         reader = spark.read.format("statestore").option("stateVarName", name).option("flattenCollectionTypes", "false")
         return (reader if batch is None else reader.option("batchId", batch)).load(checkpoint)
 
-    def of_shards(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        for frame in frames:
-            for parts in frame["parts"]:
-                yield frame_of(list(states_in([bytes(part) for part in parts])), ("key", "state", "events"))
+    def of_shards(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for parts in batch["parts"]:
+                yield from table_of(list(states_in(parts.as_py())), STATES).to_batches()
 
     key = dict(read(ABOUT).select("value.key").dtypes)["key"]
-    with quiet_about_pandas():
-        states = read(PARTS).select(F.col("list_value.part").alias("parts"))
-        states = states.mapInPandas(of_shards, "key string, state binary, events binary")
+    states = read(PARTS).select(F.col("list_value.part").alias("parts"))
+    states = states.mapInArrow(of_shards, from_arrow_schema(STATES))
     return states.withColumn("key", F.col("key").cast(key))
 
 
@@ -491,7 +502,7 @@ def replay(history: DataFrame, base: Base, columns: Columns | None = None) -> Da
     memory.
     """
 
-    shared, results = _by_shard(history, base, columns, lambda shard, rows: frame_of(shard.replay(rows)), RESULTS)
+    shared, results = _by_shard(history, base, columns, lambda shard, rows: shard.replay(rows), RESULTS)
     return shared.typed(results)
 
 
@@ -502,17 +513,15 @@ def learned_states(history: DataFrame, base: Base, columns: Columns | None = Non
     Rows that cannot be used are left out; `replay` names them.
     """
 
-    def of_shard(shard: Shard, rows: Rows) -> pd.DataFrame:
+    def of_shard(shard: Shard, rows: Rows) -> list[tuple[Any, ...]]:
         right: dict[Any, list[bool]] = {}
         for result in shard.replay(rows):
             if result.kind == PREDICTION:
                 right.setdefault(result.key, []).extend([] if result.right is None else [result.right])
         states = {key: state for key, state, *_ in shard.entries()}
-        learned = [(key, states[key], len(own), own.count(False)) for key, own in right.items()]
-        return frame_of(learned, ("key", "state", "seen", "mistakes"))
+        return [(key, states[key], len(own), own.count(False)) for key, own in right.items()]
 
-    schema = "key string, state binary, seen bigint, mistakes bigint"
-    shared, states = _by_shard(history, base, columns, of_shard, schema)
+    shared, states = _by_shard(history, base, columns, of_shard, LEARNED_STATES)
     return states.withColumn("key", F.col("key").cast(shared.key))
 
 
@@ -520,8 +529,8 @@ def _by_shard(
     history: DataFrame,
     base: Base,
     columns: Columns | None,
-    of_shard: Callable[[Shard, Rows], pd.DataFrame],
-    schema: str,
+    of_shard: Callable[[Shard, Rows], Sequence[tuple[Any, ...]]],
+    schema: pa.Schema,
 ) -> tuple[Shared, DataFrame]:
     columns = columns or Columns()
     if history.isStreaming:
@@ -529,11 +538,10 @@ def _by_shard(
     rows = columns.of_instances(history, base, labelled=True)
     shared = Shared.of(history, base, columns, Settings(), "the history")
 
-    def of_frame(key: Any, frame: pd.DataFrame) -> pd.DataFrame:
-        return of_shard(Shard(shared.base, shared.query), rows_of([frame]))
+    def of_table(table: pa.Table) -> pa.Table:
+        return table_of(of_shard(Shard(shared.base, shared.query), Rows.of(table)), schema)
 
-    with quiet_about_pandas():
-        return shared, shared.shard_of(rows).groupBy("shard").applyInPandas(of_frame, schema)
+    return shared, shared.shard_of(rows).groupBy("shard").applyInArrow(of_table, from_arrow_schema(schema))
 
 
 # -- results -----------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from support.spark_streams import rows_of
 
 from hedgerow import Domain, InputError, OnlineTransferRegressor
 from hedgerow.fleet import Base
@@ -15,7 +16,7 @@ pytest.importorskip("pyspark", reason="pip install 'hedgerow[spark]'")
 
 from hedgerow.spark import Settings
 from hedgerow.spark import shard as shard_module
-from hedgerow.spark.shard import ANSWER, INSTANCE, NO_ORDER, Part, Query, Rows, Shard, states_in
+from hedgerow.spark.shard import ANSWER, INSTANCE, NO_ORDER, Part, Query, Shard, states_in
 
 NAMES = ("a", "b", "c", "d")
 X = np.random.default_rng(3).normal(size=(20, 4)).astype(np.float32).astype(np.float64)
@@ -40,7 +41,7 @@ class Kept:
         self.shard, self.parts, self.now = Shard(base, query(ordered, **settings)), [], 0.0
 
     def take(self, *rows):
-        results = self.shard.take(Rows(*map(list, zip(*rows, strict=True))) if rows else Rows(*[[]] * 6), self.now)
+        results = self.shard.take(rows_of(rows), self.now)
         self.commit()
         return results
 
@@ -148,12 +149,12 @@ def test_a_shard_is_used_only_for_the_token_that_spark_has(base):
     assert behind.follow(kept.parts) is behind  # brought up to date by the delta that it lacks
     assert behind.token == kept.shard.token
     failed = Shard(base, kept.shard.query).follow(before)
-    failed.take(Rows(*map(list, zip(*rows[50:100], strict=True))), 0.0)
+    failed.take(rows_of(rows[50:100]), 0.0)
     failed.commit()  # a task that failed afterwards: Spark does not have this part
     anew = failed.follow(kept.parts)
     assert anew is not failed
     expected = kept.take(*rows[100:])
-    given = Rows(*map(list, zip(*rows[100:], strict=True)))
+    given = rows_of(rows[100:])
     for other in (behind, anew):
         found = other.take(given, 0.0)
         assert [row[:4] + row[5:] for row in found] == [row[:4] + row[5:] for row in expected]
@@ -256,13 +257,7 @@ def test_idle_keys_are_dropped(base, monkeypatch):
     kept.now = 12.0
     assert kept.statuses(tell(1, "up")) == [("e1", "unknown")]
     assert set(kept.states()) == {"busy"}
-    assert (
-        Shard(base, kept.shard.query)
-        .follow(kept.parts)
-        .take(Rows(*map(list, zip(ask(0), strict=True))), 12.0)[0]
-        .status
-        == "new"
-    )
+    assert Shard(base, kept.shard.query).follow(kept.parts).take(rows_of([ask(0)]), 12.0)[0].status == "new"
     monkeypatch.setattr(shard_module, "PART_BYTES", 0)
     kept.now = 30.0
     kept.take(ask(3, key="last"))
