@@ -6,6 +6,7 @@ import io
 import os
 import select
 import signal
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -86,14 +87,15 @@ class Interrupts:
     def write(self, descriptor: int, data: bytes) -> None:
         """All of the data, unless nobody takes it and a signal comes: `Interrupted`."""
         rest = memoryview(data)
+        # As many bytes as a pipe takes without blocking whenever it takes any; a file takes all.
+        most = len(rest) if stat.S_ISREG(os.fstat(descriptor).st_mode) else select.PIPE_BUF
         while rest:
             _, free, _ = select.select([], [descriptor], [], 0)
             if not free:
                 _, free, _ = select.select([self._wake], [descriptor], [])
             if not free:
                 raise Interrupted
-            # As many bytes as a pipe takes without blocking whenever it takes any.
-            rest = rest[os.write(descriptor, rest[: select.PIPE_BUF]) :]
+            rest = rest[os.write(descriptor, rest[:most]) :]
 
 
 class _Awaited(io.RawIOBase):
