@@ -188,7 +188,7 @@ def _rows(files: Files, label: str | None, raw: bool) -> tuple[list[str], Array,
     for number, reader, own in _headers(files, label, fitting=not raw):
         features = features or own
         if not (raw and files.format == "jsonl"):
-            _check_same(files, number, features, own)
+            order_by_name(own, features, files.names[number], f"those of {files.names[0]}")
         with files.naming(number):
             try:
                 reader.match(Wanted(len(features), features, label, None, raw=raw))
@@ -224,11 +224,6 @@ def _headers(files: Files, label: str | None, *, fitting: bool = True) -> Iterat
             yield number, reader, features
 
 
-def _check_same(files: Files, number: int, features: list[str], own: list[str]) -> None:
-    """Refuse a file with other columns than the first."""
-    order_by_name(own, features, files.names[number], f"those of {files.names[0]}")
-
-
 def _words(files: Files, bad: Bad) -> str:
     mark = ", " if bad.reason.startswith("column") else ": "
     return f"{files.unit} {bad.line}{mark}{bad.reason}"
@@ -240,36 +235,6 @@ def _typed(column: Array) -> Array:
     numbers = [math.nan if cell is None else as_float(cell) for cell in values]
     texts = None in numbers or any(type(cell) is bool for cell in values)
     return cells(values) if texts else np.array(numbers, np.float64)
-
-
-def columns(files: Files, label: str | None) -> list[str]:
-    """The features that all files have, looked for in their headers: numbers, of which no row is read."""
-    features: list[str] = []
-    for number, reader, own in _headers(files, label):
-        features = features or own
-        _check_same(files, number, features, own)
-        with files.naming(number):
-            _match_numbers(reader, features, label)
-    return features
-
-
-def check_rows(files: Files, features: list[str], label: str | None) -> None:
-    """Read files to the first row that cannot be used, which is the error; nothing is kept."""
-    for number, reader, _ in _headers(files, label):
-        with files.naming(number):
-            _match_numbers(reader, features, label)
-            for bad in (item for records in reader.records() for item in records.others if isinstance(item, Bad)):
-                fill = "; drop the row or fill the gap first" if bad.reason.startswith("column") else ""
-                raise InputError(_words(files, bad) + fill)
-
-
-def _match_numbers(reader: Reader, features: list[str], label: str | None) -> None:
-    try:
-        reader.match(Wanted(len(features), features, label, None))
-    except BadCell as error:
-        raise InputError(
-            f"{error}; drop the column, encode it as numbers, or make it the label with label={error.column!r}"
-        ) from error
 
 
 # ---- arrays
