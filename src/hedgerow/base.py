@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO, Generic, Self, TypeVar
 
@@ -69,7 +70,7 @@ if TYPE_CHECKING:
 else:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
-__all__ = ["ClassifierMixin", "FromLearner", "NamedValues", "OnlineTransferEstimator", "RegressorMixin"]
+__all__ = ["ClassifierMixin", "Fitted", "NamedValues", "OnlineTransferEstimator", "RegressorMixin"]
 
 T = TypeVar("T")
 SAMPLE = 256  # rows of the sources that are kept for `feature_importances_`
@@ -95,17 +96,17 @@ class NamedValues(dict[str, float]):
         return np.array(self.array, dtype=dtype, copy=copy)
 
 
-class FromLearner(Generic[T]):
-    """An attribute of a fitted model that is its learner's, read inside the lock."""
+class Fitted(Generic[T]):
+    """An attribute of a fitted model by its path (`_learner` refuses a damaged one), read inside the lock."""
 
-    def __init__(self, name: str, doc: str) -> None:
-        self.name, self.__doc__ = name, doc
+    def __init__(self, path: str, doc: str) -> None:
+        self.path, self.__doc__ = attrgetter(path), doc
 
     def __get__(self, model: Any, kind: Any = None) -> T:
         if model is None:
             return self  # type: ignore[return-value]
         with model._fitted:
-            return getattr(model._learner, self.name)  # type: ignore[no-any-return]
+            return self.path(model)  # type: ignore[no-any-return]
 
 
 class OnlineTransferEstimator(BaseEstimator):
@@ -304,11 +305,10 @@ class OnlineTransferEstimator(BaseEstimator):
 
     # -- checking rows ------------------------------------------------------------------------------------------------
 
-    @property
-    def n_features_in_(self) -> int:
-        """The width of a row; of a model of tables, of its numbers."""
-        with self._fitted:
-            return self._inputs.width
+    n_features_in_ = Fitted[int]("_inputs.width", "The width of a row; of a model of tables, of its numbers.")
+    table_ = Fitted[TableEncoder | None](
+        "_inputs.encoder", "The encoder of a model of tables; None for rows of numbers."
+    )
 
     def _contributions(
         self, x: Any, value: Callable[[Array], Array], reference: Any, usual: Array | None, what: str
@@ -366,12 +366,6 @@ class OnlineTransferEstimator(BaseEstimator):
             raise AttributeError("the model was fitted without feature names")
         return names
 
-    @property
-    def table_(self) -> TableEncoder | None:
-        """The encoder of a model of tables; None for rows of numbers."""
-        with self._fitted:
-            return self._inputs.encoder
-
     def name_features(self, names: Sequence[str]) -> None:
         """Name the features of a model that was fitted on bare rows; rows without names are still taken."""
         with self._fitted:
@@ -389,34 +383,26 @@ class OnlineTransferEstimator(BaseEstimator):
 
     # -- what a fitted model says of itself ---------------------------------------------------------------------------
 
-    @property
-    def expert_names_(self) -> list[str]:
-        """Expert names, in the order of `weights_`."""
-        with self._fitted:
-            return self.learner_.expert_names
-
-    @property
-    def dim_(self) -> int:
-        """The largest dimension of a space."""
-        with self._fitted:
-            return self.learner_.dim
+    expert_names_ = Fitted[list[str]]("learner_.expert_names", "Expert names, in the order of `weights_`.")
+    dim_ = Fitted[int]("learner_.dim", "The largest dimension of a space.")
+    constants_ = Fitted[Constants](
+        "learner_.constants",
+        "What never changes after `fit`; models of one fit share it (`save(constants=False)`).",
+    )
+    seen_ = Fitted[int]("_learner.seen", "Labels learned so far.")
+    bound_ = Fitted[float](
+        "_learner.bound", "The guarantee for what was observed so far; what it bounds is `guarantee_`."
+    )
+    guarantee_ = Fitted[str]("_learner.guarantee", "What `bound_` bounds, in words.")
+    drift_ = Fitted[Drift](
+        "_learner.drift", "Whether the target seems to have changed: alarms, and how near the next is."
+    )
 
     @property
     def weights_(self) -> NamedValues:
         r"""How much each expert is trusted now: shares of one by name, :math:`p_i \propto w_i`."""
         with self._fitted:
             return NamedValues(self._learner.expert_names, self.learner_.weights)
-
-    seen_ = FromLearner[int]("seen", "Labels learned so far.")
-    bound_ = FromLearner[float]("bound", "The guarantee for what was observed so far; what it bounds is `guarantee_`.")
-    guarantee_ = FromLearner[str]("guarantee", "What `bound_` bounds, in words.")
-    drift_ = FromLearner[Drift]("drift", "Whether the target seems to have changed: alarms, and how near the next is.")
-
-    @property
-    def constants_(self) -> Constants:
-        """What never changes after `fit`; models of one fit share it (`save(constants=False)`)."""
-        with self._fitted:
-            return self.learner_.constants
 
     def plot(self) -> Any:
         """Weights of the experts and, of a classifier, discrepancies of the sources: the axes of matplotlib."""

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 
 from hedgerow.align import Aligner
-from hedgerow.base import ClassifierMixin, FromLearner, NamedValues, OnlineTransferEstimator
+from hedgerow.base import ClassifierMixin, Fitted, NamedValues, OnlineTransferEstimator
 from hedgerow.contributions import Contributions, summary
 from hedgerow.core.arrays import DENSE_LIMIT, Array, Matrix, cast, check_finite, rows_from
 from hedgerow.core.domains import Domain, Frame, same_columns
@@ -101,12 +101,14 @@ class Explanations:
     """
 
     def __init__(self, classes: Array, traces: Sequence[Trace], learner: OnlineLearner) -> None:
-        self.classes, self._traces, self._learner = classes, traces, learner
+        N = len(learner.expert_names)
+        none = Trace(np.empty((0, len(classes))), np.empty((0, N)), np.empty((0, N), dtype=np.int64))
+        self.classes, self._traces, self._learner = classes, traces or [none], learner
 
     @property
     def codes(self) -> Array:
         """The place of each prediction in `classes`."""
-        return np.concatenate([trace.predictions for trace in self._traces] or [np.empty(0, dtype=np.int64)])
+        return np.concatenate([trace.predictions for trace in self._traces])
 
     @property
     def labels(self) -> Array:
@@ -117,19 +119,17 @@ class Explanations:
     def probabilities(self) -> Array:
         """A column a class."""
         parts = [self._learner.probabilities(trace.scores) for trace in self._traces]
-        K = len(self.classes)
-        padded = [np.pad(part, [(0, 0), (0, K - part.shape[1])]) if part.shape[1] < K else part for part in parts]
-        return np.concatenate(padded) if padded else np.empty((0, K))
+        return np.concatenate([np.pad(part, [(0, 0), (0, len(self.classes) - part.shape[1])]) for part in parts])
 
     @property
     def votes(self) -> Array:
         """The place in `classes` of what each expert says; a column an expert."""
-        return np.concatenate([t.votes for t in self._traces] or [np.empty((0, len(self._learner.expert_names)), int)])
+        return np.concatenate([trace.votes for trace in self._traces])
 
     @property
     def weights(self) -> Array:
         """How much each expert was trusted; a column an expert."""
-        return np.concatenate([t.weights for t in self._traces] or [np.empty((0, len(self._learner.expert_names)))])
+        return np.concatenate([trace.weights for trace in self._traces])
 
 
 class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
@@ -347,11 +347,10 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
 
     # -- classes ------------------------------------------------------------------------------------------------------
 
-    @property
-    def classes_(self) -> Array:
-        """The labels, in the order of the columns of `predict_proba`; one met in the stream stands last."""
-        with self._fitted:
-            return self._codes.classes
+    classes_ = Fitted[Array](
+        "_codes.classes",
+        "The labels, in the order of the columns of `predict_proba`; one met in the stream stands last.",
+    )
 
     def code_of(self, label: Hashable) -> int:
         """The place of a label in `classes_`; below 0 if it is missing or not there."""
@@ -934,9 +933,9 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         with self._fitted, uninterrupted(), one_blas_thread:
             return NamedValues(self.source_names_, self._learner.discrepancies())
 
-    mistakes_ = FromLearner[int]("mistakes", "Mistakes so far, each counted when its label was learned.")
-    hedge_loss_ = FromLearner[float](
-        "mixture_loss",
+    mistakes_ = Fitted[int]("_learner.mistakes", "Mistakes so far, each counted when its label was learned.")
+    hedge_loss_ = Fitted[float](
+        "_learner.mixture_loss",
         r":math:`\sum_t p_t \cdot \ell_t`, what the mixer's weights suffered, which Hedge's bound is about.",
     )
 

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
 
-from hedgerow.base import FromLearner, OnlineTransferEstimator, RegressorMixin
+from hedgerow.base import Fitted, OnlineTransferEstimator, RegressorMixin
 from hedgerow.contributions import Contributions, summary
 from hedgerow.core.arrays import DENSE_LIMIT, Array, Matrix, cast, dense
 from hedgerow.core.constants import Constants
@@ -139,6 +139,7 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
     """
 
     learner_: NumberLearner  # type: ignore[assignment]
+    _learner: NumberLearner  # type: ignore[assignment]
     dtype = None
     _is_regressor = True
     _takes_gaps = True
@@ -275,24 +276,13 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
         >>> bool(wide[0] <= narrow[0] <= narrow[1] <= wide[1])
         True
         """
-        trace, at = self._predicted(X, sample_domain, allow_source), self._level(coverage)
-        half = trace.half[:, at]
+        trace = self._predicted(X, sample_domain, allow_source)
+        half = trace.half[:, level_of(self.learner_.plan.coverage, coverage)]
         return np.column_stack([trace.predictions - half, trace.predictions + half])
-
-    def _level(self, coverage: float | None) -> int:
-        with self._fitted:
-            return level_of(self.learner_.plan.coverage, coverage)
-
-    @property
-    def _regression(self) -> NumberLearner:
-        """The learner, to be used inside the lock; refused if an error cut a step of it in two."""
-        learner: Any = self._learner
-        assert isinstance(learner, NumberLearner)
-        return learner
 
     def _predicted(self, X: Matrix, sample_domain: Any, allow_source: bool) -> NumberTrace:
         with self._fitted:
-            X, learner = self._inputs.matrix(X), self._regression
+            X, learner = self._inputs.matrix(X), self._learner
             check_target_rows(sample_domain, X.shape[0], allow_source)
             return learner.predict(X)
 
@@ -334,8 +324,8 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
         tuple of float
             Its lower and its upper end.
         """
-        at, trace = self._level(coverage), self._predicted_one(x)
-        value, half = float(trace.predictions[0]), float(trace.half[0, at])
+        trace = self._predicted_one(x)
+        value, half = float(trace.predictions[0]), float(trace.half[0, level_of(self.learner_.plan.coverage, coverage)])
         return value - half, value + half
 
     def explain_one(self, x: Any, *, by_column: bool = False, reference: Any = None) -> NumberExplanation:
@@ -371,7 +361,7 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
             if by_column:
                 usual = learner.constants["x.mean"]
                 parts = self._contributions(
-                    x, lambda X: self._regression.predict(X).predictions, reference, usual, "prediction"
+                    x, lambda X: self._learner.predict(X).predictions, reference, usual, "prediction"
                 )
             return NumberExplanation(
                 value,
@@ -382,12 +372,12 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
             )
 
     def _loss(self, X: Array, labels: Array) -> float:
-        return float(np.mean((self._regression.predict(X.astype(np.float64)).predictions - labels.astype(float)) ** 2))
+        return float(np.mean((self._learner.predict(X.astype(np.float64)).predictions - labels.astype(float)) ** 2))
 
     def _predicted_one(self, x: Any) -> NumberTrace:
         with self._fitted:
             row = self._inputs.row(x)
-            return self._regression.predict(row if row.ndim == 2 else row[None])
+            return self._learner.predict(row if row.ndim == 2 else row[None])
 
     # -- learning -----------------------------------------------------------------------------------------------------
 
@@ -455,7 +445,7 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
             return self.partial_fit(first_row(x), [y], sample_weight=weight)
         with self._fitted:
             label = numbers(objects([y]), "y")
-            row, weight, learner = self._inputs.row(x), one_weight(weight), self._regression
+            row, weight, learner = self._inputs.row(x), one_weight(weight), self._learner
             if weight > 0:
                 learner.run(row if row.ndim == 2 else row[None], label, None if weight == 1 else np.array([weight]))
         return self
@@ -497,7 +487,7 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
             As of `trace`, each row as it was before its label.
         """
         with self._fitted:
-            X, learner = self._inputs.matrix(X), self._regression
+            X, learner = self._inputs.matrix(X), self._learner
             labels, weight = weighted_numbers(y, sample_weight, X.shape[0])
             return learner.run(X, labels, weight)
 
@@ -517,7 +507,7 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
         with self._fitted:
             return float(np.sqrt(self.squared_error_ / self.seen_)) if self.seen_ else float("nan")
 
-    squared_error_ = FromLearner[float]("mixture_loss", "The sum of squared errors so far.")
+    squared_error_ = Fitted[float]("_learner.mixture_loss", "The sum of squared errors so far.")
 
 
 def model_of_bytes(

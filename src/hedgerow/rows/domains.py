@@ -30,7 +30,7 @@ from __future__ import annotations
 import math
 import os
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -44,7 +44,7 @@ from hedgerow.core.errors import InputError, require, together, unknown
 from hedgerow.core.values import BadCell, as_float, cells, composed, date_form, is_gap, moment
 from hedgerow.rows import open_file
 from hedgerow.rows.inputs import SUFFIXES, Files, format_of, is_pattern, no_such_file, stem
-from hedgerow.rows.readers import DELIMITERS, Bad, CsvReader, Reader
+from hedgerow.rows.readers import DELIMITERS, Bad, CsvReader, Records
 from hedgerow.rows.wanted import Wanted, is_blank, labels_of_text, labels_of_values, plain_labels
 
 MATLAB_FEATURES = ("X", "fts", "fea", "data")
@@ -181,52 +181,38 @@ def read_table(files: Files, label: str | None, name: str) -> Domain:
 def _rows(files: Files, label: str | None, raw: bool) -> tuple[list[str], Array, list[Any], Array] | None:
     """Features, rows, labels and lines; None if numbers were wanted and a cell is none. Bad rows are told together."""
     features: list[str] = []
-    parts: list[Array] = []
-    labels: list[Any] = []
-    lines: list[Array] = []
+    blocks: list[Records] = []
     problems: list[str] = []
-    for number, reader, own in _headers(files, label, fitting=not raw):
-        features = features or own
-        if not (raw and files.format == "jsonl"):
-            order_by_name(own, features, files.names[number], f"those of {files.names[0]}")
-        with files.naming(number):
-            try:
-                reader.match(Wanted(len(features), features, label, None, raw=raw))
-            except BadCell:
-                return None
-            for records in reader.records():
-                bad = [item for item in records.others if isinstance(item, Bad)]
-                if bad and not raw:
-                    return None
-                problems += [f"{files.names[number]}: {_words(files, item)}" for item in bad]
-                if not problems:
-                    parts.append(records.X)
-                    labels += records.labels
-                    lines.append(records.places[:, 0])
-    if problems:
-        raise InputError(together(problems, "rows cannot be read"))
-    return (features, np.concatenate(parts), labels, np.concatenate(lines)) if parts else None
-
-
-def _headers(files: Files, label: str | None, *, fitting: bool = True) -> Iterator[tuple[int, Reader, list[str]]]:
-    """The files, opened one after the other, and the names of their features."""
-    for number, path in enumerate(files.paths):
-        with closing(open_file(files, number, fitting=fitting)) as reader:
+    for number, name in enumerate(files.names):
+        with closing(open_file(files, number, fitting=not raw)) as reader:
             with files.naming(number):
                 names = reader.header()
                 if isinstance(reader, CsvReader):
                     reader.refuse_numbers_as_names()
             if label is not None and label not in names:
-                raise unknown(f"label column of {path.name}", label, names)
-            features = [column for column in names if column != label]
-            if not features:
-                raise InputError(f"{path}: no column but the label {label!r}; there are no features")
-            yield number, reader, features
-
-
-def _words(files: Files, bad: Bad) -> str:
-    mark = ", " if bad.reason.startswith("column") else ": "
-    return f"{files.unit} {bad.line}{mark}{bad.reason}"
+                raise unknown(f"label column of {Path(name).name}", label, names)
+            own = [column for column in names if column != label]
+            if not own:
+                raise InputError(f"{name}: no column but the label {label!r}; there are no features")
+            features = features or own
+            if not (raw and files.format == "jsonl"):
+                order_by_name(own, features, name, f"those of {files.names[0]}")
+            with files.naming(number):
+                try:
+                    reader.match(Wanted(len(features), features, label, None, raw=raw))
+                except BadCell:
+                    return None
+                for records in reader.records():
+                    for bad in (item for item in records.others if isinstance(item, Bad)):
+                        if not raw:
+                            return None
+                        mark = ", " if bad.reason.startswith("column") else ": "
+                        problems.append(f"{name}: {files.unit} {bad.line}{mark}{bad.reason}")
+                    blocks.append(records)
+    if problems:
+        raise InputError(together(problems, "rows cannot be read"))
+    every = Records.joined(blocks) if blocks else None
+    return None if every is None else (features, every.X, every.labels, every.places[:, 0])
 
 
 def _typed(column: Array) -> Array:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -224,31 +224,6 @@ def id_text(value: Any, name: str) -> str:
 # ---- what is wanted
 
 
-class Encoder(Protocol):
-    """What makes the numbers of a row of the cells of a table; see `hedgerow.tables`."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The columns that it reads."""
-
-    @property
-    def numeric(self) -> frozenset[str]:
-        """Those of them that have numbers."""
-
-    @property
-    def left_out(self) -> Any:
-        """Columns that it knows and does not read."""
-
-    def missing_from(self, names: Collection[Any], *, keys: bool = False) -> str:
-        """Which of its columns are not among these, for a person."""
-
-    def as_written(self, column_of: Callable[[str], Any]) -> Encoder:
-        """The encoder of a file: its dates as the cells of its columns write them."""
-
-    def of_columns(self, columns: Mapping[str, list[Any]], rows: int) -> Array:
-        """Rows by the cells of their columns; an InputError if a cell cannot be used."""
-
-
 @dataclass(frozen=True)
 class Wanted:
     """What a model wants of a row.
@@ -282,7 +257,7 @@ class Wanted:
     classes: Sequence[Any] | Array | None = ()
     new_classes: bool = True
     id: str | None = None
-    table: Encoder | None = None
+    table: Any = None  # a `hedgerow.tables.TableEncoder`, or None
     gaps: bool = False
     raw: bool = False
     keep_cells: bool = False
