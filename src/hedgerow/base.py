@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO, Generic, Self, TypeVar
 
 import numpy as np
-from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.align import Info
 from hedgerow.contributions import MOST_COLUMNS, Contributions, importances, of_row
@@ -144,12 +144,7 @@ class OnlineTransferEstimator(BaseEstimator):
     @property
     def _fitted(self) -> threading.RLock:
         """The lock of a fitted model."""
-        lock: threading.RLock | None = self.__dict__.get("_lock")
-        if lock is None:
-            raise NotFittedError(
-                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments before "
-                "using this estimator."
-            )
+        lock: threading.RLock = self.__dict__.get("_lock") or check_is_fitted(self)
         return lock
 
     @property
@@ -157,9 +152,7 @@ class OnlineTransferEstimator(BaseEstimator):
         """The learner, to be used inside the lock; refused if an error cut a step of it in two."""
         learner = self.learner_
         if learner.damaged:
-            raise InputError(
-                f"an error cut a step of learning in two ({learner.damaged}); load the model as it was saved last"
-            )
+            raise InputError(f"an error cut a step of learning in two ({learner.damaged}); load a saved model")
         return learner
 
     @contextmanager
@@ -222,9 +215,8 @@ class OnlineTransferEstimator(BaseEstimator):
             domain = sample_domains(sample_domain, X.shape[0])
             weight = checked_weights(sample_weight, X.shape[0], domain >= 0)
             places = source_rows(domain, weight)
-            sources = [
-                Labelled(name, X[at], labels[at], None if weight is None else weight[at]) for name, at in places.items()
-            ]
+            weights = {name: None if weight is None else weight[at] for name, at in places.items()}
+            sources = [Labelled(name, X[at], labels[at], weights[name]) for name, at in places.items()]
             warmup = X[domain < 0]
             if inputs is None:
                 target = Named("the target", warmup)
@@ -306,9 +298,7 @@ class OnlineTransferEstimator(BaseEstimator):
     # -- checking rows ------------------------------------------------------------------------------------------------
 
     n_features_in_ = Fitted[int]("_inputs.width", "The width of a row; of a model of tables, of its numbers.")
-    table_ = Fitted[TableEncoder | None](
-        "_inputs.encoder", "The encoder of a model of tables; None for rows of numbers."
-    )
+    table_ = Fitted[TableEncoder | None]("_inputs.encoder", "The encoder of a model of tables; else None.")
 
     def _contributions(
         self, x: Any, value: Callable[[Array], Array], reference: Any, usual: Array | None, what: str
@@ -330,10 +320,8 @@ class OnlineTransferEstimator(BaseEstimator):
             self._sample = None
             return
         each = max(SAMPLE // len(sources), 1)
-        at = [np.unique(np.linspace(0, len(source.labels) - 1, each).astype(int)) for source in sources]
-        rows = [dense(source.X[i]) for source, i in zip(sources, at, strict=True)]
-        labels = [np.asarray(source.labels)[i] for source, i in zip(sources, at, strict=True)]
-        self._sample = np.concatenate(rows), np.concatenate(labels)
+        at = [(s, np.unique(np.linspace(0, len(s.labels) - 1, each).astype(int))) for s in sources]
+        self._sample = np.concatenate([dense(s.X[i]) for s, i in at]), np.concatenate([s.labels[i] for s, i in at])
 
     def _loss(self, X: Array, labels: Array) -> float:
         """The mean loss of rows that are read already."""
@@ -385,18 +373,11 @@ class OnlineTransferEstimator(BaseEstimator):
 
     expert_names_ = Fitted[list[str]]("learner_.expert_names", "Expert names, in the order of `weights_`.")
     dim_ = Fitted[int]("learner_.dim", "The largest dimension of a space.")
-    constants_ = Fitted[Constants](
-        "learner_.constants",
-        "What never changes after `fit`; models of one fit share it (`save(constants=False)`).",
-    )
+    constants_ = Fitted[Constants]("learner_.constants", "What never changes after `fit`; models of one fit share it.")
     seen_ = Fitted[int]("_learner.seen", "Labels learned so far.")
-    bound_ = Fitted[float](
-        "_learner.bound", "The guarantee for what was observed so far; what it bounds is `guarantee_`."
-    )
+    bound_ = Fitted[float]("_learner.bound", "The guarantee for what was observed so far: a bound of `guarantee_`.")
     guarantee_ = Fitted[str]("_learner.guarantee", "What `bound_` bounds, in words.")
-    drift_ = Fitted[Drift](
-        "_learner.drift", "Whether the target seems to have changed: alarms, and how near the next is."
-    )
+    drift_ = Fitted[Drift]("_learner.drift", "Whether the target seems to have changed: alarms, how near the next is.")
 
     @property
     def weights_(self) -> NamedValues:

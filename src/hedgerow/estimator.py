@@ -31,9 +31,8 @@ from hedgerow.inputs import (
     Labelled,
     all_classes,
     check_classes,
-    check_names,
     check_new_classes,
-    check_source_labels,
+    check_sources,
     check_target_rows,
     check_targets,
     first_row,
@@ -335,7 +334,7 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
     ) -> None:
         """Every form of `fit`, and a cold start, whose codes are known: one `Training`, one build."""
         method, options = choose(self.get_params(deep=False), inputs.encoder)
-        names = check_names([source.name for source in sources])
+        names = check_sources(sources)
         codes = self._codes_of(sources) if codes is None else codes
         rows = [source.rows(codes.classes, warmup.dtype) for source in sources]
         levels = () if self.coverage is None else coverages(self.coverage)
@@ -347,10 +346,7 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
 
     # -- classes ------------------------------------------------------------------------------------------------------
 
-    classes_ = Fitted[Array](
-        "_codes.classes",
-        "The labels, in the order of the columns of `predict_proba`; one met in the stream stands last.",
-    )
+    classes_ = Fitted[Array]("_codes.classes", "The labels, in the order of `predict_proba`; one met later is last.")
 
     def code_of(self, label: Hashable) -> int:
         """The place of a label in `classes_`; below 0 if it is missing or not there."""
@@ -368,7 +364,6 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
     def _codes_of(self, sources: Sequence[Labelled] | Sequence[LabelledSource]) -> Codes:
         listed = self.classes is not None
         for source in sources:
-            check_source_labels(source.name, source.labels)
             if not listed and self.max_classes is None:
                 check_targets(source.labels, isinstance(source, Labelled))
         classes = fixed_classes(self.classes) if listed else all_classes([s.labels for s in sources])
@@ -379,8 +374,7 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         return codes
 
     def _check_known(self, codes: Codes, labels: Array, where: str) -> None:
-        new = codes.unseen(labels)
-        if new:
+        if new := codes.unseen(labels):
             raise InputError(
                 f"{where}: label {plain(new[0])!r} is not among classes={codes.classes.tolist()}; "
                 "add it there, or leave classes=None to let new classes be learned"
@@ -655,9 +649,8 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
             k, parts = prediction.code, None
             if by_column:
                 usual = self.learner_.constants.get("reference")
-                parts = self._contributions(
-                    x, lambda X: self._log_odds(X, k), reference, usual, f"log-odds of {labels[k]}"
-                )
+                what = f"log-odds of {labels[k]}"
+                parts = self._contributions(x, lambda X: self._log_odds(X, k), reference, usual, what)
             return Explanation(
                 labels[k],
                 self._shares(prediction),

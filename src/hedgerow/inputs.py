@@ -311,9 +311,7 @@ def as_table(d: Domain) -> Frame:
     if isinstance(d.X, Frame):
         return d.X
     if is_sparse(d.X):
-        raise InputError(
-            f"domain {d.name!r}: a sparse matrix beside tables; make it dense, or encode the others yourself"
-        )
+        raise InputError(f"domain {d.name!r}: a sparse matrix beside tables; make it dense, or encode the others first")
     return Frame.of_matrix(d.X, d.feature_names or _positions(d.X))
 
 
@@ -423,12 +421,17 @@ def checked_labels(y: Any, length: int) -> Array:
     return as_labels(y, "y", length)
 
 
-def check_source_labels(name: str, labels: Array) -> None:
-    """A source row needs a label."""
-    missing = is_missing(labels)
-    if missing.any():
-        row = int(np.flatnonzero(missing)[0])
-        raise InputError(f"source {name!r}: Input y contains NaN or None at row {row}; a source row needs a label")
+def check_sources(sources: Sequence[Any]) -> list[str]:
+    """The names of sources, if they differ; every row needs a label."""
+    names = [source.name for source in sources]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"two sources are called {twice!r}; give each a name of its own")
+    for source in sources:
+        if (missing := is_missing(source.labels)).any():
+            where = f"source {source.name!r}: Input y contains NaN or None at row {int(missing.argmax())}"
+            raise InputError(f"{where}; a source row needs a label")
+    return names
 
 
 def kind_of_targets(labels: Array) -> str | None:
@@ -527,14 +530,6 @@ def sample_domains(sample_domain: Any, n: int) -> Array:
     if len(bad):
         raise InputError(f"sample_domain: {domain[bad[0]]} at row {bad[0]}; give {DOMAIN_NUMBERS}")
     return domain.astype(np.int64)
-
-
-def check_names(names: list[str]) -> list[str]:
-    """The names of sources, if they differ."""
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InputError(f"two sources are called {twice!r}; give each a name of its own")
-    return names
 
 
 def source_rows(domain: Array, weight: Array | None) -> dict[str, Array]:

@@ -18,15 +18,7 @@ from hedgerow.core.values import Codes, is_missing, objects
 from hedgerow.coverage import coverages, level_of
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.files import StoredModel, read_model
-from hedgerow.inputs import (
-    Inputs,
-    check_names,
-    check_source_labels,
-    check_target_rows,
-    first_row,
-    one_weight,
-    weighted_labels,
-)
+from hedgerow.inputs import Inputs, check_sources, check_target_rows, first_row, one_weight, weighted_labels
 from hedgerow.methods import AlignFit, fit_aligner
 from hedgerow.regression.learner import NumberLearner, NumberTrace
 
@@ -60,9 +52,8 @@ class NumberExplanation(NamedTuple):
 
     def __str__(self) -> str:
         intervals = [f"{low:.4g} to {high:.4g} ({level:.0%})" for level, (low, high) in self.intervals.items()]
-        return summary(
-            ", ".join([f"{self.prediction:.4g}", *intervals]), self.experts, self.weights, self.contributions
-        )
+        prediction = ", ".join([f"{self.prediction:.4g}", *intervals])
+        return summary(prediction, self.experts, self.weights, self.contributions)
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self._replace(contributions=None)))}</pre>" + (
@@ -186,14 +177,12 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
         """Build the learner; without sources the units of y are those of the first labels."""
         from hedgerow.regression import build, passive
 
-        names, width = check_names([source.name for source in sources]), inputs.width
+        names, width = check_sources(sources), inputs.width
         if (size := 8 * width**2) > DENSE_LIMIT:
             raise InputError(
                 f"{width} features: the linear heads keep a matrix of {width} x {width}, which would take "
                 f"{size / 2**30:.1f} GiB; reduce the features first, for instance by TruncatedSVD(256)"
             )
-        for source in sources:
-            check_source_labels(source.name, source.labels)
         y = [numbers(source.labels, f"source {source.name!r}") for source in sources]
         weights = [np.ones(len(b)) if s.weight is None else s.weight for s, b in zip(sources, y, strict=True)]
         weight = np.concatenate([*weights, np.empty(0)])
@@ -353,15 +342,12 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
         with self._fitted:
             trace, learner = self._predicted_one(x), self.learner_
             value = float(trace.predictions[0])
-            intervals = {
-                c: (value - float(half), value + float(half))
-                for c, half in zip(learner.plan.coverage, trace.half[0], strict=True)
-            }
+            half = zip(learner.plan.coverage, trace.half[0].tolist(), strict=True)
+            intervals = {c: (value - h, value + h) for c, h in half}
             names, parts = learner.expert_names, None
             if by_column:
-                usual = learner.constants["x.mean"]
                 parts = self._contributions(
-                    x, lambda X: self._learner.predict(X).predictions, reference, usual, "prediction"
+                    x, lambda X: learner.predict(X).predictions, reference, learner.constants["x.mean"], "prediction"
                 )
             return NumberExplanation(
                 value,
