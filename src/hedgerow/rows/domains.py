@@ -116,9 +116,8 @@ def unique_names(paths: Sequence[Path]) -> list[str]:
     ['a/x', 'b/x', 'y']
     """
     stems = [stem(str(path)) for path in paths]
-    names = [
-        f"{path.parent.name}/{name}" if stems.count(name) > 1 else name for path, name in zip(paths, stems, strict=True)
-    ]
+    twice = [f"{path.parent.name}/{name}" for path, name in zip(paths, stems, strict=True)]
+    names = [longer if stems.count(name) > 1 else name for name, longer in zip(stems, twice, strict=True)]
     return [f"{name}#{i}" if names.count(name) > 1 else name for i, name in enumerate(names, start=1)]
 
 
@@ -252,9 +251,7 @@ def read_svmlight(path: Path, label: str | None, name: str) -> Domain:
     try:
         X, y = load_svmlight_file(str(path))
     except ValueError as error:
-        raise InputError(
-            f"{path}: not in svmlight form ({error}); each line is 'label index:value index:value'"
-        ) from error
+        raise InputError(f"{path}: not in svmlight form ({error}); a line is 'label index:value ..'") from error
     return Domain(name, X, plain_labels(y))
 
 
@@ -300,13 +297,8 @@ def _is_array(key: str, value: Matrix) -> bool:
     return not key.startswith("__") and (is_sparse(value) or getattr(value, "dtype", np.dtype(object)).kind in "fiubU")
 
 
-_READERS = {
-    ".npz": read_npz,
-    ".svmlight": read_svmlight,
-    ".libsvm": read_svmlight,
-    ".svm": read_svmlight,
-    ".mat": read_matlab,
-}
+_READERS = {".npz": read_npz, ".mat": read_matlab}
+_READERS |= dict.fromkeys((".svmlight", ".libsvm", ".svm"), read_svmlight)
 
 
 # ---- a column that says when: rows are put into its order, and it is no feature

@@ -15,6 +15,7 @@ from hedgerow.core.errors import InputError, unknown
 from hedgerow.core.values import BadCell, all_floats, as_float, as_whole, composed, shown
 
 WHOLE = np.iinfo(np.int64)
+NO_LABEL = object()
 NUMBERS = (0.0,)  # in place of classes: labels are finite numbers
 
 
@@ -120,15 +121,6 @@ def label_reader(classes: Sequence[Any] | Array, new: bool = True) -> Callable[[
     printed = {composed(str(label)): label for label in known}
     no_class = "label {} is not one of the model's classes: " + listed(known).replace("{", "{{").replace("}", "}}")
 
-    def of_text(text: str) -> Any:
-        if kind is str or not known:
-            return printed.get(text, text)
-        if kind is not None:
-            return _whole(text) if kind is int else _finite(text)
-        if text not in printed and text.title() not in printed:  # bools, tuples and mixtures: by their printed form
-            raise InputError(no_class.format(shown(text)))
-        return printed.get(text, printed.get(text.title()))
-
     all_known = None if new else {None, *known}
 
     def read(value: Any) -> Any:
@@ -136,8 +128,11 @@ def label_reader(classes: Sequence[Any] | Array, new: bool = True) -> Callable[[
         if is_blank(value) or value != value:
             return None
         text = str(value).strip()
-        label = of_text(text)
-        if all_known is not None and label not in all_known:
+        if kind in (int, float) and known:
+            label = _whole(text) if kind is int else _finite(text)
+        else:  # bools, tuples and mixtures: by their printed form
+            label = printed.get(text, text if kind is str else printed.get(text.title(), NO_LABEL))
+        if label is NO_LABEL or (all_known is not None and label not in all_known):
             raise InputError(no_class.format(shown(text)))
         return label
 
