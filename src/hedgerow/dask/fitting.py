@@ -283,6 +283,8 @@ class PartitionedSource:
     """A source in partitions, and the cluster that reads them, once it is there."""
 
     name: str
+    feature_names: Sequence[str]
+    dtype: np.dtype[Any]
     partitions: Sequence[Partition]
     client: Any = None
     passes: int = 0
@@ -309,16 +311,6 @@ class PartitionedSource:
         if not totals:
             raise InputError("no rows in any partition; a domain needs at least one instance")
         return list(totals)
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """The columns, in the order of the numbers of a row."""
-        return self.partitions[0].features
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The type of its numbers."""
-        return np.dtype(self.partitions[0].dtype)
 
     @cached_property
     def _known(self) -> list[Any]:
@@ -557,8 +549,9 @@ def open_sources(sources: Mapping[str, Source] | Sequence[Source], label: str | 
         if opened:
             first, own = opened[0], partitions[0].features
             order_by_name(own, first.feature_names, f"source {name!r}", f"those of source {first.name!r}")
-            partitions = [replace(each, features=first.feature_names) for each in partitions]
-        opened.append(PartitionedSource(name, partitions))
+            partitions = [replace(each, features=first.partitions[0].features) for each in partitions]
+        features, dtype = partitions[0].features, np.dtype(partitions[0].dtype)
+        opened.append(PartitionedSource(name, features, dtype, partitions))
     return opened
 
 
