@@ -378,9 +378,8 @@ def column_of_json(data: Mapping[str, Any]) -> Column:
     if kind is None:
         raise InputError(f"a column of the kind {data.get('kind')!r}")
     column = of_json(kind, fields)
-    known = not isinstance(column, Date) or (
-        set(column.turns) <= PERIODS.keys() and column.form in (*values.DATE_FORMS, "number")
-    )
+    turns, form = getattr(column, "turns", ()), getattr(column, "form", "number")
+    known = set(turns) <= PERIODS.keys() and form in (*values.DATE_FORMS, "number")
     if not known or not 1 <= getattr(column, "places", 1) <= MOST_PLACES:
         raise InputError(f"the column {column!r}")
     return column
@@ -862,9 +861,5 @@ def _span(seconds: Sequence[float | None]) -> tuple[float, tuple[str, ...]]:
     if not known:  # every cell will be reported
         return 0.0, ()
     span = max(known) - min(known)
-    turns = [
-        turn
-        for turn, length in PERIODS.items()
-        if span >= length / 2 and len({round(value % length, 3) for value in known}) > 1
-    ]
-    return min(known), tuple(turns)
+    within = {turn: {round(value % length, 3) for value in known} for turn, length in PERIODS.items()}
+    return min(known), tuple(turn for turn, times in within.items() if span >= PERIODS[turn] / 2 and len(times) > 1)

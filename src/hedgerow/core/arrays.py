@@ -21,6 +21,7 @@ Order: TypeAlias = Literal["C", "F"]
 LARGEST = {np.dtype(kind): float(np.sqrt(np.finfo(kind).max) / 2**20) for kind in (np.float32, np.float64)}
 
 PAGE = 2**21  # bytes of a large page
+FILL_GAPS = "drop these rows or fill the gaps first"
 DENSE_LIMIT = 2**30  # bytes; centring makes a sparse matrix dense, and beyond this we refuse to do it unasked
 
 
@@ -176,10 +177,7 @@ def check_mask(X: object, what: str, names: FeatureNames | None = None) -> None:
         return
     places = np.argwhere(np.atleast_2d(mask))
     row, column = places[0][0], column_words(int(places[0][-1]), names)
-    raise InputError(
-        f"{what}: a masked value at row {row}, {column} ({len(places)} such values in all); "
-        "drop these rows or fill the gaps first"
-    )
+    raise InputError(f"{what}: a masked value at row {row}, {column} ({len(places)} such values in all); {FILL_GAPS}")
 
 
 def column_words(column: int, names: FeatureNames | None) -> str:
@@ -214,10 +212,7 @@ def check_finite(X: Matrix, what: str, names: FeatureNames | None = None, gaps: 
             "rescale the features first"
         )
     name = "NaN" if np.isnan(value) else "infinity"
-    raise InputError(
-        f"{what}: contains {name} at {place} ({len(where[0])} such values in all); "
-        "drop these rows or fill the gaps first"
-    )
+    raise InputError(f"{what}: contains {name} at {place} ({len(where[0])} such values in all); {FILL_GAPS}")
 
 
 def cast(X: Matrix, dtype: Any) -> Matrix:

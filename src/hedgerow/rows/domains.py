@@ -38,7 +38,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.core.arrays import Array, Matrix, is_sparse
+from hedgerow.core.arrays import Array, is_sparse
 from hedgerow.core.domains import Domain, Frame, order_by_name
 from hedgerow.core.errors import InputError, require, together, unknown
 from hedgerow.core.values import BadCell, as_float, cells, composed, date_form, is_gap, moment
@@ -266,10 +266,8 @@ def read_matlab(path: Path, label: str | None, name: str) -> Domain:
     target = label if label is not None else next((key for key in MATLAB_LABELS if key in variables), None)
     features = next((key for key in MATLAB_FEATURES if key in variables and key != target), None)
     if features is None:
-        raise InputError(
-            f"{path}: no variable {', '.join(MATLAB_FEATURES)} with the features; it holds "
-            f"{', '.join(variables) or 'nothing'}"
-        )
+        held = ", ".join(variables) or "nothing"
+        raise InputError(f"{path}: no variable {', '.join(MATLAB_FEATURES)} with the features; it holds {held}")
     y = None if target is None else plain_labels(np.asarray(variables[target]).ravel())
     X = variables[features]
     return Domain(name, X if is_sparse(X) else np.ascontiguousarray(X), y)
@@ -288,13 +286,11 @@ def _matlab_variables(path: Path) -> dict[str, Any]:
                 return {key: node[()].T for key, node in nodes.items() if node.dtype.kind in "fiub"}
         import scipy.io
 
-        return {key: value for key, value in scipy.io.loadmat(path).items() if _is_array(key, value)}
+        found = scipy.io.loadmat(path)
+        kinds = {key: "f" if is_sparse(value) else np.asarray(value).dtype.kind for key, value in found.items()}
+        return {key: value for key, value in found.items() if not key.startswith("__") and kinds[key] in "fiubU"}
     except (ValueError, TypeError, OSError, NotImplementedError, IndexError) as error:
         raise InputError(f"{path}: not a readable MATLAB file ({error}); save it again with -v7 or -v7.3") from error
-
-
-def _is_array(key: str, value: Matrix) -> bool:
-    return not key.startswith("__") and (is_sparse(value) or getattr(value, "dtype", np.dtype(object)).kind in "fiubU")
 
 
 _READERS = {".npz": read_npz, ".mat": read_matlab}
@@ -329,14 +325,11 @@ def order_in_time(times: Sequence[Any] | Array, column: str, where: str) -> Arra
     >>> order_in_time(["2024-03-01", "2024-02-28T12:00"], "t", "x.csv").tolist()
     [1, 0]
     """
-    values = np.asarray(times)
-    as_written = values.tolist()
-    missing = values != values if values.dtype.kind in "Mmiuf" else np.array([is_gap(value) for value in as_written])
-    if missing.any():
-        row = int(np.flatnonzero(missing)[0]) + 1
+    as_written = np.asarray(times).tolist()
+    missing = list(map(is_gap, as_written))
+    if any(missing):
+        row = missing.index(True) + 1
         raise InputError(f"{where}, column {column!r}: no time in row {row}; drop the row or fill it")
-    if values.dtype.kind in "Mmiuf":
-        return np.argsort(values, kind="stable")
     form = date_form(as_written)
     numbers = [value if value is not None and math.isfinite(value) else None for value in map(as_float, as_written)]
     dates = [moment(value, form) for value in as_written]
