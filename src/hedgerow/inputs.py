@@ -291,12 +291,7 @@ def table_of(params: Params, X: Any) -> Frame | None:
     rows = np.asarray(X)
     if rows.ndim != 2:
         raise InputError(f"X: expected a table with a row per instance, got an array of shape {rows.shape}")
-    return Frame.of_matrix(rows, _positions(rows))
-
-
-def _positions(X: Array) -> list[str]:
-    """Names for the columns of an array that has none."""
-    return [f"x{j}" for j in range(X.shape[1])]
+    return Frame.of_matrix(rows)
 
 
 def need_encoder(domains: Sequence[Domain]) -> bool:
@@ -312,7 +307,7 @@ def as_table(d: Domain) -> Frame:
         return d.X
     if is_sparse(d.X):
         raise InputError(f"domain {d.name!r}: a sparse matrix beside tables; make it dense, or encode the others first")
-    return Frame.of_matrix(d.X, d.feature_names or _positions(d.X))
+    return Frame.of_matrix(d.X, d.feature_names)
 
 
 def numbers_of(encoder: TableEncoder | None, d: Domain) -> Matrix:
@@ -336,7 +331,7 @@ def usable(encoder: TableEncoder, X: Any) -> tuple[Array, dict[int, str]] | None
     """
     reasons: dict[int, str] = {}
     if isinstance(X, list) and X and all(isinstance(row, Mapping) for row in X):
-        reasons = {i: _lacks_all(encoder) for i, row in enumerate(X) if not _has_some(encoder, row)}
+        reasons = {i: why for i, row in enumerate(X) if (why := encoder.lacks_all(row))}
         names = {name: None for i, row in enumerate(X) if i not in reasons for name in row}
         if missing := encoder.missing_from(names, keys=True):
             warnings.warn(f"X: {missing}", stacklevel=5)
@@ -345,8 +340,8 @@ def usable(encoder: TableEncoder, X: Any) -> tuple[Array, dict[int, str]] | None
         frame = _by_position(encoder, X) if isinstance(X, np.ndarray) and X.ndim == 2 else as_frame(X, "X")
         if frame is None:
             return None
-        if not _has_some(encoder, frame.names):
-            raise InputError(f"X: {_lacks_all(encoder)}")
+        if why := encoder.lacks_all(frame.names):
+            raise InputError(f"X: {why}")
         if missing := encoder.missing_from(frame.names):
             warnings.warn(f"X: {missing}", stacklevel=5)
         numbers, bad = encoder.as_written(frame.column).read(frame.column, len(frame))
@@ -361,8 +356,8 @@ def _encoded_row(encoder: TableEncoder, x: Any) -> Any:
     if isinstance(x, np.ndarray) or is_sparse(x):
         return _encoded(encoder, x[None])[0] if x.ndim == 1 else x
     if isinstance(x, Mapping):
-        if not _has_some(encoder, x):
-            raise InputError(f"x: {_lacks_all(encoder)}")
+        if why := encoder.lacks_all(x):
+            raise InputError(f"x: {why}")
         return np.array(encoder.of_mapping(x))
     names = names_of_row(x)
     if names is None:
@@ -377,18 +372,8 @@ def _encoded_row(encoder: TableEncoder, x: Any) -> Any:
 
 def _by_position(encoder: TableEncoder, X: Array) -> Frame | None:
     """Rows of an array as the columns of the array that the model was fitted on, if that had no names; else None."""
-    names = _positions(X)
-    known = {*encoder.names, *encoder.left_out}
-    return Frame.of_matrix(X, names) if X.shape[1] != encoder.width and known == set(names) else None
-
-
-def _has_some(encoder: TableEncoder, names: Any) -> bool:
-    """A row may lack columns, but not all of them."""
-    return any(name in names for name in encoder.names)
-
-
-def _lacks_all(encoder: TableEncoder) -> str:
-    return f"none of the model's columns is there ({', '.join(encoder.names[:8])}); give them by name"
+    frame = None if X.shape[1] == encoder.width else Frame.of_matrix(X)
+    return frame if frame is not None and {*encoder.names, *encoder.left_out} == set(frame.names) else None
 
 
 # -- labels, weights, numbers of sources -------------------------------------------------------------------------------

@@ -548,6 +548,12 @@ class TableEncoder:
     def _known(self) -> frozenset[str]:
         return frozenset((*self.names, *self.left_out))
 
+    def lacks_all(self, names: Collection[Any]) -> str:
+        """What is wrong with a row or table of these names: it may lack columns, but not all of them."""
+        if any(name in names for name in self.names):
+            return ""
+        return f"none of the model's columns is there ({', '.join(self.names[:8])}); give them by name"
+
     def missing_from(self, names: Collection[Any], *, keys: bool = False) -> str:
         """Which columns a table with these names lacks, for a person, and which it has instead; empty if none.
 

@@ -281,10 +281,8 @@ class Wanted:
                 raise unknown(kind, name, header)
         others = [name for name in header if name not in (self.label, self.id)]
         if (table := self.table) is not None:
-            if table.names and not set(table.names) & set(others):
-                raise InputError(
-                    f"none of the model's columns ({listed(table.names)}) is there; the input has {listed(header)}"
-                )
+            if table.names and (why := table.lacks_all(others)):
+                raise InputError(f"{why}; the input has {listed(header)}")
             read, known = set(table.names), {*table.names, *table.left_out} if table.names else {*others}
             return [name for name in others if name in read], tuple(name for name in others if name not in known)
         if self.names is None:
