@@ -153,19 +153,17 @@ class Inputs:
 
     def _read(self, X: Any) -> Matrix:
         names = names_of_table(X, "X")
-        if names is None and self.names is not None and not self.bare:
-            warnings.warn(
-                f"X does not have valid feature names, but {self.owner} was fitted with feature names", stacklevel=4
-            )
-        elif names is not None and self.names is None:
-            warnings.warn(f"X has feature names, but {self.owner} was fitted without feature names", stacklevel=4)
-        elif names is not None and self.names is not None:
+        if names is not None and self.names is not None:
             check_same_order(names, self.names)
+        elif names is not None:
+            warnings.warn(f"X has feature names, but {self.owner} was fitted without feature names", stacklevel=4)
+        elif self.names is not None and not self.bare:
+            lacks = "X does not have valid feature names"
+            warnings.warn(f"{lacks}, but {self.owner} was fitted with feature names", stacklevel=4)
         X = _numbers(X, names, self.owner, 0)
         if X.shape[1] != self.width:
-            raise InputError(
-                f"X has {X.shape[1]} features, but {self.owner} is expecting {self.width} features as input."
-            )
+            expected = f"{self.owner} is expecting {self.width} features as input."  # scikit-learn's words
+            raise InputError(f"X has {X.shape[1]} features, but {expected}")
         return cast(X, self.dtype)
 
     def row(self, x: Any) -> Matrix:
@@ -246,10 +244,8 @@ def _from_mapping(x: Mapping[Any, Any], names: Array | None, gaps: bool) -> list
     missing = [name for name in names if name not in x]
     known = set(names)
     if missing and not (gaps and x and known.issuperset(x)):
-        raise InputError(
-            f"x: missing {listed(missing)}, unexpected {listed(key for key in x if key not in known)}; "
-            "give every feature by its name"
-        )
+        unexpected = listed(key for key in x if key not in known)
+        raise InputError(f"x: missing {listed(missing)}, unexpected {unexpected}; give every feature by its name")
     return [x.get(name, np.nan) for name in names]
 
 

@@ -172,15 +172,14 @@ class Parts(Registry[Any], Generic[T]):
     def options(self, name: str) -> set[str]:
         """What can be chosen of a part by name."""
         entry = self[name]
-        fixed = set(entry.keywords) if isinstance(entry, partial) else set()
-        return {field.name for field in _fields(_class(entry))} - fixed
+        return {field.name for field in _fields(_class(entry))} - set(getattr(entry, "keywords", ()))
 
     def to_json(self, part: Any) -> dict[str, Any]:
         """The name of a part's class and all its options."""
 
         def likeness(name: str) -> int:  # all options are written, so an entry that fixes others will do
-            entry = self._parts[name]
-            return sum(getattr(part, k) == v for k, v in entry.keywords.items()) if isinstance(entry, partial) else 0
+            fixed = getattr(self._parts[name], "keywords", {})
+            return sum(getattr(part, option) == value for option, value in fixed.items())
 
         names = [name for name, entry in self._parts.items() if type(part) is _class(entry)]
         if names:

@@ -87,10 +87,8 @@ class Partition:
             return X
         row, j = bad[0]
         problem = "missing value" if np.isnan(X[row, j]) else f"{X[row, j]:g} is not finite, or its square overflows"
-        raise InputError(
-            f"{self.where}: row {first + row + 1}, column {self.features[j]!r}: {problem}; "
-            "drop the row or fill the gap first"
-        )
+        place = f"{self.where}: row {first + row + 1}, column {self.features[j]!r}"
+        raise InputError(f"{place}: {problem}; drop the row or fill the gap first")
 
     def _labels(self, batch: Any, first: int) -> tuple[Array, Array]:
         """The different labels of the rows from `first` on, and for each row the place of its own among them."""
@@ -218,9 +216,7 @@ def union(a: Array, b: Array) -> Array:
     else:
         labels = objects(list(dict.fromkeys([*a.tolist(), *b.tolist()])))
     if len(labels) > MOST_LABELS:
-        raise InputError(
-            f"more than {MOST_LABELS} different labels (such as {labels[-1]!r}); is this the column of labels?"
-        )
+        raise InputError(f"more than {MOST_LABELS} labels (such as {labels[-1]!r}); is this the column of labels?")
     return labels
 
 
@@ -305,9 +301,8 @@ class PartitionedSource:
             with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 GiB"}):
                 totals = self.client.compute(level[0]).result()
         except distributed.KilledWorker as error:
-            raise HedgerowError(
-                f"every worker that ran a pass over {len(self.partitions)} partitions died (was there memory enough?)"
-            ) from error
+            work = f"a pass over {len(self.partitions)} partitions"
+            raise HedgerowError(f"every worker that ran {work} died (was there memory enough?)") from error
         if not totals:
             raise InputError("no rows in any partition; a domain needs at least one instance")
         return list(totals)
