@@ -26,17 +26,7 @@ from hedgerow.core.errors import InputError
 from hedgerow.core.values import Codes
 from hedgerow.drift import Drift
 from hedgerow.files import WRONG, StoredModel, read_model, unreadable, write_whole
-from hedgerow.inputs import (
-    Inputs,
-    Labelled,
-    checked_dtype,
-    checked_labels,
-    checked_weights,
-    pooled_order,
-    sample_domains,
-    source_rows,
-    table_of,
-)
+from hedgerow.inputs import Inputs, Labelled, pooled_order, split_rows
 from hedgerow.learner import OnlineLearner
 from hedgerow.methods import AlignFit, fit_aligner
 from hedgerow.tables import Named, TableEncoder
@@ -211,17 +201,11 @@ class OnlineTransferEstimator(BaseEstimator):
             )
         with self._restored_on_error():
             inputs, X = self._first_rows(X)
-            labels = checked_labels(y, X.shape[0])
-            domain = sample_domains(sample_domain, X.shape[0])
-            weight = checked_weights(sample_weight, X.shape[0], domain >= 0)
-            places = source_rows(domain, weight)
-            weights = {name: None if weight is None else weight[at] for name, at in places.items()}
-            sources = [Labelled(name, X[at], labels[at], weights[name]) for name, at in places.items()]
-            warmup = X[domain < 0]
+            sources, warmup, places = split_rows(X, y, sample_domain, sample_weight)
             if inputs is None:
                 target = Named("the target", warmup)
                 inputs, sources, warmup = Inputs.of_tables(self._reading_params, sources, target, "source ")
-            self._start(inputs, sources, warmup, list(places.values()))
+            self._start(inputs, sources, warmup, places)
             self._keep_sample(sources)
         return self
 
@@ -232,10 +216,7 @@ class OnlineTransferEstimator(BaseEstimator):
 
     def _first_rows(self, X: Any) -> tuple[Inputs | None, Any]:
         """Rows before any other: a matrix and how it is read, or a table that still needs an encoder."""
-        frame = table_of(self._reading_params, X)
-        if frame is not None:
-            return None, frame
-        return Inputs.of_rows(X, checked_dtype(self.dtype), type(self).__name__, self._takes_gaps)
+        return Inputs.of_rows(self._reading_params, X, type(self).__name__, self._takes_gaps)
 
     def _first_target_rows(self, X: Any) -> tuple[Inputs, Matrix]:
         """Rows of the target that start a learner without sources, as numbers, and how they are read."""

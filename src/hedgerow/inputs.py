@@ -88,11 +88,14 @@ class Inputs:
     # -- before a model is fitted: what it is fitted on ----------------------------------------------------------------
 
     @classmethod
-    def of_rows(cls, X: Any, dtype: str | None, owner: str, gaps: bool = False) -> tuple[Self, Matrix]:
-        """Rows of numbers, and how they are read from now on."""
+    def of_rows(cls, params: Params, X: Any, owner: str, gaps: bool = False) -> tuple[Self | None, Any]:
+        """Rows of numbers, and how they are read from now on; or None, and a table that needs an encoder."""
+        frame = table_of(params, X)
+        if frame is not None:
+            return None, frame
         names = names_of_table(X, "X")
         with uninterrupted(), one_blas_thread:
-            X = cast(_numbers(X, names, owner, 1), dtype)
+            X = cast(_numbers(X, names, owner, 1), checked_dtype(params["dtype"]))
             check_finite(X, "X", names, gaps)
         return cls(X.shape[1], _array(names), bare=False, owner=owner), X
 
@@ -513,16 +516,18 @@ def sample_domains(sample_domain: Any, n: int) -> Array:
     return domain.astype(np.int64)
 
 
-def source_rows(domain: Array, weight: Array | None) -> dict[str, Array]:
-    """The rows of each source by its number, without those of weight 0."""
-    rows = {}
+def split_rows(X: Any, y: Any, sample_domain: Any, sample_weight: Any) -> tuple[list[Labelled], Any, list[Array]]:
+    """The sources by number, without rows of weight 0; the rows of the target; where those of the sources stood."""
+    labels, domain = checked_labels(y, X.shape[0]), sample_domains(sample_domain, X.shape[0])
+    weight = checked_weights(sample_weight, X.shape[0], domain >= 0)
+    sources, places = [], []
     for i in np.unique(domain[domain >= 0]):
-        at = np.flatnonzero(domain == i)
-        kept = at if weight is None else at[weight[at] > 0]
-        if not len(kept):
+        at = np.flatnonzero((domain == i) & (True if weight is None else weight > 0))
+        if not len(at):
             raise InputError(f"sample_weight: every weight of source '{i}' is zero; leave its rows out, or weigh one")
-        rows[str(i)] = kept
-    return rows
+        sources.append(Labelled(str(i), X[at], labels[at], None if weight is None else weight[at]))
+        places.append(at)
+    return sources, X[domain < 0], places
 
 
 def check_target_rows(sample_domain: Any, n: int, allow_source: bool) -> None:

@@ -69,6 +69,11 @@ def canonical(X: Matrix) -> Matrix:
     return X
 
 
+def columns_at(X: Matrix, places: Sequence[int]) -> Matrix:
+    """The columns of X at these places, in this order, in the usual layout of memory."""
+    return canonical(X[:, places]) if is_sparse(X) else np.ascontiguousarray(X[:, places])
+
+
 def dense(X: Matrix) -> Array:
     """X as a dense array; a copy only if it was sparse."""
     return np.asarray(X.toarray() if is_sparse(X) else X)

@@ -32,16 +32,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.core.arrays import (
-    Array,
-    FeatureNames,
-    Matrix,
-    as_narwhals,
-    canonical,
-    check_matrix,
-    is_sparse,
-    stack_rows,
-)
+from hedgerow.core.arrays import Array, FeatureNames, Matrix, as_narwhals, check_matrix, columns_at, stack_rows
 from hedgerow.core.errors import SHOWN, InputError, require
 from hedgerow.core.values import as_labels, cells, is_missing
 
@@ -407,8 +398,7 @@ def same_columns(domains: Sequence[Domain]) -> list[Domain]:
             whose = f"those of domain {first.name!r}"
             order = order_by_name(d.feature_names, first.feature_names, f"domain {d.name!r}", whose)
             if order is not None:
-                X = canonical(d.X[:, order]) if is_sparse(d.X) else np.ascontiguousarray(d.X[:, order])
-                alike[i] = _changed(d, X=X, feature_names=first.feature_names)
+                alike[i] = _changed(d, X=columns_at(d.X, order), feature_names=first.feature_names)
     widths = [(d.name, d.X.shape[1]) for d in alike]
     if len({width for _, width in widths}) > 1:
         raise InputError(f"domains of different width: {widths}; homogeneous transfer needs the same features")
