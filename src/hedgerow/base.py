@@ -10,11 +10,12 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO, Generic, Self, TypeVar
 
 import numpy as np
-from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.align import Info
 from hedgerow.contributions import MOST_COLUMNS, Contributions, importances, of_row
@@ -25,17 +26,7 @@ from hedgerow.core.errors import InputError
 from hedgerow.core.values import Codes
 from hedgerow.drift import Drift
 from hedgerow.files import WRONG, StoredModel, read_model, unreadable, write_whole
-from hedgerow.inputs import (
-    Inputs,
-    Labelled,
-    checked_dtype,
-    checked_labels,
-    checked_weights,
-    pooled_order,
-    sample_domains,
-    source_rows,
-    table_of,
-)
+from hedgerow.inputs import Inputs, Labelled, pooled_order, split_rows
 from hedgerow.learner import OnlineLearner
 from hedgerow.methods import AlignFit, fit_aligner
 from hedgerow.tables import Named, TableEncoder
@@ -69,7 +60,7 @@ if TYPE_CHECKING:
 else:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
-__all__ = ["ClassifierMixin", "FromLearner", "NamedValues", "OnlineTransferEstimator", "RegressorMixin"]
+__all__ = ["ClassifierMixin", "Fitted", "NamedValues", "OnlineTransferEstimator", "RegressorMixin"]
 
 T = TypeVar("T")
 SAMPLE = 256  # rows of the sources that are kept for `feature_importances_`
@@ -95,17 +86,17 @@ class NamedValues(dict[str, float]):
         return np.array(self.array, dtype=dtype, copy=copy)
 
 
-class FromLearner(Generic[T]):
-    """An attribute of a fitted model that is its learner's, read inside the lock."""
+class Fitted(Generic[T]):
+    """An attribute of a fitted model by its path (`_learner` refuses a damaged one), read inside the lock."""
 
-    def __init__(self, name: str, doc: str) -> None:
-        self.name, self.__doc__ = name, doc
+    def __init__(self, path: str, doc: str) -> None:
+        self.path, self.__doc__ = attrgetter(path), doc
 
     def __get__(self, model: Any, kind: Any = None) -> T:
         if model is None:
             return self  # type: ignore[return-value]
         with model._fitted:
-            return getattr(model._learner, self.name)  # type: ignore[no-any-return]
+            return self.path(model)  # type: ignore[no-any-return]
 
 
 class OnlineTransferEstimator(BaseEstimator):
@@ -143,12 +134,7 @@ class OnlineTransferEstimator(BaseEstimator):
     @property
     def _fitted(self) -> threading.RLock:
         """The lock of a fitted model."""
-        lock: threading.RLock | None = self.__dict__.get("_lock")
-        if lock is None:
-            raise NotFittedError(
-                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments before "
-                "using this estimator."
-            )
+        lock: threading.RLock = self.__dict__.get("_lock") or check_is_fitted(self)
         return lock
 
     @property
@@ -156,9 +142,7 @@ class OnlineTransferEstimator(BaseEstimator):
         """The learner, to be used inside the lock; refused if an error cut a step of it in two."""
         learner = self.learner_
         if learner.damaged:
-            raise InputError(
-                f"an error cut a step of learning in two ({learner.damaged}); load the model as it was saved last"
-            )
+            raise InputError(f"an error cut a step of learning in two ({learner.damaged}); load a saved model")
         return learner
 
     @contextmanager
@@ -217,18 +201,11 @@ class OnlineTransferEstimator(BaseEstimator):
             )
         with self._restored_on_error():
             inputs, X = self._first_rows(X)
-            labels = checked_labels(y, X.shape[0])
-            domain = sample_domains(sample_domain, X.shape[0])
-            weight = checked_weights(sample_weight, X.shape[0], domain >= 0)
-            places = source_rows(domain, weight)
-            sources = [
-                Labelled(name, X[at], labels[at], None if weight is None else weight[at]) for name, at in places.items()
-            ]
-            warmup = X[domain < 0]
+            sources, warmup, places = split_rows(X, y, sample_domain, sample_weight)
             if inputs is None:
                 target = Named("the target", warmup)
                 inputs, sources, warmup = Inputs.of_tables(self._reading_params, sources, target, "source ")
-            self._start(inputs, sources, warmup, list(places.values()))
+            self._start(inputs, sources, warmup, places)
             self._keep_sample(sources)
         return self
 
@@ -239,10 +216,7 @@ class OnlineTransferEstimator(BaseEstimator):
 
     def _first_rows(self, X: Any) -> tuple[Inputs | None, Any]:
         """Rows before any other: a matrix and how it is read, or a table that still needs an encoder."""
-        frame = table_of(self._reading_params, X)
-        if frame is not None:
-            return None, frame
-        return Inputs.of_rows(X, checked_dtype(self.dtype), type(self).__name__, self._takes_gaps)
+        return Inputs.of_rows(self._reading_params, X, type(self).__name__, self._takes_gaps)
 
     def _first_target_rows(self, X: Any) -> tuple[Inputs, Matrix]:
         """Rows of the target that start a learner without sources, as numbers, and how they are read."""
@@ -304,11 +278,8 @@ class OnlineTransferEstimator(BaseEstimator):
 
     # -- checking rows ------------------------------------------------------------------------------------------------
 
-    @property
-    def n_features_in_(self) -> int:
-        """The width of a row; of a model of tables, of its numbers."""
-        with self._fitted:
-            return self._inputs.width
+    n_features_in_ = Fitted[int]("_inputs.width", "The width of a row; of a model of tables, of its numbers.")
+    table_ = Fitted[TableEncoder | None]("_inputs.encoder", "The encoder of a model of tables; else None.")
 
     def _contributions(
         self, x: Any, value: Callable[[Array], Array], reference: Any, usual: Array | None, what: str
@@ -330,10 +301,8 @@ class OnlineTransferEstimator(BaseEstimator):
             self._sample = None
             return
         each = max(SAMPLE // len(sources), 1)
-        at = [np.unique(np.linspace(0, len(source.labels) - 1, each).astype(int)) for source in sources]
-        rows = [dense(source.X[i]) for source, i in zip(sources, at, strict=True)]
-        labels = [np.asarray(source.labels)[i] for source, i in zip(sources, at, strict=True)]
-        self._sample = np.concatenate(rows), np.concatenate(labels)
+        at = [(s, np.unique(np.linspace(0, len(s.labels) - 1, each).astype(int))) for s in sources]
+        self._sample = np.concatenate([dense(s.X[i]) for s, i in at]), np.concatenate([s.labels[i] for s, i in at])
 
     def _loss(self, X: Array, labels: Array) -> float:
         """The mean loss of rows that are read already."""
@@ -366,12 +335,6 @@ class OnlineTransferEstimator(BaseEstimator):
             raise AttributeError("the model was fitted without feature names")
         return names
 
-    @property
-    def table_(self) -> TableEncoder | None:
-        """The encoder of a model of tables; None for rows of numbers."""
-        with self._fitted:
-            return self._inputs.encoder
-
     def name_features(self, names: Sequence[str]) -> None:
         """Name the features of a model that was fitted on bare rows; rows without names are still taken."""
         with self._fitted:
@@ -389,34 +352,19 @@ class OnlineTransferEstimator(BaseEstimator):
 
     # -- what a fitted model says of itself ---------------------------------------------------------------------------
 
-    @property
-    def expert_names_(self) -> list[str]:
-        """Expert names, in the order of `weights_`."""
-        with self._fitted:
-            return self.learner_.expert_names
-
-    @property
-    def dim_(self) -> int:
-        """The largest dimension of a space."""
-        with self._fitted:
-            return self.learner_.dim
+    expert_names_ = Fitted[list[str]]("learner_.expert_names", "Expert names, in the order of `weights_`.")
+    dim_ = Fitted[int]("learner_.dim", "The largest dimension of a space.")
+    constants_ = Fitted[Constants]("learner_.constants", "What never changes after `fit`; models of one fit share it.")
+    seen_ = Fitted[int]("_learner.seen", "Labels learned so far.")
+    bound_ = Fitted[float]("_learner.bound", "The guarantee for what was observed so far: a bound of `guarantee_`.")
+    guarantee_ = Fitted[str]("_learner.guarantee", "What `bound_` bounds, in words.")
+    drift_ = Fitted[Drift]("_learner.drift", "Whether the target seems to have changed: alarms, how near the next is.")
 
     @property
     def weights_(self) -> NamedValues:
         r"""How much each expert is trusted now: shares of one by name, :math:`p_i \propto w_i`."""
         with self._fitted:
             return NamedValues(self._learner.expert_names, self.learner_.weights)
-
-    seen_ = FromLearner[int]("seen", "Labels learned so far.")
-    bound_ = FromLearner[float]("bound", "The guarantee for what was observed so far; what it bounds is `guarantee_`.")
-    guarantee_ = FromLearner[str]("guarantee", "What `bound_` bounds, in words.")
-    drift_ = FromLearner[Drift]("drift", "Whether the target seems to have changed: alarms, and how near the next is.")
-
-    @property
-    def constants_(self) -> Constants:
-        """What never changes after `fit`; models of one fit share it (`save(constants=False)`)."""
-        with self._fitted:
-            return self.learner_.constants
 
     def plot(self) -> Any:
         """Weights of the experts and, of a classifier, discrepancies of the sources: the axes of matplotlib."""

@@ -90,9 +90,7 @@ class TransferClassifier(ClassifierSSL):  # type: ignore[misc]
 
     def predict(self, instance: Any) -> int | None:
         """The place of the most likely class in the schema; None before any class is known."""
-        if not self._knows_a_class:
-            return None
-        return self._index[self.classifier.predict_one(self._row(instance))]
+        return self._index[self.classifier.predict_one(self._row(instance))] if self._knows_a_class else None
 
     def predict_proba(self, instance: Any) -> Array | None:
         """A probability for each of the schema's classes; None before any class is known."""
@@ -122,9 +120,8 @@ def _labels(known: list[Any], values: list[str], labels: Sequence[Any] | None) -
     try:
         return [by_text[value] if value in by_text else made(value) for value in values]
     except (KeyError, ValueError) as error:
-        raise InputError(
-            f"schema: its classes {listed(values)} are not the model's {listed(known)}; give labels=[...]"
-        ) from error
+        own = f"its classes {listed(values)} are not the model's {listed(known)}"
+        raise InputError(f"schema: {own}; give labels=[...]") from error
 
 
 def _order(schema: Any, clf: OnlineTransferClassifier) -> Array | None:

@@ -75,9 +75,8 @@ class Contributions(NamedTuple):
         lines = []
         for name in list(self.columns)[:SHOWN]:
             own, reference = self.cells[name]
-            lines.append(
-                (name, _plain(own) + ("" if reference is None else f" ({_plain(reference)})"), self.columns[name])
-            )
+            cell = _plain(own) if reference is None else f"{_plain(own)} ({_plain(reference)})"
+            lines.append((name, cell, self.columns[name]))
         rest = list(self.columns.values())[SHOWN:]
         if rest:
             lines.append((f"{len(rest)} more columns", "", sum(rest)))
@@ -87,15 +86,13 @@ class Contributions(NamedTuple):
 
     def __str__(self) -> str:
         lines = self._lines()
-        widths = max(len(name) for name, _, _ in lines), max(len(cell) for _, cell, _ in lines)
         amounts = [f"{amount:+.4g}" for _, _, amount in lines]
-        longest = max((abs(amount) for _, _, amount in lines), default=0) or 1
+        a, b, c = (max(map(len, column)) for column in (*list(zip(*lines, strict=True))[:2], amounts))
+        longest = max(abs(amount) for _, _, amount in lines) or 1
         text = [f"{self.what}: {self.value:.4g}, of the reference: {self.reference_value:.4g}"]
         for (name, cell, amount), written in zip(lines, amounts, strict=True):
             bar = ("+" if amount > 0 else "-") * round(BAR * abs(amount) / longest)
-            text.append(
-                f"  {name:{widths[0]}}  {cell:{widths[1]}}  {written:>{max(map(len, amounts))}}  {bar}".rstrip()
-            )
+            text.append(f"  {name:{a}}  {cell:{b}}  {written:>{c}}  {bar}".rstrip())
         return "\n".join(text)
 
     def _repr_html_(self) -> str:
@@ -142,9 +139,7 @@ def of_row(
         For more than 4,096 columns.
     """
     if len(names) > MOST_COLUMNS:
-        raise InputError(
-            f"{len(names)} columns: contributions are computed for at most {MOST_COLUMNS}; choose features"
-        )
+        raise InputError(f"{len(names)} columns: contributions are computed of at most {MOST_COLUMNS}; choose some")
     n, spans = len(names), spans or [(j, 1) for j in range(len(names))]
     X = np.vstack([row, reference, np.tile(row, (n, 1)), np.tile(reference, (n, 1))])
     for j, (first, width) in enumerate(spans):

@@ -61,11 +61,8 @@ def level_of(levels: Sequence[float], coverage: float | None) -> int:
 
 def initial(levels: Sequence[float]) -> dict[str, Array]:
     """The tracker of each level before any label."""
-    return {
-        LEVELS: np.array(levels),
-        QUANTILE: np.array(levels),
-        COUNTS: np.zeros((len(levels), 3), dtype=np.int64),
-    }
+    counts = np.zeros((len(levels), 3), dtype=np.int64)
+    return {LEVELS: np.array(levels), QUANTILE: np.array(levels), COUNTS: counts}
 
 
 def sets(quantile: Array, P: Array, predicted: Array) -> Array:

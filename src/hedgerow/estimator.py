@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 
 from hedgerow.align import Aligner
-from hedgerow.base import ClassifierMixin, FromLearner, NamedValues, OnlineTransferEstimator
+from hedgerow.base import ClassifierMixin, Fitted, NamedValues, OnlineTransferEstimator
 from hedgerow.contributions import Contributions, summary
 from hedgerow.core.arrays import DENSE_LIMIT, Array, Matrix, cast, check_finite, rows_from
 from hedgerow.core.domains import Domain, Frame, same_columns
@@ -31,9 +31,8 @@ from hedgerow.inputs import (
     Labelled,
     all_classes,
     check_classes,
-    check_names,
     check_new_classes,
-    check_source_labels,
+    check_sources,
     check_target_rows,
     check_targets,
     first_row,
@@ -101,12 +100,14 @@ class Explanations:
     """
 
     def __init__(self, classes: Array, traces: Sequence[Trace], learner: OnlineLearner) -> None:
-        self.classes, self._traces, self._learner = classes, traces, learner
+        N = len(learner.expert_names)
+        none = Trace(np.empty((0, len(classes))), np.empty((0, N)), np.empty((0, N), dtype=np.int64))
+        self.classes, self._traces, self._learner = classes, traces or [none], learner
 
     @property
     def codes(self) -> Array:
         """The place of each prediction in `classes`."""
-        return np.concatenate([trace.predictions for trace in self._traces] or [np.empty(0, dtype=np.int64)])
+        return np.concatenate([trace.predictions for trace in self._traces])
 
     @property
     def labels(self) -> Array:
@@ -117,19 +118,17 @@ class Explanations:
     def probabilities(self) -> Array:
         """A column a class."""
         parts = [self._learner.probabilities(trace.scores) for trace in self._traces]
-        K = len(self.classes)
-        padded = [np.pad(part, [(0, 0), (0, K - part.shape[1])]) if part.shape[1] < K else part for part in parts]
-        return np.concatenate(padded) if padded else np.empty((0, K))
+        return np.concatenate([np.pad(part, [(0, 0), (0, len(self.classes) - part.shape[1])]) for part in parts])
 
     @property
     def votes(self) -> Array:
         """The place in `classes` of what each expert says; a column an expert."""
-        return np.concatenate([t.votes for t in self._traces] or [np.empty((0, len(self._learner.expert_names)), int)])
+        return np.concatenate([trace.votes for trace in self._traces])
 
     @property
     def weights(self) -> Array:
         """How much each expert was trusted; a column an expert."""
-        return np.concatenate([t.weights for t in self._traces] or [np.empty((0, len(self._learner.expert_names)))])
+        return np.concatenate([trace.weights for trace in self._traces])
 
 
 class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
@@ -335,7 +334,7 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
     ) -> None:
         """Every form of `fit`, and a cold start, whose codes are known: one `Training`, one build."""
         method, options = choose(self.get_params(deep=False), inputs.encoder)
-        names = check_names([source.name for source in sources])
+        names = check_sources(sources)
         codes = self._codes_of(sources) if codes is None else codes
         rows = [source.rows(codes.classes, warmup.dtype) for source in sources]
         levels = () if self.coverage is None else coverages(self.coverage)
@@ -347,11 +346,7 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
 
     # -- classes ------------------------------------------------------------------------------------------------------
 
-    @property
-    def classes_(self) -> Array:
-        """The labels, in the order of the columns of `predict_proba`; one met in the stream stands last."""
-        with self._fitted:
-            return self._codes.classes
+    classes_ = Fitted[Array]("_codes.classes", "The labels, in the order of `predict_proba`; one met later is last.")
 
     def code_of(self, label: Hashable) -> int:
         """The place of a label in `classes_`; below 0 if it is missing or not there."""
@@ -369,7 +364,6 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
     def _codes_of(self, sources: Sequence[Labelled] | Sequence[LabelledSource]) -> Codes:
         listed = self.classes is not None
         for source in sources:
-            check_source_labels(source.name, source.labels)
             if not listed and self.max_classes is None:
                 check_targets(source.labels, isinstance(source, Labelled))
         classes = fixed_classes(self.classes) if listed else all_classes([s.labels for s in sources])
@@ -380,8 +374,7 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         return codes
 
     def _check_known(self, codes: Codes, labels: Array, where: str) -> None:
-        new = codes.unseen(labels)
-        if new:
+        if new := codes.unseen(labels):
             raise InputError(
                 f"{where}: label {plain(new[0])!r} is not among classes={codes.classes.tolist()}; "
                 "add it there, or leave classes=None to let new classes be learned"
@@ -656,9 +649,8 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
             k, parts = prediction.code, None
             if by_column:
                 usual = self.learner_.constants.get("reference")
-                parts = self._contributions(
-                    x, lambda X: self._log_odds(X, k), reference, usual, f"log-odds of {labels[k]}"
-                )
+                what = f"log-odds of {labels[k]}"
+                parts = self._contributions(x, lambda X: self._log_odds(X, k), reference, usual, what)
             return Explanation(
                 labels[k],
                 self._shares(prediction),
@@ -934,9 +926,9 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         with self._fitted, uninterrupted(), one_blas_thread:
             return NamedValues(self.source_names_, self._learner.discrepancies())
 
-    mistakes_ = FromLearner[int]("mistakes", "Mistakes so far, each counted when its label was learned.")
-    hedge_loss_ = FromLearner[float](
-        "mixture_loss",
+    mistakes_ = Fitted[int]("_learner.mistakes", "Mistakes so far, each counted when its label was learned.")
+    hedge_loss_ = Fitted[float](
+        "_learner.mixture_loss",
         r":math:`\sum_t p_t \cdot \ell_t`, what the mixer's weights suffered, which Hedge's bound is about.",
     )
 

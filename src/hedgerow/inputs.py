@@ -88,11 +88,14 @@ class Inputs:
     # -- before a model is fitted: what it is fitted on ----------------------------------------------------------------
 
     @classmethod
-    def of_rows(cls, X: Any, dtype: str | None, owner: str, gaps: bool = False) -> tuple[Self, Matrix]:
-        """Rows of numbers, and how they are read from now on."""
+    def of_rows(cls, params: Params, X: Any, owner: str, gaps: bool = False) -> tuple[Self | None, Any]:
+        """Rows of numbers, and how they are read from now on; or None, and a table that needs an encoder."""
+        frame = table_of(params, X)
+        if frame is not None:
+            return None, frame
         names = names_of_table(X, "X")
         with uninterrupted(), one_blas_thread:
-            X = cast(_numbers(X, names, owner, 1), dtype)
+            X = cast(_numbers(X, names, owner, 1), checked_dtype(params["dtype"]))
             check_finite(X, "X", names, gaps)
         return cls(X.shape[1], _array(names), bare=False, owner=owner), X
 
@@ -153,19 +156,17 @@ class Inputs:
 
     def _read(self, X: Any) -> Matrix:
         names = names_of_table(X, "X")
-        if names is None and self.names is not None and not self.bare:
-            warnings.warn(
-                f"X does not have valid feature names, but {self.owner} was fitted with feature names", stacklevel=4
-            )
-        elif names is not None and self.names is None:
-            warnings.warn(f"X has feature names, but {self.owner} was fitted without feature names", stacklevel=4)
-        elif names is not None and self.names is not None:
+        if names is not None and self.names is not None:
             check_same_order(names, self.names)
+        elif names is not None:
+            warnings.warn(f"X has feature names, but {self.owner} was fitted without feature names", stacklevel=4)
+        elif self.names is not None and not self.bare:
+            lacks = "X does not have valid feature names"
+            warnings.warn(f"{lacks}, but {self.owner} was fitted with feature names", stacklevel=4)
         X = _numbers(X, names, self.owner, 0)
         if X.shape[1] != self.width:
-            raise InputError(
-                f"X has {X.shape[1]} features, but {self.owner} is expecting {self.width} features as input."
-            )
+            expected = f"{self.owner} is expecting {self.width} features as input."  # scikit-learn's words
+            raise InputError(f"X has {X.shape[1]} features, but {expected}")
         return cast(X, self.dtype)
 
     def row(self, x: Any) -> Matrix:
@@ -246,10 +247,8 @@ def _from_mapping(x: Mapping[Any, Any], names: Array | None, gaps: bool) -> list
     missing = [name for name in names if name not in x]
     known = set(names)
     if missing and not (gaps and x and known.issuperset(x)):
-        raise InputError(
-            f"x: missing {listed(missing)}, unexpected {listed(key for key in x if key not in known)}; "
-            "give every feature by its name"
-        )
+        unexpected = listed(key for key in x if key not in known)
+        raise InputError(f"x: missing {listed(missing)}, unexpected {unexpected}; give every feature by its name")
     return [x.get(name, np.nan) for name in names]
 
 
@@ -291,12 +290,7 @@ def table_of(params: Params, X: Any) -> Frame | None:
     rows = np.asarray(X)
     if rows.ndim != 2:
         raise InputError(f"X: expected a table with a row per instance, got an array of shape {rows.shape}")
-    return Frame.of_matrix(rows, _positions(rows))
-
-
-def _positions(X: Array) -> list[str]:
-    """Names for the columns of an array that has none."""
-    return [f"x{j}" for j in range(X.shape[1])]
+    return Frame.of_matrix(rows)
 
 
 def need_encoder(domains: Sequence[Domain]) -> bool:
@@ -311,10 +305,8 @@ def as_table(d: Domain) -> Frame:
     if isinstance(d.X, Frame):
         return d.X
     if is_sparse(d.X):
-        raise InputError(
-            f"domain {d.name!r}: a sparse matrix beside tables; make it dense, or encode the others yourself"
-        )
-    return Frame.of_matrix(d.X, d.feature_names or _positions(d.X))
+        raise InputError(f"domain {d.name!r}: a sparse matrix beside tables; make it dense, or encode the others first")
+    return Frame.of_matrix(d.X, d.feature_names)
 
 
 def numbers_of(encoder: TableEncoder | None, d: Domain) -> Matrix:
@@ -338,7 +330,7 @@ def usable(encoder: TableEncoder, X: Any) -> tuple[Array, dict[int, str]] | None
     """
     reasons: dict[int, str] = {}
     if isinstance(X, list) and X and all(isinstance(row, Mapping) for row in X):
-        reasons = {i: _lacks_all(encoder) for i, row in enumerate(X) if not _has_some(encoder, row)}
+        reasons = {i: why for i, row in enumerate(X) if (why := encoder.lacks_all(row))}
         names = {name: None for i, row in enumerate(X) if i not in reasons for name in row}
         if missing := encoder.missing_from(names, keys=True):
             warnings.warn(f"X: {missing}", stacklevel=5)
@@ -347,8 +339,8 @@ def usable(encoder: TableEncoder, X: Any) -> tuple[Array, dict[int, str]] | None
         frame = _by_position(encoder, X) if isinstance(X, np.ndarray) and X.ndim == 2 else as_frame(X, "X")
         if frame is None:
             return None
-        if not _has_some(encoder, frame.names):
-            raise InputError(f"X: {_lacks_all(encoder)}")
+        if why := encoder.lacks_all(frame.names):
+            raise InputError(f"X: {why}")
         if missing := encoder.missing_from(frame.names):
             warnings.warn(f"X: {missing}", stacklevel=5)
         numbers, bad = encoder.as_written(frame.column).read(frame.column, len(frame))
@@ -363,8 +355,8 @@ def _encoded_row(encoder: TableEncoder, x: Any) -> Any:
     if isinstance(x, np.ndarray) or is_sparse(x):
         return _encoded(encoder, x[None])[0] if x.ndim == 1 else x
     if isinstance(x, Mapping):
-        if not _has_some(encoder, x):
-            raise InputError(f"x: {_lacks_all(encoder)}")
+        if why := encoder.lacks_all(x):
+            raise InputError(f"x: {why}")
         return np.array(encoder.of_mapping(x))
     names = names_of_row(x)
     if names is None:
@@ -379,18 +371,8 @@ def _encoded_row(encoder: TableEncoder, x: Any) -> Any:
 
 def _by_position(encoder: TableEncoder, X: Array) -> Frame | None:
     """Rows of an array as the columns of the array that the model was fitted on, if that had no names; else None."""
-    names = _positions(X)
-    known = {*encoder.names, *encoder.left_out}
-    return Frame.of_matrix(X, names) if X.shape[1] != encoder.width and known == set(names) else None
-
-
-def _has_some(encoder: TableEncoder, names: Any) -> bool:
-    """A row may lack columns, but not all of them."""
-    return any(name in names for name in encoder.names)
-
-
-def _lacks_all(encoder: TableEncoder) -> str:
-    return f"none of the model's columns is there ({', '.join(encoder.names[:8])}); give them by name"
+    frame = None if X.shape[1] == encoder.width else Frame.of_matrix(X)
+    return frame if frame is not None and {*encoder.names, *encoder.left_out} == set(frame.names) else None
 
 
 # -- labels, weights, numbers of sources -------------------------------------------------------------------------------
@@ -423,12 +405,17 @@ def checked_labels(y: Any, length: int) -> Array:
     return as_labels(y, "y", length)
 
 
-def check_source_labels(name: str, labels: Array) -> None:
-    """A source row needs a label."""
-    missing = is_missing(labels)
-    if missing.any():
-        row = int(np.flatnonzero(missing)[0])
-        raise InputError(f"source {name!r}: Input y contains NaN or None at row {row}; a source row needs a label")
+def check_sources(sources: Sequence[Any]) -> list[str]:
+    """The names of sources, if they differ; every row needs a label."""
+    names = [source.name for source in sources]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"two sources are called {twice!r}; give each a name of its own")
+    for source in sources:
+        if (missing := is_missing(source.labels)).any():
+            where = f"source {source.name!r}: Input y contains NaN or None at row {int(missing.argmax())}"
+            raise InputError(f"{where}; a source row needs a label")
+    return names
 
 
 def kind_of_targets(labels: Array) -> str | None:
@@ -529,24 +516,18 @@ def sample_domains(sample_domain: Any, n: int) -> Array:
     return domain.astype(np.int64)
 
 
-def check_names(names: list[str]) -> list[str]:
-    """The names of sources, if they differ."""
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InputError(f"two sources are called {twice!r}; give each a name of its own")
-    return names
-
-
-def source_rows(domain: Array, weight: Array | None) -> dict[str, Array]:
-    """The rows of each source by its number, without those of weight 0."""
-    rows = {}
+def split_rows(X: Any, y: Any, sample_domain: Any, sample_weight: Any) -> tuple[list[Labelled], Any, list[Array]]:
+    """The sources by number, without rows of weight 0; the rows of the target; where those of the sources stood."""
+    labels, domain = checked_labels(y, X.shape[0]), sample_domains(sample_domain, X.shape[0])
+    weight = checked_weights(sample_weight, X.shape[0], domain >= 0)
+    sources, places = [], []
     for i in np.unique(domain[domain >= 0]):
-        at = np.flatnonzero(domain == i)
-        kept = at if weight is None else at[weight[at] > 0]
-        if not len(kept):
+        at = np.flatnonzero((domain == i) & (True if weight is None else weight > 0))
+        if not len(at):
             raise InputError(f"sample_weight: every weight of source '{i}' is zero; leave its rows out, or weigh one")
-        rows[str(i)] = kept
-    return rows
+        sources.append(Labelled(str(i), X[at], labels[at], None if weight is None else weight[at]))
+        places.append(at)
+    return sources, X[domain < 0], places
 
 
 def check_target_rows(sample_domain: Any, n: int, allow_source: bool) -> None:

@@ -116,18 +116,16 @@ class OnlinePipeline(Pipeline):  # type: ignore[misc]
         that these give. `reference` is a row to compare with, given as x is; None: the mean row of the sources.
         """
         usual = None if reference is None else self._row(reference)
-        why: Explanation | NumberExplanation = self._check()[-1].explain_one(
-            self._row(x), by_column=by_column, reference=usual
-        )
+        why = self._check()[-1].explain_one(self._row(x), by_column=by_column, reference=usual)
         parts, front = why.contributions, self._transformers()
         if parts is None or not front:
-            return why
+            return why  # type: ignore[no-any-return]
         with suppress(AttributeError, ValueError):  # a transformer that does not name what it makes
             names = {f"x{j}": name for j, name in enumerate(Pipeline(front).get_feature_names_out())}
             columns = {names.get(name, name): amount for name, amount in parts.columns.items()}
             cells = {names.get(name, name): cell for name, cell in parts.cells.items()}
-            return why._replace(contributions=parts._replace(columns=columns, cells=cells))
-        return why
+            why = why._replace(contributions=parts._replace(columns=columns, cells=cells))
+        return why  # type: ignore[no-any-return]
 
     def predict_interval(self, X: Any, coverage: float | None = None) -> Array:
         """An interval a row, of a regressor."""

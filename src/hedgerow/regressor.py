@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
 
-from hedgerow.base import FromLearner, OnlineTransferEstimator, RegressorMixin
+from hedgerow.base import Fitted, OnlineTransferEstimator, RegressorMixin
 from hedgerow.contributions import Contributions, summary
 from hedgerow.core.arrays import DENSE_LIMIT, Array, Matrix, cast, dense
 from hedgerow.core.constants import Constants
@@ -18,15 +18,7 @@ from hedgerow.core.values import Codes, is_missing, objects
 from hedgerow.coverage import coverages, level_of
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.files import StoredModel, read_model
-from hedgerow.inputs import (
-    Inputs,
-    check_names,
-    check_source_labels,
-    check_target_rows,
-    first_row,
-    one_weight,
-    weighted_labels,
-)
+from hedgerow.inputs import Inputs, check_sources, check_target_rows, first_row, one_weight, weighted_labels
 from hedgerow.methods import AlignFit, fit_aligner
 from hedgerow.regression.learner import NumberLearner, NumberTrace
 
@@ -60,9 +52,8 @@ class NumberExplanation(NamedTuple):
 
     def __str__(self) -> str:
         intervals = [f"{low:.4g} to {high:.4g} ({level:.0%})" for level, (low, high) in self.intervals.items()]
-        return summary(
-            ", ".join([f"{self.prediction:.4g}", *intervals]), self.experts, self.weights, self.contributions
-        )
+        prediction = ", ".join([f"{self.prediction:.4g}", *intervals])
+        return summary(prediction, self.experts, self.weights, self.contributions)
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self._replace(contributions=None)))}</pre>" + (
@@ -139,6 +130,7 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
     """
 
     learner_: NumberLearner  # type: ignore[assignment]
+    _learner: NumberLearner  # type: ignore[assignment]
     dtype = None
     _is_regressor = True
     _takes_gaps = True
@@ -185,14 +177,12 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
         """Build the learner; without sources the units of y are those of the first labels."""
         from hedgerow.regression import build, passive
 
-        names, width = check_names([source.name for source in sources]), inputs.width
+        names, width = check_sources(sources), inputs.width
         if (size := 8 * width**2) > DENSE_LIMIT:
             raise InputError(
                 f"{width} features: the linear heads keep a matrix of {width} x {width}, which would take "
                 f"{size / 2**30:.1f} GiB; reduce the features first, for instance by TruncatedSVD(256)"
             )
-        for source in sources:
-            check_source_labels(source.name, source.labels)
         y = [numbers(source.labels, f"source {source.name!r}") for source in sources]
         weights = [np.ones(len(b)) if s.weight is None else s.weight for s, b in zip(sources, y, strict=True)]
         weight = np.concatenate([*weights, np.empty(0)])
@@ -275,24 +265,13 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
         >>> bool(wide[0] <= narrow[0] <= narrow[1] <= wide[1])
         True
         """
-        trace, at = self._predicted(X, sample_domain, allow_source), self._level(coverage)
-        half = trace.half[:, at]
+        trace = self._predicted(X, sample_domain, allow_source)
+        half = trace.half[:, level_of(self.learner_.plan.coverage, coverage)]
         return np.column_stack([trace.predictions - half, trace.predictions + half])
-
-    def _level(self, coverage: float | None) -> int:
-        with self._fitted:
-            return level_of(self.learner_.plan.coverage, coverage)
-
-    @property
-    def _regression(self) -> NumberLearner:
-        """The learner, to be used inside the lock; refused if an error cut a step of it in two."""
-        learner: Any = self._learner
-        assert isinstance(learner, NumberLearner)
-        return learner
 
     def _predicted(self, X: Matrix, sample_domain: Any, allow_source: bool) -> NumberTrace:
         with self._fitted:
-            X, learner = self._inputs.matrix(X), self._regression
+            X, learner = self._inputs.matrix(X), self._learner
             check_target_rows(sample_domain, X.shape[0], allow_source)
             return learner.predict(X)
 
@@ -334,8 +313,8 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
         tuple of float
             Its lower and its upper end.
         """
-        at, trace = self._level(coverage), self._predicted_one(x)
-        value, half = float(trace.predictions[0]), float(trace.half[0, at])
+        trace = self._predicted_one(x)
+        value, half = float(trace.predictions[0]), float(trace.half[0, level_of(self.learner_.plan.coverage, coverage)])
         return value - half, value + half
 
     def explain_one(self, x: Any, *, by_column: bool = False, reference: Any = None) -> NumberExplanation:
@@ -363,15 +342,12 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
         with self._fitted:
             trace, learner = self._predicted_one(x), self.learner_
             value = float(trace.predictions[0])
-            intervals = {
-                c: (value - float(half), value + float(half))
-                for c, half in zip(learner.plan.coverage, trace.half[0], strict=True)
-            }
+            half = zip(learner.plan.coverage, trace.half[0].tolist(), strict=True)
+            intervals = {c: (value - h, value + h) for c, h in half}
             names, parts = learner.expert_names, None
             if by_column:
-                usual = learner.constants["x.mean"]
                 parts = self._contributions(
-                    x, lambda X: self._regression.predict(X).predictions, reference, usual, "prediction"
+                    x, lambda X: learner.predict(X).predictions, reference, learner.constants["x.mean"], "prediction"
                 )
             return NumberExplanation(
                 value,
@@ -382,12 +358,12 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
             )
 
     def _loss(self, X: Array, labels: Array) -> float:
-        return float(np.mean((self._regression.predict(X.astype(np.float64)).predictions - labels.astype(float)) ** 2))
+        return float(np.mean((self._learner.predict(X.astype(np.float64)).predictions - labels.astype(float)) ** 2))
 
     def _predicted_one(self, x: Any) -> NumberTrace:
         with self._fitted:
             row = self._inputs.row(x)
-            return self._regression.predict(row if row.ndim == 2 else row[None])
+            return self._learner.predict(row if row.ndim == 2 else row[None])
 
     # -- learning -----------------------------------------------------------------------------------------------------
 
@@ -455,7 +431,7 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
             return self.partial_fit(first_row(x), [y], sample_weight=weight)
         with self._fitted:
             label = numbers(objects([y]), "y")
-            row, weight, learner = self._inputs.row(x), one_weight(weight), self._regression
+            row, weight, learner = self._inputs.row(x), one_weight(weight), self._learner
             if weight > 0:
                 learner.run(row if row.ndim == 2 else row[None], label, None if weight == 1 else np.array([weight]))
         return self
@@ -497,7 +473,7 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
             As of `trace`, each row as it was before its label.
         """
         with self._fitted:
-            X, learner = self._inputs.matrix(X), self._regression
+            X, learner = self._inputs.matrix(X), self._learner
             labels, weight = weighted_numbers(y, sample_weight, X.shape[0])
             return learner.run(X, labels, weight)
 
@@ -517,7 +493,7 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
         with self._fitted:
             return float(np.sqrt(self.squared_error_ / self.seen_)) if self.seen_ else float("nan")
 
-    squared_error_ = FromLearner[float]("mixture_loss", "The sum of squared errors so far.")
+    squared_error_ = Fitted[float]("_learner.mixture_loss", "The sum of squared errors so far.")
 
 
 def model_of_bytes(

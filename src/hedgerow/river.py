@@ -128,8 +128,9 @@ class _Transfer:
     """What both kinds share: a model that is fitted when it is made, keys, clones, learning."""
 
     _kind: type[Model]
+    _unknown: Any = None  # what is predicted before anything is known
     _get_params: Callable[[], dict[str, Any]]  # river's
-    _model: Model
+    _model: Any
 
     def __init__(
         self,
@@ -149,9 +150,8 @@ class _Transfer:
             names = tuple(getattr(self._start, "feature_names_in_", range(width)))
         self._tables = getattr(self._start, "table_", None) is not None  # their encoder reads keys, and knows gaps
         domains = [] if self._tables or isinstance(sources, Model) else list(sources or ())
-        self._first = Keys(names, missing, new, sources=width is not None).of_domains(
-            domains, None if self._tables else warmup
-        )
+        keys_of_rows = Keys(names, missing, new, sources=width is not None)
+        self._first = keys_of_rows.of_domains(domains, None if self._tables else warmup)
         self._model, self._keys = copy.copy(self._start), self._first
 
     def _fitted(self) -> Model:
@@ -210,6 +210,13 @@ class _Transfer:
     def _rows(self, X: pd.DataFrame) -> Any:
         """The same of a table."""
         return X if self._tables else self._keys.filled(self._keys.read_table(X))
+
+    def predict_many(self, X: pd.DataFrame) -> pd.Series:
+        """The prediction for each row; None, of a regressor 0, before anything is known."""
+        import pandas as pd
+
+        predictions = self._model.predict(self._rows(X)) if self._ready else [self._unknown] * len(X)
+        return pd.Series(predictions, index=X.index)
 
     def _learn(self, keys: Keys, rows: Array, y: Any, weights: Any) -> None:
         """Learn rows in order, or nothing if there is an error; the first of all gives a model its names."""
@@ -273,8 +280,7 @@ class TransferClassifier(_Transfer, MiniBatchClassifier):
     @property
     def classifier(self) -> OnlineTransferClassifier:
         """The classifier that does the work."""
-        assert isinstance(self._model, OnlineTransferClassifier)
-        return self._model
+        return self._model  # type: ignore[no-any-return]
 
     @property
     def _multiclass(self) -> bool:
@@ -282,9 +288,7 @@ class TransferClassifier(_Transfer, MiniBatchClassifier):
 
     def predict_proba_one(self, x: Mapping[Hashable, Any], **kwargs: Any) -> dict[Any, float]:
         """Class -> probability; {} before any class is known."""
-        if not self._ready:
-            return {}
-        return self.classifier.predict_proba_one(self._row(x))
+        return self.classifier.predict_proba_one(self._row(x)) if self._ready else {}
 
     def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:
         """A row an instance, a column a class; no column before any class is known."""
@@ -294,14 +298,6 @@ class TransferClassifier(_Transfer, MiniBatchClassifier):
             return pd.DataFrame(index=X.index)
         shares = self.classifier.predict_proba(self._rows(X))
         return pd.DataFrame(shares, index=X.index, columns=self.classifier.classes_)
-
-    def predict_many(self, X: pd.DataFrame) -> pd.Series:
-        """The most likely class of each row; None before any class is known."""
-        import pandas as pd
-
-        if not self._ready:
-            return pd.Series([None] * len(X), index=X.index, dtype=object)
-        return pd.Series(self.classifier.predict(self._rows(X)), index=X.index)
 
 
 class TransferRegressor(_Transfer, MiniBatchRegressor):
@@ -329,31 +325,20 @@ class TransferRegressor(_Transfer, MiniBatchRegressor):
     True
     """
 
-    _kind = OnlineTransferRegressor
+    _kind, _unknown = OnlineTransferRegressor, 0.0
 
     @property
     def regressor(self) -> OnlineTransferRegressor:
         """The regressor that does the work: `weights_`, `bound_`, `save`."""
-        assert isinstance(self._model, OnlineTransferRegressor)
-        return self._model
+        return self._model  # type: ignore[no-any-return]
 
     def predict_one(self, x: Mapping[Hashable, Any], **kwargs: Any) -> float:
         """The number predicted; 0 before anything is known."""
-        if not self._ready:
-            return 0.0
-        return self.regressor.predict_one(self._row(x))
+        return self.regressor.predict_one(self._row(x)) if self._ready else 0.0
 
     def predict_interval_one(self, x: Mapping[Hashable, Any], coverage: float | None = None) -> tuple[float, float]:
         """The interval of a row; see `OnlineTransferRegressor.predict_interval`."""
         return self.regressor.predict_interval_one(self._row(x), coverage)
-
-    def predict_many(self, X: pd.DataFrame) -> pd.Series:
-        """The number predicted for each row; 0 before anything is known."""
-        import pandas as pd
-
-        if not self._ready:
-            return pd.Series(0.0, index=X.index)
-        return pd.Series(self.regressor.predict(self._rows(X)), index=X.index)
 
 
 class MistakesDrift(DriftAndWarningDetector):

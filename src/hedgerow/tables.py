@@ -50,9 +50,8 @@ from hedgerow.core.values import MONTH_FIRST, BadCell, as_cell, as_float, date_f
 
 NAN = float("nan")
 GAPS = frozenset(("", "na", "n/a", "#n/a", "nan", "null", "none", "?", "-", "--", "nil"))
-TRUTH = dict.fromkeys(("true", "yes", "t", "y", "on", "1"), 1.0) | dict.fromkeys(
-    ("false", "no", "f", "n", "off", "0"), 0.0
-)
+YES, NO = ("true", "yes", "t", "y", "on", "1"), ("false", "no", "f", "n", "off", "0")
+TRUTH = dict.fromkeys(YES, 1.0) | dict.fromkeys(NO, 0.0)
 WRITTEN = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}
 EXACT = 2.0**53  # whole numbers below are themselves as floats
 LARGE = max(LARGEST.values()) / 2**20  # a number beyond is no measurement, and its square would overflow
@@ -241,9 +240,10 @@ class Boolean(Column):
 
 @dataclass(frozen=True)
 class Category(Column):
-    """A place for each value."""
+    """A place for each value, and some that all others are hashed to."""
 
-    values: tuple[str, ...]
+    values: tuple[str, ...] = ()
+    places: int = NEW_VALUES
     kind = "category"
     words = "category of {0.count}"
 
@@ -254,36 +254,26 @@ class Category(Column):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The values, then places for those that come later."""
-        return (*(f"={value}" for value in self.values), *(f"#{i}" for i in range(NEW_VALUES)))
-
-    def of_cell(self, cell: Any) -> tuple[float, ...]:
-        """A value that was rare in the sources, or is seen in the stream first, is hashed."""
-        mine = category(cell)
-        known = tuple(1.0 if value == mine else 0.0 for value in self.values)
-        return (*known, *signs([] if mine in self.values else [mine], NEW_VALUES))
-
-
-@dataclass(frozen=True)
-class Hashed(Column):
-    """Many values in few places: two of them seldom share one, and no choice of values makes them share it."""
-
-    places: int
-    kind = "hashed"
-    words = "category, hashed to {0.places} places"
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """The places."""
-        return tuple(f"#{i}" for i in range(self.places))
+        """The values, then the places of others."""
+        return (*(f"={value}" for value in self.values), *(f"#{i}" for i in range(self.places)))
 
     def terms(self, cell: Any) -> list[str]:
-        """The texts that are hashed."""
+        """The texts that are looked for among the values, and hashed if they are not there."""
         return [category(cell)]
 
     def of_cell(self, cell: Any) -> tuple[float, ...]:
-        """A value never seen before has a place as well."""
-        return signs(self.terms(cell), self.places)
+        """A value that was rare in the sources, or is seen in the stream first, is hashed."""
+        terms = self.terms(cell)
+        known = tuple(1.0 if value in terms else 0.0 for value in self.values)
+        return (*known, *signs([term for term in terms if term not in self.values], self.places))
+
+
+@dataclass(frozen=True)
+class Hashed(Category):
+    """Many values in few places: two of them seldom share one, and no choice of values makes them share it."""
+
+    kind = "hashed"
+    words = "category, hashed to {0.places} places"
 
 
 @dataclass(frozen=True)
@@ -388,9 +378,8 @@ def column_of_json(data: Mapping[str, Any]) -> Column:
     if kind is None:
         raise InputError(f"a column of the kind {data.get('kind')!r}")
     column = of_json(kind, fields)
-    known = not isinstance(column, Date) or (
-        set(column.turns) <= PERIODS.keys() and column.form in (*values.DATE_FORMS, "number")
-    )
+    turns, form = getattr(column, "turns", ()), getattr(column, "form", "number")
+    known = set(turns) <= PERIODS.keys() and form in (*values.DATE_FORMS, "number")
     if not known or not 1 <= getattr(column, "places", 1) <= MOST_PLACES:
         raise InputError(f"the column {column!r}")
     return column
@@ -474,9 +463,9 @@ class TableEncoder:
         spans, at = [], 0
         for column in self.columns:
             width = len(column.parts)
-            if isinstance(column, Category) or type(column) is Hashed:
-                spans.append((at, width))
-            elif not isinstance(column, Text):
+            if isinstance(column, Category):
+                spans += [] if isinstance(column, Text) else [(at, width)]
+            else:
                 spans += [(at + i, 1) for i in range(width)]
             at += len(column.names)
         return spans
@@ -558,6 +547,12 @@ class TableEncoder:
     @cached_property
     def _known(self) -> frozenset[str]:
         return frozenset((*self.names, *self.left_out))
+
+    def lacks_all(self, names: Collection[Any]) -> str:
+        """What is wrong with a row or table of these names: it may lack columns, but not all of them."""
+        if any(name in names for name in self.names):
+            return ""
+        return f"none of the model's columns is there ({', '.join(self.names[:8])}); give them by name"
 
     def missing_from(self, names: Collection[Any], *, keys: bool = False) -> str:
         """Which columns a table with these names lacks, for a person, and which it has instead; empty if none.
@@ -799,7 +794,7 @@ def recognised(name: str, domains: Sequence[Cells], gaps: bool, options: TableOp
         return EMPTY
     kept = name in options.keep
     if name in options.text:
-        return Text(name, TEXT, gaps=gaps)
+        return Text(name, places=TEXT, gaps=gaps)
     if name in options.time:
         return _date(name, domains, gaps) or Date(name, *_span(list(map(number, chain(*domains)))), "number", gaps=gaps)
     if not kept and not gaps and all(map(_is_constant, domains)):
@@ -837,7 +832,7 @@ def _text(name: str, domains: Sequence[Cells], every: list[Any], gaps: bool, kep
         return ID
     common = sorted(value for value, count in counts.items() if count >= RARE or n < FEW_ROWS)
     if len(common) > CATEGORIES or not common:
-        return Hashed(name, HASHED, gaps=gaps, like_dates=dates)
+        return Hashed(name, places=HASHED, gaps=gaps, like_dates=dates)
     return Category(name, tuple(common), gaps=gaps, like_dates=dates)
 
 
@@ -872,9 +867,5 @@ def _span(seconds: Sequence[float | None]) -> tuple[float, tuple[str, ...]]:
     if not known:  # every cell will be reported
         return 0.0, ()
     span = max(known) - min(known)
-    turns = [
-        turn
-        for turn, length in PERIODS.items()
-        if span >= length / 2 and len({round(value % length, 3) for value in known}) > 1
-    ]
-    return min(known), tuple(turns)
+    within = {turn: {round(value % length, 3) for value in known} for turn, length in PERIODS.items()}
+    return min(known), tuple(turn for turn, times in within.items() if span >= PERIODS[turn] / 2 and len(times) > 1)

@@ -21,6 +21,7 @@ Order: TypeAlias = Literal["C", "F"]
 LARGEST = {np.dtype(kind): float(np.sqrt(np.finfo(kind).max) / 2**20) for kind in (np.float32, np.float64)}
 
 PAGE = 2**21  # bytes of a large page
+FILL_GAPS = "drop these rows or fill the gaps first"
 DENSE_LIMIT = 2**30  # bytes; centring makes a sparse matrix dense, and beyond this we refuse to do it unasked
 
 
@@ -66,6 +67,11 @@ def canonical(X: Matrix) -> Matrix:
     X = X.copy()
     X.sum_duplicates()
     return X
+
+
+def columns_at(X: Matrix, places: Sequence[int]) -> Matrix:
+    """The columns of X at these places, in this order, in the usual layout of memory."""
+    return canonical(X[:, places]) if is_sparse(X) else np.ascontiguousarray(X[:, places])
 
 
 def dense(X: Matrix) -> Array:
@@ -139,12 +145,10 @@ def check_matrix(X: Matrix, what: str, names: FeatureNames | None = None) -> Mat
     else:
         A = as_floats(X, what, "a table of numbers", names)
         X = A if isinstance(X, np.ndarray) else np.asarray(A, order="C")  # a table's columns become rows: one layout
-    if X.ndim == 1:
-        raise InputError(
-            f"{what}: expected a table with a row per instance, got one row of {X.shape[0]} numbers; give x[None, :]"
-        )
     if X.ndim != 2:
-        raise InputError(f"{what}: expected a table with a row per instance, got an array of shape {X.shape}")
+        one = X.ndim == 1
+        got = f"one row of {len(X)} numbers; give x[None, :]" if one else f"an array of shape {X.shape}"
+        raise InputError(f"{what}: expected a table with a row per instance, got {got}")
     check_finite(X, what, names)
     return X
 
@@ -176,10 +180,7 @@ def check_mask(X: object, what: str, names: FeatureNames | None = None) -> None:
         return
     places = np.argwhere(np.atleast_2d(mask))
     row, column = places[0][0], column_words(int(places[0][-1]), names)
-    raise InputError(
-        f"{what}: a masked value at row {row}, {column} ({len(places)} such values in all); "
-        "drop these rows or fill the gaps first"
-    )
+    raise InputError(f"{what}: a masked value at row {row}, {column} ({len(places)} such values in all); {FILL_GAPS}")
 
 
 def column_words(column: int, names: FeatureNames | None) -> str:
@@ -201,23 +202,18 @@ def check_finite(X: Matrix, what: str, names: FeatureNames | None = None, gaps: 
     with np.errstate(over="ignore", invalid="ignore"):
         if np.vdot(flat, flat) <= largest**2 or (np.abs(flat) <= largest).all():
             return
-    cells = X.tocoo() if is_sparse(X) else None
-    data = X if cells is None else cells.data
+    coo = X.tocoo() if is_sparse(X) else None
+    data = X if coo is None else coo.data
     bad = ~np.isfinite(data)
-    finite = not bad.any()
-    where = np.nonzero(~(np.abs(data) <= largest) if finite else bad)
-    row, column = (i[0] for i in where) if cells is None else (cells.row[where[0][0]], cells.col[where[0][0]])
-    value, place = data[tuple(i[0] for i in where)], f"row {row}, {column_words(int(column), names)}"
-    if finite:
-        raise InputError(
-            f"{what}: {value:g} at {place} is too large for {data.dtype} (its square overflows); "
-            "rescale the features first"
-        )
+    where = np.argwhere(bad if bad.any() else ~(np.abs(data) <= largest))
+    value = data[tuple(where[0])]
+    row, column = where[0] if coo is None else (coo.row[where[0][0]], coo.col[where[0][0]])
+    place = f"row {row}, {column_words(int(column), names)}"
+    if np.isfinite(value):
+        problem = f"{value:g} at {place} is too large for {data.dtype} (its square overflows)"
+        raise InputError(f"{what}: {problem}; rescale the features first")
     name = "NaN" if np.isnan(value) else "infinity"
-    raise InputError(
-        f"{what}: contains {name} at {place} ({len(where[0])} such values in all); "
-        "drop these rows or fill the gaps first"
-    )
+    raise InputError(f"{what}: contains {name} at {place} ({len(where)} such values in all); {FILL_GAPS}")
 
 
 def cast(X: Matrix, dtype: Any) -> Matrix:
@@ -286,7 +282,5 @@ def check_parts(X: Any, what: str) -> Any:
                 raise ValueError("its row pointers do not climb from 0")
             fresh.check_format(full_check=True)
     except ValueError as error:
-        raise InputError(
-            f"{what}: a damaged sparse matrix: {error}; build it anew, for instance from its dense rows"
-        ) from error
+        raise InputError(f"{what}: a damaged sparse matrix: {error}; build it anew, as from its dense rows") from error
     return fresh

@@ -32,16 +32,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.core.arrays import (
-    Array,
-    FeatureNames,
-    Matrix,
-    as_narwhals,
-    canonical,
-    check_matrix,
-    is_sparse,
-    stack_rows,
-)
+from hedgerow.core.arrays import Array, FeatureNames, Matrix, as_narwhals, check_matrix, columns_at, stack_rows
 from hedgerow.core.errors import SHOWN, InputError, require
 from hedgerow.core.values import as_labels, cells, is_missing
 
@@ -88,8 +79,8 @@ def names_of_table(X: Any, what: str) -> Names | None:
     >>> names_of_table(pd.DataFrame({"a": [1], "b": [2]}), "X")
     ('a', 'b')
     """
-    if hasattr(X, "column_names"):  # a Frame, or a table of pyarrow
-        return checked_names(X.column_names, what)
+    if isinstance(X, Frame) or hasattr(X, "column_names"):  # a table of pyarrow
+        return checked_names(X.names if isinstance(X, Frame) else X.column_names, what)
     frame = as_narwhals(X, what)
     return None if frame is None or len(frame.shape) == 1 else checked_names(frame.columns, what)
 
@@ -134,12 +125,10 @@ def check_same_order(own: FeatureNames, wanted: FeatureNames) -> None:
         ("Feature names unseen at fit time:", unexpected),
         ("Feature names seen at fit time, yet now missing:", missing),
     ):
-        if names:
-            lines += [title, *(f"- {name}" for name in names[:SHOWN])]
-            lines += [f"- and {len(names) - SHOWN} more"] if len(names) > SHOWN else []
+        lines += [title, *(f"- {name}" for name in names[:SHOWN])] if names else []
     if not unexpected and not missing:
         lines.append("Feature names must be in the same order as they were in fit.")
-        lines += [f"Given: {listed(own)}", f"The model's: {listed(wanted)}"]
+    lines += [f"Given: {listed(own)}", f"The model's: {listed(wanted)}"]
     raise InputError("\n".join([*lines, "Select the model's columns: X[list(model.feature_names_in_)]"]))
 
 
@@ -165,11 +154,6 @@ class Frame:
         lines = None if self.lines is None else self.lines[rows]
         return Frame(self.names, tuple(column[rows] for column in self.columns), lines, self.unit)
 
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """As pyarrow calls them."""
-        return self.names
-
     def column(self, name: str) -> Array | None:
         """A column by its name; None if there is none."""
         return self.columns[self.names.index(name)] if name in self.names else None
@@ -188,9 +172,10 @@ class Frame:
         return np.stack(self.columns, axis=1) if self.columns else np.empty((0, 0))
 
     @classmethod
-    def of_matrix(cls, X: Array, names: Sequence[str]) -> Frame:
-        """A matrix with names for its columns."""
-        return cls(tuple(names), tuple(_column(X[:, j]) for j in range(X.shape[1])))
+    def of_matrix(cls, X: Array, names: Sequence[str] | None = None) -> Frame:
+        """A matrix with names for its columns; without any these are x0, x1 and so on."""
+        every = range(X.shape[1])
+        return cls(tuple(names or (f"x{j}" for j in every)), tuple(_column(X[:, j]) for j in every))
 
     @classmethod
     def of_rows(cls, rows: Sequence[Mapping[str, Any]]) -> Frame:
@@ -206,14 +191,11 @@ def as_frame(X: Any, what: str) -> Frame | None:
     names = names_of_table(X, what)
     if names is None:
         return None
-    frame = as_narwhals(X, what)
-    return Frame(names, tuple(_of_series(frame[name]) for name in names))
-
-
-def _of_series(column: Any) -> Array:
-    """A column of narwhals; what is neither a number nor a moment goes cell by cell, so that every gap is seen."""
-    plain = column.dtype.is_numeric() or column.dtype.is_temporal()
-    return _column(column.to_numpy() if plain else column.to_list())
+    columns = [as_narwhals(X, what)[name] for name in names]
+    # what is neither a number nor a moment goes cell by cell, so that every gap is seen
+    plain = [column.dtype.is_numeric() or column.dtype.is_temporal() for column in columns]
+    values = (c.to_numpy() if whole else c.to_list() for c, whole in zip(columns, plain, strict=True))
+    return Frame(names, tuple(map(_column, values)))
 
 
 def _column(column: Any) -> Array:
@@ -410,20 +392,14 @@ def same_columns(domains: Sequence[Domain]) -> list[Domain]:
     [[4.0, 3.0]]
     """
     first = next((d for d in domains if d.feature_names is not None), None)
-    alike = list(domains) if first is None else [_with_columns_of(first, d) for d in domains]
+    alike = list(domains)
+    for i, d in enumerate(domains):
+        if first is not None and first.feature_names is not None and d.feature_names is not None:
+            whose = f"those of domain {first.name!r}"
+            order = order_by_name(d.feature_names, first.feature_names, f"domain {d.name!r}", whose)
+            if order is not None:
+                alike[i] = _changed(d, X=columns_at(d.X, order), feature_names=first.feature_names)
     widths = [(d.name, d.X.shape[1]) for d in alike]
     if len({width for _, width in widths}) > 1:
         raise InputError(f"domains of different width: {widths}; homogeneous transfer needs the same features")
     return alike
-
-
-def _with_columns_of(first: Domain, domain: Domain) -> Domain:
-    names, own = first.feature_names, domain.feature_names
-    if names is None or own is None:
-        return domain
-    order = order_by_name(own, names, f"domain {domain.name!r}", f"those of domain {first.name!r}")
-    if order is None:
-        return domain
-    X = domain.X[:, order]
-    X = canonical(X) if is_sparse(X) else np.ascontiguousarray(X)
-    return _changed(domain, X=X, feature_names=names)

@@ -129,9 +129,8 @@ class Registry(Generic[T]):
         if name not in self._parts and name in self._homes:
             import_module(self._homes[name])
         if name not in self._parts:
-            self._parts |= {
-                point.name: point.load() for point in entry_points(group=f"hedgerow.{self.kind}s", name=name)
-            }
+            points = entry_points(group=f"hedgerow.{self.kind}s", name=name)
+            self._parts |= {point.name: point.load() for point in points}
         if name not in self._parts:
             raise unknown(self.kind, name, self._parts)
         return self._parts[name]
@@ -166,31 +165,27 @@ class Parts(Registry[Any], Generic[T]):
             known = self.options(choice)
             part = self[choice](**{k: v for k, v in options.items() if k in known and v is not None})
         if not isinstance(part, self.base):
-            article, wanted = "an" if self.kind == "aligner" else "a", f"{self.base.__module__}.{self.base.__name__}"
-            raise InputError(
-                f"{self.kind}={choice!r}: give the name of {article} {self.kind}, or an object that is a {wanted}"
-            )
+            kind, wanted = f"a{'n' * (self.kind[0] == 'a')} {self.kind}", f"{self.base.__module__}.{self.base.__name__}"
+            raise InputError(f"{self.kind}={choice!r}: give the name of {kind}, or an object that is a {wanted}")
         return part  # type: ignore[no-any-return]
 
     def options(self, name: str) -> set[str]:
         """What can be chosen of a part by name."""
         entry = self[name]
-        fixed = set(entry.keywords) if isinstance(entry, partial) else set()
-        return {field.name for field in _fields(_class(entry))} - fixed
+        return {field.name for field in _fields(_class(entry))} - set(getattr(entry, "keywords", ()))
 
     def to_json(self, part: Any) -> dict[str, Any]:
         """The name of a part's class and all its options."""
 
         def likeness(name: str) -> int:  # all options are written, so an entry that fixes others will do
-            entry = self._parts[name]
-            return sum(getattr(part, k) == v for k, v in entry.keywords.items()) if isinstance(entry, partial) else 0
+            fixed = getattr(self._parts[name], "keywords", {})
+            return sum(getattr(part, option) == value for option, value in fixed.items())
 
         names = [name for name, entry in self._parts.items() if type(part) is _class(entry)]
         if names:
             return {"name": max(names, key=likeness), "options": self._options(part)}
-        raise InputError(
-            f"{part!r} cannot be saved: register its class first, register_{self.kind}(name, {type(part).__name__})"
-        )
+        register = f"register_{self.kind}(name, {type(part).__name__})"
+        raise InputError(f"{part!r} cannot be saved: register its class first, {register}")
 
     def from_json(self, data: Mapping[str, Any]) -> Any:
         """The inverse of `to_json`; the class must be registered here too."""

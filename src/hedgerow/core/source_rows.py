@@ -170,19 +170,14 @@ def summed(rows: Sequence[SourceRows], statistic: Statistic[T]) -> list[T]:
 
 
 class LabelledSource(Protocol):
-    """A source whose rows are not in memory: what is known of it before anything is built."""
+    """A source whose rows are not in memory: what is known of it before anything is built.
 
-    @property
-    def name(self) -> str:
-        """Its name."""
+    `feature_names` are in the order of the numbers of a row.
+    """
 
-    @property
-    def feature_names(self) -> Sequence[str]:
-        """The columns, in the order of the numbers of a row."""
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The type of its numbers."""
+    name: str
+    feature_names: Sequence[str]
+    dtype: np.dtype[Any]
 
     @property
     def labels(self) -> Array:

@@ -445,9 +445,7 @@ class Codes:
 
     def unseen(self, labels: Array) -> list[Any]:
         """Labels that are not in the table, each once, in the order of their first appearance."""
-        return list(
-            dict.fromkeys(label for label, code in zip(labels, self.of(labels), strict=True) if code == self.NEW)
-        )
+        return list(dict.fromkeys(labels[self.of(labels) == self.NEW]))
 
     def grow(self, labels: list[Any]) -> Codes:
         """A table with these labels appended; their type must be that of the others."""

@@ -1,8 +1,8 @@
 """Beyond one process: experiments on a Dask cluster, and sources that are larger than memory.
 
 cluster      where the work is done: processes of this machine, or a scheduler that is there already
-partitions   the rows of a source in partitions: Parquet files, or a dask.dataframe
-fitting      statistics of all partitions; a classifier, or an aligner, from these
+fitting      a source in partitions, Parquet files or a dask.dataframe; statistics of all of them; a classifier, or an
+             aligner, from these
 
 `fit` and `align` are the doors; `hedgerow fit`, `hedgerow paper` and `hedgerow study` take `--engine dask`.
 """

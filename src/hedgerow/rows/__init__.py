@@ -207,9 +207,7 @@ class RowSource:
         if records.others:
             kept = [i for i, item in enumerate(records.others) if item is None]
             X, lines = X[kept], lines[kept]
-            labels, ids, cells = (
-                None if all_of is None else [all_of[i] for i in kept] for all_of in (labels, ids, cells)
-            )
+            labels, ids, cells = (None if each is None else [each[i] for i in kept] for each in (labels, ids, cells))
         rows = np.arange(self._count + 1, self._count + len(X) + 1)
         self._count += len(X)
         name = self._files.names[self._number]

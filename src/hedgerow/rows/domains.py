@@ -30,7 +30,7 @@ from __future__ import annotations
 import math
 import os
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -38,13 +38,13 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.core.arrays import Array, Matrix, is_sparse
+from hedgerow.core.arrays import Array, is_sparse
 from hedgerow.core.domains import Domain, Frame, order_by_name
 from hedgerow.core.errors import InputError, require, together, unknown
 from hedgerow.core.values import BadCell, as_float, cells, composed, date_form, is_gap, moment
 from hedgerow.rows import open_file
 from hedgerow.rows.inputs import SUFFIXES, Files, format_of, is_pattern, no_such_file, stem
-from hedgerow.rows.readers import DELIMITERS, Bad, CsvReader, Reader
+from hedgerow.rows.readers import DELIMITERS, Bad, CsvReader, Records
 from hedgerow.rows.wanted import Wanted, is_blank, labels_of_text, labels_of_values, plain_labels
 
 MATLAB_FEATURES = ("X", "fts", "fea", "data")
@@ -116,9 +116,8 @@ def unique_names(paths: Sequence[Path]) -> list[str]:
     ['a/x', 'b/x', 'y']
     """
     stems = [stem(str(path)) for path in paths]
-    names = [
-        f"{path.parent.name}/{name}" if stems.count(name) > 1 else name for path, name in zip(paths, stems, strict=True)
-    ]
+    twice = [f"{path.parent.name}/{name}" for path, name in zip(paths, stems, strict=True)]
+    names = [longer if stems.count(name) > 1 else name for name, longer in zip(stems, twice, strict=True)]
     return [f"{name}#{i}" if names.count(name) > 1 else name for i, name in enumerate(names, start=1)]
 
 
@@ -181,57 +180,38 @@ def read_table(files: Files, label: str | None, name: str) -> Domain:
 def _rows(files: Files, label: str | None, raw: bool) -> tuple[list[str], Array, list[Any], Array] | None:
     """Features, rows, labels and lines; None if numbers were wanted and a cell is none. Bad rows are told together."""
     features: list[str] = []
-    parts: list[Array] = []
-    labels: list[Any] = []
-    lines: list[Array] = []
+    blocks: list[Records] = []
     problems: list[str] = []
-    for number, reader, own in _headers(files, label, fitting=not raw):
-        features = features or own
-        if not (raw and files.format == "jsonl"):
-            _check_same(files, number, features, own)
-        with files.naming(number):
-            try:
-                reader.match(Wanted(len(features), features, label, None, raw=raw))
-            except BadCell:
-                return None
-            for records in reader.records():
-                bad = [item for item in records.others if isinstance(item, Bad)]
-                if bad and not raw:
-                    return None
-                problems += [f"{files.names[number]}: {_words(files, item)}" for item in bad]
-                if not problems:
-                    parts.append(records.X)
-                    labels += records.labels
-                    lines.append(records.places[:, 0])
-    if problems:
-        raise InputError(together(problems, "rows cannot be read"))
-    return (features, np.concatenate(parts), labels, np.concatenate(lines)) if parts else None
-
-
-def _headers(files: Files, label: str | None, *, fitting: bool = True) -> Iterator[tuple[int, Reader, list[str]]]:
-    """The files, opened one after the other, and the names of their features."""
-    for number, path in enumerate(files.paths):
-        with closing(open_file(files, number, fitting=fitting)) as reader:
+    for number, name in enumerate(files.names):
+        with closing(open_file(files, number, fitting=not raw)) as reader:
             with files.naming(number):
                 names = reader.header()
                 if isinstance(reader, CsvReader):
                     reader.refuse_numbers_as_names()
             if label is not None and label not in names:
-                raise unknown(f"label column of {path.name}", label, names)
-            features = [column for column in names if column != label]
-            if not features:
-                raise InputError(f"{path}: no column but the label {label!r}; there are no features")
-            yield number, reader, features
-
-
-def _check_same(files: Files, number: int, features: list[str], own: list[str]) -> None:
-    """Refuse a file with other columns than the first."""
-    order_by_name(own, features, files.names[number], f"those of {files.names[0]}")
-
-
-def _words(files: Files, bad: Bad) -> str:
-    mark = ", " if bad.reason.startswith("column") else ": "
-    return f"{files.unit} {bad.line}{mark}{bad.reason}"
+                raise unknown(f"label column of {Path(name).name}", label, names)
+            own = [column for column in names if column != label]
+            if not own:
+                raise InputError(f"{name}: no column but the label {label!r}; there are no features")
+            features = features or own
+            if not (raw and files.format == "jsonl"):
+                order_by_name(own, features, name, f"those of {files.names[0]}")
+            with files.naming(number):
+                try:
+                    reader.match(Wanted(len(features), features, label, None, raw=raw))
+                except BadCell:
+                    return None
+                for records in reader.records():
+                    for bad in (item for item in records.others if isinstance(item, Bad)):
+                        if not raw:
+                            return None
+                        mark = ", " if bad.reason.startswith("column") else ": "
+                        problems.append(f"{name}: {files.unit} {bad.line}{mark}{bad.reason}")
+                    blocks.append(records)
+    if problems:
+        raise InputError(together(problems, "rows cannot be read"))
+    every = Records.joined(blocks) if blocks else None
+    return None if every is None else (features, every.X, every.labels, every.places[:, 0])
 
 
 def _typed(column: Array) -> Array:
@@ -240,36 +220,6 @@ def _typed(column: Array) -> Array:
     numbers = [math.nan if cell is None else as_float(cell) for cell in values]
     texts = None in numbers or any(type(cell) is bool for cell in values)
     return cells(values) if texts else np.array(numbers, np.float64)
-
-
-def columns(files: Files, label: str | None) -> list[str]:
-    """The features that all files have, looked for in their headers: numbers, of which no row is read."""
-    features: list[str] = []
-    for number, reader, own in _headers(files, label):
-        features = features or own
-        _check_same(files, number, features, own)
-        with files.naming(number):
-            _match_numbers(reader, features, label)
-    return features
-
-
-def check_rows(files: Files, features: list[str], label: str | None) -> None:
-    """Read files to the first row that cannot be used, which is the error; nothing is kept."""
-    for number, reader, _ in _headers(files, label):
-        with files.naming(number):
-            _match_numbers(reader, features, label)
-            for bad in (item for records in reader.records() for item in records.others if isinstance(item, Bad)):
-                fill = "; drop the row or fill the gap first" if bad.reason.startswith("column") else ""
-                raise InputError(_words(files, bad) + fill)
-
-
-def _match_numbers(reader: Reader, features: list[str], label: str | None) -> None:
-    try:
-        reader.match(Wanted(len(features), features, label, None))
-    except BadCell as error:
-        raise InputError(
-            f"{error}; drop the column, encode it as numbers, or make it the label with label={error.column!r}"
-        ) from error
 
 
 # ---- arrays
@@ -301,9 +251,7 @@ def read_svmlight(path: Path, label: str | None, name: str) -> Domain:
     try:
         X, y = load_svmlight_file(str(path))
     except ValueError as error:
-        raise InputError(
-            f"{path}: not in svmlight form ({error}); each line is 'label index:value index:value'"
-        ) from error
+        raise InputError(f"{path}: not in svmlight form ({error}); a line is 'label index:value ..'") from error
     return Domain(name, X, plain_labels(y))
 
 
@@ -318,10 +266,8 @@ def read_matlab(path: Path, label: str | None, name: str) -> Domain:
     target = label if label is not None else next((key for key in MATLAB_LABELS if key in variables), None)
     features = next((key for key in MATLAB_FEATURES if key in variables and key != target), None)
     if features is None:
-        raise InputError(
-            f"{path}: no variable {', '.join(MATLAB_FEATURES)} with the features; it holds "
-            f"{', '.join(variables) or 'nothing'}"
-        )
+        held = ", ".join(variables) or "nothing"
+        raise InputError(f"{path}: no variable {', '.join(MATLAB_FEATURES)} with the features; it holds {held}")
     y = None if target is None else plain_labels(np.asarray(variables[target]).ravel())
     X = variables[features]
     return Domain(name, X if is_sparse(X) else np.ascontiguousarray(X), y)
@@ -340,22 +286,15 @@ def _matlab_variables(path: Path) -> dict[str, Any]:
                 return {key: node[()].T for key, node in nodes.items() if node.dtype.kind in "fiub"}
         import scipy.io
 
-        return {key: value for key, value in scipy.io.loadmat(path).items() if _is_array(key, value)}
+        found = scipy.io.loadmat(path)
+        kinds = {key: "f" if is_sparse(value) else np.asarray(value).dtype.kind for key, value in found.items()}
+        return {key: value for key, value in found.items() if not key.startswith("__") and kinds[key] in "fiubU"}
     except (ValueError, TypeError, OSError, NotImplementedError, IndexError) as error:
         raise InputError(f"{path}: not a readable MATLAB file ({error}); save it again with -v7 or -v7.3") from error
 
 
-def _is_array(key: str, value: Matrix) -> bool:
-    return not key.startswith("__") and (is_sparse(value) or getattr(value, "dtype", np.dtype(object)).kind in "fiubU")
-
-
-_READERS = {
-    ".npz": read_npz,
-    ".svmlight": read_svmlight,
-    ".libsvm": read_svmlight,
-    ".svm": read_svmlight,
-    ".mat": read_matlab,
-}
+_READERS = {".npz": read_npz, ".mat": read_matlab}
+_READERS |= dict.fromkeys((".svmlight", ".libsvm", ".svm"), read_svmlight)
 
 
 # ---- a column that says when: rows are put into its order, and it is no feature
@@ -386,14 +325,11 @@ def order_in_time(times: Sequence[Any] | Array, column: str, where: str) -> Arra
     >>> order_in_time(["2024-03-01", "2024-02-28T12:00"], "t", "x.csv").tolist()
     [1, 0]
     """
-    values = np.asarray(times)
-    as_written = values.tolist()
-    missing = values != values if values.dtype.kind in "Mmiuf" else np.array([is_gap(value) for value in as_written])
-    if missing.any():
-        row = int(np.flatnonzero(missing)[0]) + 1
+    as_written = np.asarray(times).tolist()
+    missing = list(map(is_gap, as_written))
+    if any(missing):
+        row = missing.index(True) + 1
         raise InputError(f"{where}, column {column!r}: no time in row {row}; drop the row or fill it")
-    if values.dtype.kind in "Mmiuf":
-        return np.argsort(values, kind="stable")
     form = date_form(as_written)
     numbers = [value if value is not None and math.isfinite(value) else None for value in map(as_float, as_written)]
     dates = [moment(value, form) for value in as_written]

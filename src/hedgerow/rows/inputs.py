@@ -236,9 +236,7 @@ def _one_format(input: str, files: list[Path]) -> str:
     formats = [format_of(file) for file in files]
     for file, format in zip(files, formats, strict=True):
         if format is None:
-            raise InputError(
-                f"{input}: {file.name} has no known suffix ({', '.join(SUFFIXES)}); make the pattern narrower"
-            )
+            raise InputError(f"{input}: {file.name} has no known suffix ({', '.join(SUFFIXES)}); narrow the pattern")
         if format != formats[0]:
             suffixes = _last_suffix(files[0]) + (compression_of(files[0]) or "")
             raise InputError(
@@ -318,9 +316,7 @@ class TextLines:
             self.close()
             if self._suffix is None:
                 raise InputError(f"cannot be read: {error}") from error
-            raise InputError(
-                f"cut off or damaged, it cannot be unpacked ({error}); copy it or make it again"
-            ) from error
+            raise InputError(f"cut off or damaged: it cannot be unpacked ({error}); copy or make it again") from error
 
     def go_to(self, at: int, line: int) -> None:
         """Go on at a byte of the text, which is the beginning of this line."""

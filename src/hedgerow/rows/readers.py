@@ -95,14 +95,10 @@ class Records:
         """Records that follow each other as one."""
         if len(parts) == 1:
             return parts[0]
-        others: list[Bad | Late | None] = []
-        for part in parts if any(part.others for part in parts) else ():
-            others += part.others or [None] * len(part)
+        others = [part.others or [None] * len(part) for part in parts] if any(part.others for part in parts) else []
         places, X = np.concatenate([part.places for part in parts]), np.concatenate([part.X for part in parts])
-        labels, ids, cells = (
-            [item for part in parts for item in getattr(part, name)] for name in ("labels", "ids", "cells")
-        )
-        return cls(places, X, labels, ids, others, cells)
+        labels, ids, cells = (list(chain(*(getattr(part, n) for part in parts))) for n in ("labels", "ids", "cells"))
+        return cls(places, X, labels, ids, list(chain(*others)), cells)
 
 
 class RowReader(ABC):
@@ -245,29 +241,21 @@ class TextReader(RowReader):
 
     def __init__(self, text: TextLines) -> None:
         self._text = text
+        self.go_to, self.close = text.go_to, text.close
 
     def _as_written(self, rows: Callable[[], Iterable[Mapping[str, Any]]]) -> None:
         """Read dates as this file has them in its first rows; those of a pipe are written as the model knows them."""
         if (table := self._wanted.table) is not None and not self._text.live:
             head = list(rows())
-            table = table.as_written(lambda name: [row.get(name) for row in head])
-            self._wanted = replace(self._wanted, table=table)
+            self._wanted = replace(self._wanted, table=table.as_written(lambda name: [row.get(name) for row in head]))
 
     def _shown(self, place: Place, row: dict[Any, Any] | None = None) -> str:
         return self._text.shown(place[0] - self._text.line, place[2] - self._text.line, MOST_TEXT)
-
-    def go_to(self, at: int, line: int) -> None:
-        """Go on at a byte of the text."""
-        self._text.go_to(at, line)
 
     @property
     def done(self) -> int:
         """Bytes of the input that were read."""
         return self._text.done
-
-    def close(self) -> None:
-        """Close the file."""
-        self._text.close()
 
     def records(self) -> Iterator[Records]:
         """Of all complete lines that are left; then of those that follow."""
@@ -592,9 +580,8 @@ class JsonReader(TextReader):
                 raise InputError(f"{these('column', others)} not in the first line; every line must have the same")
             self.ignored = others
             if others and self._wanted.table is not None:
-                self.missing = self._wanted.table.missing_from(
-                    [name for name in row if name not in self._apart], keys=True
-                )
+                names = [name for name in row if name not in self._apart]
+                self.missing = self._wanted.table.missing_from(names, keys=True)
 
     def _parsed(self, line: bytes) -> Any:
         """The value of a line, names in their composed form."""
@@ -727,16 +714,13 @@ class ArrowReader(RowReader):
     def _open(self, path: Path | None, format: str, stream: Any) -> None:
         if format == "parquet":
             if path is None:
-                raise InputError(
-                    "Parquet cannot be read from a pipe, its end comes first; give a file, or send Arrow IPC"
-                )
+                raise InputError("Parquet cannot be read from a pipe: its end comes first; give a file, or Arrow IPC")
             self._file = file = require("pyarrow.parquet", extra="files").ParquetFile(path)
             self._schema, self._rows = file.schema_arrow, file.metadata.num_rows
             return
         ipc = require("pyarrow.ipc", extra="files")
-        self._file = file = (
-            self._pa.OSFile(str(path)) if path else self._pa.PythonFile(getattr(stream, "buffer", stream), mode="r")
-        )
+        raw = getattr(stream, "buffer", stream)
+        self._file = file = self._pa.PythonFile(raw, mode="r") if path is None else self._pa.OSFile(str(path))
         is_file = path is not None and file.read(6) == b"ARROW1"
         if path is not None:
             file.seek(0)
@@ -749,9 +733,8 @@ class ArrowReader(RowReader):
         try:
             yield
         except (self._pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            raise InputError(
-                f"not a readable {self._kind} file ({str(error).splitlines()[0]}); copy it or make it again"
-            ) from error
+            reason = str(error).splitlines()[0]
+            raise InputError(f"not a readable {self._kind} file ({reason}); copy it or make it again") from error
 
     def match(self, wanted: Wanted) -> None:
         """Look for what is wanted; columns of other types than numbers are refused where numbers are wanted."""
@@ -786,9 +769,7 @@ class ArrowReader(RowReader):
     @property
     def done(self) -> int:
         """Bytes of the file that were read, about."""
-        if self._every is None:
-            return self._size * self._at // max(self._rows, 1)
-        return int(self._file.tell())
+        return int(self._file.tell()) if self._every is not None else self._size * self._at // max(self._rows, 1)
 
     def close(self) -> None:
         """Close the file."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from hedgerow.core.errors import InputError, unknown
 from hedgerow.core.values import BadCell, all_floats, as_float, as_whole, composed, shown
 
 WHOLE = np.iinfo(np.int64)
+NO_LABEL = object()
 NUMBERS = (0.0,)  # in place of classes: labels are finite numbers
 
 
@@ -120,15 +121,6 @@ def label_reader(classes: Sequence[Any] | Array, new: bool = True) -> Callable[[
     printed = {composed(str(label)): label for label in known}
     no_class = "label {} is not one of the model's classes: " + listed(known).replace("{", "{{").replace("}", "}}")
 
-    def of_text(text: str) -> Any:
-        if kind is str or not known:
-            return printed.get(text, text)
-        if kind is not None:
-            return _whole(text) if kind is int else _finite(text)
-        if text not in printed and text.title() not in printed:  # bools, tuples and mixtures: by their printed form
-            raise InputError(no_class.format(shown(text)))
-        return printed.get(text, printed.get(text.title()))
-
     all_known = None if new else {None, *known}
 
     def read(value: Any) -> Any:
@@ -136,8 +128,11 @@ def label_reader(classes: Sequence[Any] | Array, new: bool = True) -> Callable[[
         if is_blank(value) or value != value:
             return None
         text = str(value).strip()
-        label = of_text(text)
-        if all_known is not None and label not in all_known:
+        if kind in (int, float) and known:
+            label = _whole(text) if kind is int else _finite(text)
+        else:  # bools, tuples and mixtures: by their printed form
+            label = printed.get(text, text if kind is str else printed.get(text.title(), NO_LABEL))
+        if label is NO_LABEL or (all_known is not None and label not in all_known):
             raise InputError(no_class.format(shown(text)))
         return label
 
@@ -224,31 +219,6 @@ def id_text(value: Any, name: str) -> str:
 # ---- what is wanted
 
 
-class Encoder(Protocol):
-    """What makes the numbers of a row of the cells of a table; see `hedgerow.tables`."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The columns that it reads."""
-
-    @property
-    def numeric(self) -> frozenset[str]:
-        """Those of them that have numbers."""
-
-    @property
-    def left_out(self) -> Any:
-        """Columns that it knows and does not read."""
-
-    def missing_from(self, names: Collection[Any], *, keys: bool = False) -> str:
-        """Which of its columns are not among these, for a person."""
-
-    def as_written(self, column_of: Callable[[str], Any]) -> Encoder:
-        """The encoder of a file: its dates as the cells of its columns write them."""
-
-    def of_columns(self, columns: Mapping[str, list[Any]], rows: int) -> Array:
-        """Rows by the cells of their columns; an InputError if a cell cannot be used."""
-
-
 @dataclass(frozen=True)
 class Wanted:
     """What a model wants of a row.
@@ -282,7 +252,7 @@ class Wanted:
     classes: Sequence[Any] | Array | None = ()
     new_classes: bool = True
     id: str | None = None
-    table: Encoder | None = None
+    table: Any = None  # a `hedgerow.tables.TableEncoder`, or None
     gaps: bool = False
     raw: bool = False
     keep_cells: bool = False
@@ -311,10 +281,8 @@ class Wanted:
                 raise unknown(kind, name, header)
         others = [name for name in header if name not in (self.label, self.id)]
         if (table := self.table) is not None:
-            if table.names and not set(table.names) & set(others):
-                raise InputError(
-                    f"none of the model's columns ({listed(table.names)}) is there; the input has {listed(header)}"
-                )
+            if table.names and (why := table.lacks_all(others)):
+                raise InputError(f"{why}; the input has {listed(header)}")
             read, known = set(table.names), {*table.names, *table.left_out} if table.names else {*others}
             return [name for name in others if name in read], tuple(name for name in others if name not in known)
         if self.names is None:

@@ -17,7 +17,7 @@ from hedgerow import Domain, OnlineTransferClassifier, load, split
 from hedgerow.align import CORAL, TCA, Landmarks, WhitenedPCA, Whitening
 from hedgerow.core.errors import InputError
 from hedgerow.core.moments import Moments
-from hedgerow.dask import partitions
+from hedgerow.dask import fitting
 from hedgerow.data import read
 
 
@@ -32,7 +32,7 @@ def write(folder: Path, X: np.ndarray, y: np.ndarray, files: int, group: int = 1
 
 @pytest.fixture(autouse=True)
 def small_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partitions, "PARTITION", 2**14)  # so that a test has many
+    monkeypatch.setattr(fitting, "PARTITION", 2**14)  # so that a test has many
 
 
 @pytest.fixture(scope="module")
@@ -216,12 +216,12 @@ def test_what_cannot_be_is_refused_before_anything_is_read(client: Any, folders:
 
 
 def test_reading_in_partitions_is_reading_the_file(folders: dict[str, Path]) -> None:
-    opened = partitions.open_parquet(folders["thin"], "kind", "thin")
+    [opened] = fitting.open_sources([folders["thin"]], "kind")
     assert len(opened.partitions) > 3
-    blocks = [block for part in opened.partitions for block in part.blocks()]
+    blocks = [block for part in opened.partitions for block in part.parts()]
     whole = read(folders["thin"], label="kind")
     assert np.array_equal(np.concatenate([block.X for block in blocks]), whole.X)
-    assert np.array_equal(np.concatenate([block.labels[block.of] for block in blocks]), np.asarray(whole.y))
+    assert np.array_equal(np.concatenate([block.labels[block.codes] for block in blocks]), np.asarray(whole.y))
 
 
 @pytest.mark.slow

@@ -17,7 +17,8 @@ from hedgerow.tables import Boolean, Category, Date, Hashed, Late, Number, Text
 
 COLUMNS = [
     Number("n"), Number("n", gaps=True), Boolean("b", gaps=True), Category("c", ("Oslo", "3", "true"), gaps=True),
-    Hashed("h", 4), Date("d", 0.0, ("hour", "year")), Date("d", 0.0, (), "number"), Text("t", 8), Late("l"),
+    Hashed("h", places=4), Date("d", 0.0, ("hour", "year")), Date("d", 0.0, (), "number"), Text("t", places=8),
+    Late("l"),
 ]  # fmt: skip
 WORDS = (
     "", " ", "1", "-2.5", " 3 ", "1e5", "1_000", "nan", "-nan", "inf", "1e999", "NA", "?", "yes", "No", "0", "Oslo",
