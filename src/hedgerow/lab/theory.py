@@ -208,20 +208,17 @@ def bounds(runs: Runs, claims: pd.DataFrame, tasks: Mapping[str, str]) -> Table:
     """One line for each task, method, variant and claim."""
     places = {"method": runs.styles, "task": {t: i for i, t in enumerate(tasks)}, "claim": list(CLAIMS).index}
     orders = [claims["variant"], *(claims[name].map(place) for name, place in places.items())]
-    rows, records = [], []
-    for _, of in claims.groupby(orders):
-        first, means = of.iloc[0], of[["mistakes", "best", "bounded", "bound"]].mean()
-        near, broken = of["nearest"].max(), int(of["broken"].sum())
-        rows.append([
-            tasks.get(first["task"], first["task"]), _title(runs, first["method"], first["variant"]),
-            CLAIMS[first["claim"]].title, *(f"{mean:.1f}" for mean in means), f"{near:.2f}", f"{broken}/{len(of)}",
-        ])  # fmt: skip
-        records.append({
-            **first[["task", "method", "variant", "claim"]], "proved": CLAIMS[first["claim"]].proved,
-            **means.rename({"best": "best_expert"}), "nearest": near, "broken": broken, "runs": len(of),
-        })  # fmt: skip
+    keys, means = ["task", "method", "variant", "claim"], ["mistakes", "best", "bounded", "bound"]
+    made = claims.assign(proved=claims["claim"].map(lambda name: CLAIMS[name].proved), runs=1).groupby(orders)
+    first, ends = dict.fromkeys((*keys, "proved"), "first"), {"nearest": "max", "broken": "sum", "runs": "size"}
+    records = made.agg(first | dict.fromkeys(means, "mean") | ends).rename(columns={"best": "best_expert"})
+    rows = [
+        [tasks.get(task, task), _title(runs, method, variant), CLAIMS[claim].title,
+         *(f"{mean:.1f}" for mean in four), f"{near:.2f}", f"{broken}/{n}"]
+        for task, method, variant, claim, _, *four, near, broken, n in records.itertuples(index=False)
+    ]  # fmt: skip
     header = ["task", "method", "claim", "M", "M_min", "bounded", "bound", "nearest", "broken"]
-    return table("bounds", header, rows, records, folded=True)
+    return table("bounds", header, rows, records.to_dict("records"), folded=True)
 
 
 # -- streams that break the Theorem -----------------------------------------------------------------------------
