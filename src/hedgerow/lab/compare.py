@@ -56,7 +56,7 @@ from hedgerow.lab import rows as results
 from hedgerow.lab.figures import Line, Panel
 from hedgerow.lab.peers import MAIN, NUMBER_PEERS, PEERS, REFIT, FittedPeer, missing_peers
 from hedgerow.lab.report import Beside, Figure, Section, Table, Value, figure, lowest, table, text
-from hedgerow.lab.rows import Cell, Row, Runs, curves
+from hedgerow.lab.rows import Row, Runs, curves
 from hedgerow.lab.runner import Folder, Unit, commands_given
 from hedgerow.lab.stats import ALPHA, Pair, against, friedman, mcnemar
 from hedgerow.lab.stream import at_once, evenly, majority
@@ -173,8 +173,8 @@ def compare(
     'PAIO makes the fewest mistakes'
     """
     tasks = [task_of(sources, stream, label, unlabelled, warmup, order_by, task)]
-    given = {"methods": methods, "orders": orders, "peers": peers, "options": options}
-    return Comparison.of_rows(*_compared(tasks, given, jobs=jobs, engine=engine, plugins=tuple(plugins)))
+    place = {"jobs": jobs, "engine": engine, "plugins": tuple(plugins)}
+    return Comparison.of_rows(*_compared(tasks, place, methods, orders, peers, options))
 
 
 def compare_domains(
@@ -220,17 +220,17 @@ def compare_domains(
     >>> compare_domains(three, methods="pa,paio,hedgerow-linear", peers="none").ranking.ordered[0]
     ('hedgerow-linear', 1.0)
     """
+    place = {"jobs": jobs, "engine": engine, "plugins": tuple(plugins)}
     tasks = tasks_of(domains, label, warmup, order_by, task)
-    given = {"methods": methods, "orders": orders, "peers": peers, "options": options}
-    return DomainComparison(*_compared(tasks, given, jobs=jobs, engine=engine, plugins=tuple(plugins)))
+    return DomainComparison(*_compared(tasks, place, methods, orders, peers, options))
 
 
-def _compared(tasks: Sequence[Task], given: Mapping[str, Any], **how: Any) -> tuple[list[Row], list[str]]:
+def _compared(tasks: Sequence[Task], place: Mapping[str, Any], *given: Any) -> tuple[list[Row], list[str]]:
     """The rows of these tasks, and what was said about them."""
     notes: list[str] = []
     with tempfile.TemporaryDirectory(prefix="hedgerow-compare-") as out:
-        folder = Folder(Path(out), say=notes.append, **how)
-        runner.run(plan(folder, tasks, **given), folder)
+        folder = Folder(Path(out), say=notes.append, **place)
+        runner.run(plan(folder, tasks, *given), folder)
         return results.read(out)[0], notes
 
 
@@ -912,7 +912,8 @@ class Comparison(_Page):
         return self._runs.part(COMPARED, self.task, method)
 
     def _numbers(self, method: str) -> Row:
-        rows, cell = self.of(method), self.cell(method)
+        rows, cell = self.of(method), self._runs.cell(COMPARED, self.task, method)
+        assert cell is not None  # of a method that has rows
         at, rates = curves(rows, WINDOW)
         tenths = rates.mean(axis=0) if len(at) else np.full(1, np.nan)
         return {
@@ -925,12 +926,6 @@ class Comparison(_Page):
             "microseconds": float((1e6 * rows["seconds_online"] / rows["instances"].str[-1]).median()),
             "seconds_offline": float(rows["seconds_offline"].mean()),
         }  # fmt: skip
-
-    def cell(self, method: str) -> Cell:
-        """Mistakes in per cent, with their spread over the orders."""
-        cell = self._runs.cell(COMPARED, self.task, method)
-        assert cell is not None  # of a method that has rows
-        return cell
 
     def bins(self, method: str) -> dict[str, Array]:
         """Confidence against how often it was right, all orders together."""
@@ -1003,17 +998,16 @@ class Comparison(_Page):
     @property
     def verdict(self) -> str:
         """Who leads and by how much, who starts best, whose probabilities are best, what the sources are worth."""
-        titles, own = self.titles, self.cell(self.leader)
-        second, first = (self.ranked[1] if len(self.methods) > 1 else ""), self.table.set_index("method")["first"]
-        best, alike = self.table.loc[self.table["log_loss"].idxmin()], [p.second for p in self.pairs if not p.clear]
+        titles, pairs = self.titles, {pair.second: pair for pair in self.pairs}
+        second, first = (self.ranked[1] if pairs else ""), self.table.set_index("method")["first"]
         user = next((name for name in self.ranked if name in self.worth.index), "")  # the best that was tried without
+        worth = self.worth.loc[user, "points"].items() if user else ()
         return text(
-            "compare-verdict", c=self, titles=titles, own=own, second=titles.get(second, ""), alike=second in alike,
-            behind=self.cell(second).mean - own.mean if second else 0.0,
-            p=next((pair.adjusted for pair in self.pairs if pair.second == second), 1.0),
-            others=", ".join(titles[name] for name in alike if name != second), first=first, first_n=min(FIRST, self.n),
-            best=best, user=titles.get(user, ""),
-            worth=[(name, _change(points)) for name, points in self.worth.loc[user, "points"].items()] if user else [],
+            "compare-verdict", c=self, titles=titles, own=self.table.iloc[0], second=titles.get(second, ""),
+            pair=pairs.get(second), behind=self.table["mistakes"].diff().iloc[1] if second else 0.0, first=first,
+            others=", ".join(titles[name] for name, pair in pairs.items() if not pair.clear and name != second),
+            first_n=min(FIRST, self.n), best=self.table.loc[self.table["log_loss"].idxmin()], user=titles.get(user, ""),
+            worth=[(name, _change(points)) for name, points in worth],
         )  # fmt: skip
 
     @cached_property
