@@ -1001,13 +1001,12 @@ class Comparison(_Page):
         titles, pairs = self.titles, {pair.second: pair for pair in self.pairs}
         second, first = (self.ranked[1] if pairs else ""), self.table.set_index("method")["first"]
         user = next((name for name in self.ranked if name in self.worth.index), "")  # the best that was tried without
-        worth = self.worth.loc[user, "points"].items() if user else ()
         return text(
             "compare-verdict", c=self, titles=titles, own=self.table.iloc[0], second=titles.get(second, ""),
             pair=pairs.get(second), behind=self.table["mistakes"].diff().iloc[1] if second else 0.0, first=first,
             others=", ".join(titles[name] for name, pair in pairs.items() if not pair.clear and name != second),
             first_n=min(FIRST, self.n), best=self.table.loc[self.table["log_loss"].idxmin()], user=titles.get(user, ""),
-            worth=[(name, _change(points)) for name, points in worth],
+            worth=list(self.worth.loc[user, "points"].items()) if user else [],
         )  # fmt: skip
 
     @cached_property
@@ -1217,17 +1216,6 @@ def comparison_in(out: str | Path) -> Comparison | DomainComparison:
 def report(out: Path) -> Path:
     """Write the report on a folder's results; nothing is run. The path of the page."""
     return comparison_in(out).report(commands_given(out)).save(out)
-
-
-def _change(points: float) -> str:
-    """A change of the mistake rate in words.
-
-    >>> _change(1.24), _change(-0.3), _change(0.01)
-    ('1.2 points more mistakes', '0.3 points fewer', 'as many')
-    """
-    if abs(points) < 0.05:
-        return "as many"
-    return f"{points:.1f} points more mistakes" if points > 0 else f"{-points:.1f} points fewer"
 
 
 def _facts(c: Comparison, command: str) -> dict[str, str]:

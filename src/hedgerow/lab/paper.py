@@ -26,7 +26,7 @@ from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.lab import PARTS, theory
 from hedgerow.lab import report as pages
 from hedgerow.lab.figures import Dots, Line, Panel, critical_difference, dots, draw
-from hedgerow.lab.report import Part, Table, Value, count, figure, lowest, paragraph, signed, table, text
+from hedgerow.lab.report import Part, Table, Value, count, figure, lowest, signed, table, text
 from hedgerow.lab.rows import ENOUGH_ORDERS, Cell, Row, Runs, Say, curves
 from hedgerow.lab.runner import Folder, Unit, commands_given, expert_losses, find_methods, finished, named
 from hedgerow.lab.stats import ALPHA, Ranking, against, friedman
@@ -437,10 +437,8 @@ def _table_section(runs: PaperRuns) -> Iterator[Part]:
         misses = own["difference"].dropna()
         if len(misses):
             worst = misses.abs().idxmax()
-            most = f"{TASKS[worst]} ({signed(misses[worst])})"
-            off = f"{misses.abs().mean():.2f} points from the published means on average, most on {most}"
-            one = f"{signed(misses[worst])} points from the published mean on {TASKS[worst]}"
-            agreement.append(f"{runs.titles[method]}: {off if len(misses) > 1 else one}.")
+            words = {"method": runs.titles[method], "worst": TASKS[worst], "miss": misses[worst]}
+            agreement.append(text("agreement-of", **words, n=len(misses), mean=misses.abs().mean()))
             panels[runs.titles[method]] = [
                 Dots("ours", 5, own["mean"].to_numpy(), own["spread"].fillna(0.0).to_numpy()),
                 Dots("published", 0, own["published_mean"].to_numpy(), own["published_sd"].fillna(0.0), hollow=True),
@@ -464,22 +462,18 @@ def switches(runs: PaperRuns, task: str, method: str, miss: float) -> list[tuple
 
 def explain(runs: PaperRuns, task: str, method: str, cell: pd.Series[Any]) -> str:
     """Sentences on a marked cell: how far off it is, and which single switch, if any was run, brings it closest."""
-    miss, room = cell["difference"], cell["room"]
+    miss = abs(cell["difference"])
     causes = ["an unknown definition for several classes"] if method in HOMOTL else []
     causes += ["pixels that went through JPEG"] if family_of(task) == "pie" else []
     causes += ["an unknown order of the source rows"] if method in UNKNOWN_ORDER else []
-    unproved = f"Possible, not shown: {', '.join(causes)}." if causes else "No cause is known."
-    start = text("far-cell", method=runs.titles[method], task=TASKS[task], cell=cell)
-    tried = switches(runs, task, method, miss)
-    if not tried:
-        return f"{start} No single switch was tried on it. {unproved}"
-    best, left = tried[0]
-    inside, cause = abs(left) <= room, f"None of the {len(tried)} single switches brings it closer."
-    if abs(left) < abs(miss):
-        others = [f"{v} ({signed(m)})" for v, m in tried[1:] if abs(m) <= min(abs(left) + ALIKE, abs(miss))]
-        words = {"tried": len(tried), "best": best, "left": left, "inside": inside, "others": "; ".join(others[:3])}
-        cause = text("closest-switch", mean=cell["published_mean"] + left, **words)
-    return paragraph([start, cause, "" if inside else unproved])
+    tried = switches(runs, task, method, cell["difference"])
+    best, left = tried[0] if tried else ("", np.inf)
+    others = [f"{v} ({signed(m)})" for v, m in tried[1:] if abs(m) <= min(abs(left) + ALIKE, miss)]
+    return text(
+        "far-cell", method=runs.titles[method], task=TASKS[task], cell=cell, tried=len(tried), best=best, left=left,
+        closer=abs(left) < miss, inside=abs(left) <= cell["room"], others="; ".join(others[:3]),
+        causes=", ".join(causes),
+    )  # fmt: skip
 
 
 def causes(runs: PaperRuns) -> Table | None:
@@ -845,37 +839,16 @@ def verdict(runs: PaperRuns) -> str:
     """What somebody should know who reads nothing else: what was run, who leads, how near the paper, what broke."""
     if not runs.has("table"):
         return "The table of mistakes was not run, so nothing is said here about the paper's numbers as a whole."
-    tasks, frame = runs.tasks(), runs.frame
-    orders = int(frame[frame["group"] == "table"]["trial"].max()) + 1
-    where = TASKS[tasks[0]] if len(tasks) == 1 else f"{len(tasks)} tasks"
-    scope = f"{count(len(runs.methods()), 'method')} on {where}, {count(orders, 'order')} of each stream."
-    return paragraph([scope, _leader(runs), _agreement(runs), theory.verdict(runs)])
-
-
-def _leader(runs: PaperRuns) -> str:
-    """The paper's own method among those that were run on the same tasks."""
-    subject, means = reference(runs), runs.table_means.dropna()
-    if means.empty or means.shape[1] < 2:
-        return ""
-    theirs = [PUBLISHED[task, subject].mean for task in means.index if (task, subject) in PUBLISHED]
-    published = f" (published: {np.mean(theirs):.2f} %)" if len(theirs) == len(means) else ""
-    average, wins = means.mean(), int((means.idxmin(axis=1) == subject).sum())
-    own, best = average[subject], average.idxmin()
-    several = f"the fewest mistakes on {wins} of {len(means)} tasks and {own:.2f} % on average"
-    start = f"{runs.titles[subject]} makes {several if len(means) > 1 else f'{own:.2f} % mistakes'}{published}"
-    fewest = f"; the fewest are those of {runs.titles[best]}, {average[best]:.2f} %."
-    return start + (", the fewest of all." if best == subject else fewest)
-
-
-def _agreement(runs: PaperRuns) -> str:
-    """How near our means are to the published ones."""
-    cells = runs.agreement.dropna(subset="difference")
-    if cells.empty:
-        return ""
-    text = f"Our means lie {cells['difference'].abs().mean():.2f} points from the published ones on average; "
-    if not cells["judged"].any():
-        return text + f"with fewer than {ENOUGH_ORDERS} orders it is not judged which of them differ."
-    return text + f"{cells['marked'].sum()} of {len(cells)} differ by more than both deviations together."
+    tasks, subject, means, cells = runs.tasks(), reference(runs), runs.table_means.dropna(), runs.agreement
+    published = cells.xs(subject, level="method")["published_mean"].reindex(means.index).mean(skipna=False)
+    claims, trials = theory.claims_of(runs.frame), runs.frame[runs.frame["group"] == "table"]["trial"]
+    return text(
+        "paper-verdict", methods=count(len(runs.methods()), "method"), orders=count(int(trials.max()) + 1, "order"),
+        where=TASKS[tasks[0]] if len(tasks) == 1 else f"{len(tasks)} tasks", titles=runs.titles, subject=subject,
+        average=means.mean(), tasks=len(means), published=published, enough=ENOUGH_ORDERS,
+        wins=int((means.idxmin(axis=1) == subject).sum()) if len(means) else 0,
+        cells=cells.dropna(subset="difference"), broken=claims[claims["claim"] == "theorem"]["broken"],
+    )  # fmt: skip
 
 
 def report(out: str | Path, say: Say = lambda text: None) -> Path:

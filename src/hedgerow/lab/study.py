@@ -356,19 +356,12 @@ def sentences(of: StudyRuns) -> Iterator[str]:
 def _against_baselines(of: StudyRuns, method: str, measure: str, what: str) -> Iterator[str]:
     titles, baselines = of.runs.titles, [m for m in of.methods if m not in OURS]
     leads = {p: lead for p in of.points if (lead := of.lead(method, p, baselines, measure))}
-    lost = {point: lead for point, lead in leads.items() if lead.points < 0}
-    kept = {point: lead for point, lead in leads.items() if lead.points >= 0}
+    lost, kept = ({p: lead for p, lead in leads.items() if (lead.points < 0) == behind} for behind in (True, False))
+    words = {"titles": titles, "method": titles[method], "what": what, "leads": leads, "lost": lost, "kept": kept}
     if lost:
-        listed = (
-            f"at “{p}” to {titles[lead.rival]}, by {lead}" + ("" if lead.clear else f" (not {_clearly(lead.orders)})")
-            for p, lead in lost.items()
-        )
-        yield f"{titles[method]} loses in {what} at {len(lost)} of {len(leads)} points: {'; '.join(listed)}."
+        yield text("loses", **words, clearly=_clearly)
     if kept:
-        point = min(kept, key=lambda p: kept[p].points)
-        where = f"at the other {len(kept)}" if lost else f"at all {len(leads)} points"
-        words = {"method": titles[method], "what": what, "where": where, "rival": titles[kept[point].rival]}
-        yield text("not-behind", **words, point=point, lead=kept[point])
+        yield text("not-behind", **words, point=min(kept, key=lambda p: kept[p].points))
 
 
 def _against_itself(of: StudyRuns, method: str) -> Iterator[str]:

@@ -36,7 +36,7 @@ from hedgerow.core.arrays import Array
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError, require
 from hedgerow.lab.figures import Line, Panel, draw
-from hedgerow.lab.report import Part, Table, Value, count, figure, table, text
+from hedgerow.lab.report import Part, Table, Value, figure, table, text
 from hedgerow.lab.rows import Runs
 from hedgerow.lab.tasks import classifier
 from hedgerow.mix import Hedge, LogLoss, LossBased, Mixer, horizon_beta
@@ -145,17 +145,6 @@ def claims_of(rows: Any) -> pd.DataFrame:
     return made
 
 
-def verdict(runs: Runs) -> str:
-    """Theorem 1 in these runs; that it is false does not depend on them."""
-    claims = claims_of(runs.frame)
-    broken = claims[claims["claim"] == "theorem"]["broken"]
-    if not len(broken):
-        return ""
-    kept = f"holds in {count(len(broken), 'run')}"
-    here = f"is broken in {broken.sum()} of {count(len(broken), 'run')}" if broken.any() else kept
-    return f"The bound of the paper's Theorem 1 {here}; it is false in general: Theory shows streams that break it."
-
-
 def parts(runs: Runs, tasks: Mapping[str, str]) -> Iterator[Part]:
     """The section on theory: every claim beside every run, and the streams that break the Theorem."""
     claims = claims_of(runs.frame)
@@ -172,10 +161,7 @@ def sentences(claims: pd.DataFrame, tasks: Mapping[str, str]) -> Iterator[str]:
         of = claims[claims["claim"] == name]
         if len(of):
             where = sorted({tasks[task] for task in of[of["broken"]]["task"] if task in tasks})
-            broken = f"broken in {of['broken'].sum()} of {len(of)} runs ({', '.join(where)})"
-            kept = broken if of["broken"].any() else f"kept in all {len(of)} runs"
-            title = claim.title[0].upper() + claim.title[1:]
-            yield f"{title} ({'proved' if claim.proved else 'not proved'}): {kept}."
+            yield text("claim-in-runs", claim=claim, n=len(of), broken=of["broken"].sum(), where=", ".join(where))
     example = loud_expert(RATIO, BEST)
     mistakes, bound = int(example.mistakes["scores"][-1]), example.bounds["theorem"]
     yield text("false-theorem", ratio=f"{RATIO:g}", mistakes=mistakes, bound=bound)
