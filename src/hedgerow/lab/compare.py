@@ -1145,15 +1145,11 @@ class DomainComparison(_Page):
     @property
     def verdict(self) -> str:
         """Who has the best mean rank, from whom it differs, and who has the fewest mistakes on average."""
-        titles, ranks, means = self.first.titles, self.ranking, self.table.mean()
-        (best, lowest_rank), lost = ranks.ordered[0], self.majority - self.table.min(axis=1)
-        places = self.table.round(9).rank(axis=1, method="min")
-        return text(
-            "domains-verdict", best=titles[best], rank=lowest_rank, domains=len(self.targets), ranks=ranks,
-            apart=", ".join(titles[name] for name in ranks.apart), fewest=titles[means.idxmin()], mean=means.min(),
-            wins=int((places[best] == 1).sum()), rmse=self.first.measure == "rmse",
-            beaten=[name for name, points in lost.items() if points <= 0],
-        )  # fmt: skip
+        places, lost = self.table.round(9).rank(axis=1, method="min"), self.majority - self.table.min(axis=1)
+        best = self.ranking.ordered[0][0]
+        words = {"c": self.first, "ranks": self.ranking, "means": self.table.mean(), "domains": len(self.targets)}
+        wins, beaten = int((places[best] == 1).sum()), list(lost.index[lost <= 0])
+        return text("domains-verdict", best=best, wins=wins, beaten=beaten, **words)
 
     @property
     def majority(self) -> pd.Series[float]:

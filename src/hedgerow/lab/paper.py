@@ -668,32 +668,18 @@ def refresh(runs: PaperRuns) -> Iterator[Part]:
 
 def refresh_sentences(runs: PaperRuns, family: str) -> Iterator[str]:
     """What the update and centring do on the tasks of a family that were run with every rule."""
-    title, means = FAMILIES[family], _refresh_means(runs, runs.tasks("refresh", family)).dropna()
+    means = _refresh_means(runs, runs.tasks("refresh", family)).dropna()
     if means.empty:
         return
-    gains, centring = {rule: means["fixed"] - means[rule] for rule in UPDATES}, means["fixed"] - means["centred fixed"]
-    centred = {rule: float((means["centred fixed"] - means[f"centred {rule}"]).mean()) for rule in UPDATES}
+    gains, centred = ({r: means[f"{c}fixed"] - means[f"{c}{r}"] for r in UPDATES} for c in ("", "centred "))
+    words: dict[str, Any] = {"title": FAMILIES[family], "gains": gains, "centred": centred, "small": SMALL}
+    words["centring"] = means["fixed"] - means["centred fixed"]
+    words["gone"] = max(1 - max(centred["zero"].mean(), 0.0) / (gains["zero"].mean() or 1.0), 0.0)
     for rule in UPDATES:
-        yield f"{title}: {helps(gains[rule], f'updating A with {RULE_WORDS[rule]}')}"
-    yield f"{title}: {helps(centring, 'centring every domain, without any update of A,')}"
-    after = ", ".join(f"{signed(-gain)} ({rule})" for rule, gain in centred.items())
-    update = float(gains["zero"].mean())
-    yield f"{title}: {text('after-centring', after=after, before=-update)}"
-    gone = f"{max(1 - max(centred['zero'], 0.0) / (update or 1.0), 0.0):.0%}"
-    yield f"{title}: {text('update-or-centring', update=update, small=SMALL, gone=gone, centring=centring.mean())}"
-
-
-def helps(gain: Array, what: str) -> str:
-    """Whether something helps: over how many tasks, by how much; `gain` is in points a task, above zero is better.
-
-    >>> helps(np.array([2.0, 1.0, -0.5]), "updating A")
-    'updating A helps on 2 of 3 tasks and harms on 1; on average it lowers the rate by 0.83 points.'
-    """
-    mean = float(np.mean(gain))
-    on_average = f"{'lowers' if mean > 0 else 'raises'} the rate by {abs(mean):.2f} points"
-    on_average = "changes the rate by less than a quarter of a point" if abs(mean) <= SMALL else on_average
-    better, worse = int(np.sum(gain > SMALL)), int(np.sum(gain < -SMALL))
-    return f"{what} helps on {better} of {len(gain)} tasks and harms on {worse}; on average it {on_average}."
+        yield text("helps", gain=gains[rule], what=f"updating A with {RULE_WORDS[rule]}", **words)
+    yield text("helps", gain=words["centring"], what="centring every domain, without any update of A,", **words)
+    yield text("after-centring", **words)
+    yield text("update-or-centring", **words)
 
 
 def inputs(runs: PaperRuns) -> Iterator[Part]:
@@ -720,9 +706,7 @@ def input_sentences(runs: PaperRuns) -> Iterator[str]:
 
     def lead(group: str, variant: str, tasks: Sequence[str]) -> str:
         means = runs.means(group, tasks, {m: (m, variant) for m in (*baselines, "oddm")}).dropna()
-        points = means[baselines].min(axis=1) - means["oddm"]
-        words = {"mean": points.mean(), "wins": int((points > 0).sum()), "tasks": len(points)}
-        return text("lead-over-baselines", **words) if len(points) else ""
+        return text("lead-over-baselines", points=means[baselines].min(axis=1) - means["oddm"]) if len(means) else ""
 
     for variant in runs.variants("inputs"):
         for family, title in FAMILIES.items():
