@@ -205,10 +205,8 @@ def _fit_again(clf: OnlineTransferClassifier, sources: Sequence[Path], label: st
     known = np.flatnonzero([value is not None for value in labels])
     if len(known):
         clf.partial_fit(rows.X[known], labels_together(labels[known].tolist()))
-    note = (
-        f"learned again from {journal}: {len(known)} labels of {len(labels)} rows, {clf.mistakes_} mistakes on the way"
-    )
-    return replace(fitted, notes=(*fitted.notes, note))
+    what = f"{len(known)} labels of {len(labels)} rows, {clf.mistakes_} mistakes on the way"
+    return replace(fitted, notes=(*fitted.notes, f"learned again from {journal}: {what}"))
 
 
 def _fit_partitions(

@@ -78,16 +78,12 @@ def _numbers(reg: OnlineTransferRegressor) -> list[tuple[str, str]]:
 def _journal(path: Path) -> list[tuple[str, str]]:
     with look(path) as journal:
         counts, clf = journal.summary(), journal.model()
-    window, errors = counts["window"], counts["errors"]
-    so_far_now, lately = (
-        _mistakes(counts["labels"], counts["mistakes"]),
-        _mistakes(window["labels"], window["mistakes"]),
-    )
+    so_far_now, lately = (_mistakes(each["labels"], each["mistakes"]) for each in (counts, counts["window"]))
+    errors = counts["errors"]
     if errors and counts["labels"]:
-        share = (counts["labels"] - counts["mistakes"]) / counts["labels"]
-        so_far_now = f"{counts['labels']}, RMSE {errors['rmse']:.4g}, MAE {errors['mae']:.4g}, {share:.1%} inside"
-        share = (window["labels"] - window["mistakes"]) / window["labels"]
-        lately = f"{window['labels']}, RMSE {errors['recent_rmse']:.4g}, {share:.1%} inside"
+        all_inside, now_inside = (f"{1 - n['mistakes'] / n['labels']:.1%} inside" for n in (counts, counts["window"]))
+        so_far_now = f"{counts['labels']}, RMSE {errors['rmse']:.4g}, MAE {errors['mae']:.4g}, {all_inside}"
+        lately = f"{counts['window']['labels']}, RMSE {errors['recent_rmse']:.4g}, {now_inside}"
     rows = [
         ("what", "the folder of a live model"),
         ("method", counts["method"]),
