@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -22,28 +23,6 @@ FAR = 3.0  # times the median discrepancy
 OURS = ("hedgerow", "hedgerow-linear")
 LEAST, MOST, SMALL = 3, 10, 0.001  # experts that get a bar: those that count, at least three and at most ten
 DRAWN = 12  # experts in a figure
-STYLE = """<style>
-.hedgerow-card { color-scheme: light dark; font: 13px/1.5 system-ui, sans-serif; max-width: 46rem; padding: 12px 16px;
-  border: 1px solid light-dark(#dcdfda, #343a40); border-radius: 8px;
-  background: light-dark(#ffffff, #1c2024); color: light-dark(#1b1f1c, #e9ecea); }
-[data-jp-theme-light="true"] .hedgerow-card, .vscode-light .hedgerow-card { color-scheme: light; }
-[data-jp-theme-light="false"] .hedgerow-card, .vscode-dark .hedgerow-card { color-scheme: dark; }
-.hedgerow-card h4 { margin: 10px 0 2px; font-size: 13px; }
-.hedgerow-card p { margin: 2px 0; }
-.hedgerow-card .muted { color: light-dark(#555c57, #a9b1ac); }
-.hedgerow-card table { border-collapse: collapse; width: 100%; background: none; font: inherit; }
-.hedgerow-card td { padding: 1px 8px 1px 0; border: 0; text-align: left; background: none;
-  color: light-dark(#1b1f1c, #e9ecea); }
-.hedgerow-card td.number { text-align: right; width: 5rem; font-variant-numeric: tabular-nums; }
-.hedgerow-card td.bar { width: 50%; }
-.hedgerow-card svg { display: block; width: 100%; }
-.hedgerow-card rect { fill: light-dark(#1d6344, #7fd3a8); }
-.hedgerow-card rect.other { fill: light-dark(#0068a8, #59b4ee); }
-.hedgerow-card polyline { fill: none; stroke: light-dark(#1d6344, #7fd3a8); stroke-width: 2; }
-.hedgerow-card polyline.other { stroke: light-dark(#c04a00, #ff9d57); stroke-width: 1.2; }
-.hedgerow-card line { stroke: light-dark(#dcdfda, #343a40); }
-.hedgerow-card text { fill: light-dark(#555c57, #a9b1ac); font-size: 11px; }
-</style>"""
 
 
 @dataclass(frozen=True)
@@ -95,7 +74,8 @@ def html(clf: OnlineTransferEstimator) -> str:
 
 def card(*parts: str) -> str:
     """Parts in a frame of our own, in the colours of the notebook."""
-    return f'{STYLE}<div class="hedgerow-card">{"".join(parts)}</div>'
+    style = (resources.files("hedgerow") / "card.css").read_text(encoding="utf-8")
+    return f'<style>\n{style}</style><div class="hedgerow-card">{"".join(parts)}</div>'
 
 
 def summary(clf: OnlineTransferEstimator) -> str:

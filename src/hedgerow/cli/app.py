@@ -25,6 +25,7 @@ from hedgerow.cli.options import Columns, Csv, DataDir, Experiment, Jobs, Method
 from hedgerow.core.errors import HedgerowError, InputError, require
 from hedgerow.lab import PARTS, TARGETS
 from hedgerow.live import Settings
+from hedgerow.run import Job
 from hedgerow.service.settings import ServiceSettings
 
 if TYPE_CHECKING:
@@ -193,24 +194,8 @@ def fit(
 
 @options.command(app, short=["model", "input", "output"], context_settings=environment("run"))
 def run(
-    model: Path,
-    input: str,
-    output: str,
+    job: Job,
     csv: Csv,
-    label: str | None = None,
-    id: str | None = None,
-    labels: Path | None = None,
-    journal: Path | None = None,
-    save: Path | None = None,
-    append: bool = False,
-    overwrite: bool = False,
-    on_error: str = "skip",
-    dead_letter: Path | None = None,
-    new_classes: str = "learn",
-    format: str | None = None,
-    proba: bool = False,
-    group: str = "hedgerow",
-    accept_loss: bool = False,
     label_timeout: float | None = None,
     max_pending: int | None = None,
     snapshot_every: int | None = None,
@@ -221,37 +206,6 @@ def run(
 
     Parameters
     ----------
-    model
-        A model made by `hedgerow fit` or `save`.
-    input
-        Rows: a file, folder or pattern (csv, tsv, jsonl, parquet, arrow; .gz, .zst), - for standard input,
-        redis://HOST/STREAM or kafka://HOST/TOPIC.
-    output
-        Predictions as JSON lines: a file, - for standard output, redis://HOST/STREAM.
-    label
-        The label column, to learn from; rows with an empty cell are used unlabelled where possible.
-    id
-        The column that names a row; it is echoed, and labels may come by it.
-    labels
-        Labels by id, in a file of their own (.csv, .tsv, .jsonl) that may grow.
-    journal
-        Folder in which everything is kept: after a crash the same command goes on where it was.
-    save
-        Where the model goes at the end, also after Ctrl-C.
-    append
-        Add to an output file that has content already.
-    overwrite
-        Replace an output file that has content already.
-    on_error
-        What to do with a bad row: skip or stop.
-    dead_letter
-        Where bad rows go, with the reason; else OUTPUT.bad.jsonl, if there are any.
-    new_classes
-        What to do with a label unknown to the model: learn it, or refuse it as a bad row.
-    format
-        csv, tsv, jsonl, parquet or arrow; else by the suffix, else by the first line.
-    proba
-        The probability of every class, not only of the prediction.
     label_timeout
         Seconds after which a label is no longer awaited (journal).
     max_pending
@@ -260,27 +214,17 @@ def run(
         Labels between two snapshots of the journal; 5000 at first.
     keep_events
         Rows with their labels that stay in the journal; 100000 at first.
-    group
-        Consumer group at a broker.
-    accept_loss
-        Go on with a journal whose newest events are missing.
     """
     from hedgerow.rows.inputs import written_with
-    from hedgerow.run.job import Job
     from hedgerow.run.loop import run as run_job
 
     asked: dict[str, Any] = {"label_timeout": label_timeout, "max_pending": max_pending}
     asked |= {"snapshot_every": snapshot_every, "keep_events": keep_events}
     settings = {name: value for name, value in asked.items() if value is not None}
     Settings(**settings)  # whatever is wrong with them is said before anything is opened
-    job = Job(
-        model=model, input=input, output=output, label=label, save=save, on_error=on_error, format=format, proba=proba,
-        new_classes=new_classes, append=append, overwrite=overwrite, id=id, labels=labels, journal=journal,
-        dead_letter=dead_letter, settings=settings, accept_loss=accept_loss, group=group,
-    )  # fmt: skip
-    live = output != "-" or not sys.stdout.isatty()
+    live = job.output != "-" or not sys.stdout.isatty()
     with terminal.status(live) as tell, written_with(csv.delimiter, csv.decimal, terminal.note):
-        code = run_job(job, terminal.note, tell)
+        code = run_job(replace(job, settings=settings), terminal.note, tell)
     raise typer.Exit(code)
 
 

@@ -112,10 +112,8 @@ def compiled_kernels() -> Iterator[Finding]:
             state = OK if reason == compiled.READ_ONLY else NOTE
             yield Finding("compiled kernels", "not written", f"{folder}: {reason}", state)
         else:
-            kept, remedy = (
-                len(list(folder.glob("*.nbc"))),
-                "the first use compiles for some seconds; in advance: hedgerow warm",
-            )
+            kept = len(list(folder.glob("*.nbc")))
+            remedy = "the first use compiles for some seconds; in advance: hedgerow warm"
             yield Finding.unless(kept > 0, "compiled kernels", "kept in", f"{folder} ({kept} there)", NOTE, remedy)
     if all(compiled.folders().values()):
         yield Finding("compiled kernels", "kept in", "nowhere", PROBLEM, REMEDY.removeprefix("error: "))
@@ -228,11 +226,10 @@ def _folder(name: str, path: Path, remedy: str) -> Finding:
     except OSError as error:
         return Finding("folders", name, f"{path}: cannot be written ({error.strerror})", PROBLEM, remedy)
     free = shutil.disk_usage(path).free
-    text, state = (
-        f"{path}, {free / GIB:.1f} GiB free",
-        PROBLEM if free < NO_DISK else NOTE if free < LITTLE_DISK else OK,
+    text, state = f"{path}, {free / GIB:.1f} GiB free", PROBLEM if free < NO_DISK else NOTE
+    return Finding.unless(
+        free >= max(NO_DISK, LITTLE_DISK), "folders", name, text, state, f"free some room, or {remedy}"
     )
-    return Finding.unless(state == OK, "folders", name, text, state, f"free some room, or {remedy}")
 
 
 def clock() -> Iterator[Finding]:

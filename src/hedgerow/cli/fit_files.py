@@ -205,10 +205,8 @@ def _fit_again(clf: OnlineTransferClassifier, sources: Sequence[Path], label: st
     known = np.flatnonzero([value is not None for value in labels])
     if len(known):
         clf.partial_fit(rows.X[known], labels_together(labels[known].tolist()))
-    note = (
-        f"learned again from {journal}: {len(known)} labels of {len(labels)} rows, {clf.mistakes_} mistakes on the way"
-    )
-    return replace(fitted, notes=(*fitted.notes, note))
+    what = f"{len(known)} labels of {len(labels)} rows, {clf.mistakes_} mistakes on the way"
+    return replace(fitted, notes=(*fitted.notes, f"learned again from {journal}: {what}"))
 
 
 def _fit_partitions(
@@ -263,17 +261,15 @@ def summary(fitted: Fitted) -> tuple[list[str], list[list[str]], list[str]]:
     """
     clf, target = fitted.clf, fitted.unlabelled
     classes = isinstance(clf, OnlineTransferClassifier)
-    header = ["domain", "role", "rows", "classes" if classes else "values"]
-    rows = [[name, "source", str(count), str(values)] for name, count, values in fitted.sources]
-    measured = False
-    for name, values in zip(("discrepancy", "after alignment"), zip(*fitted.separations, strict=True), strict=True):
-        if not np.isnan(values).all():
-            measured = True
-            header.append(name)
-            for row, value in zip(rows, values, strict=True):
-                row.append("-" if value != value else f"{value:.3g}")
+    names, counts, values = zip(*fitted.sources, strict=True)
+    columns: dict[str, Sequence[Any]] = {"domain": names, "role": ["source"] * len(names), "rows": counts}
+    columns["classes" if classes else "values"] = values
+    apart = dict(zip(("discrepancy", "after alignment"), zip(*fitted.separations, strict=True), strict=True))
+    apart = {name: each for name, each in apart.items() if not np.isnan(each).all()}
+    columns |= {name: ["-" if x != x else f"{x:.3g}" for x in each] for name, each in apart.items()}
+    rows = [list(map(str, row)) for row in zip(*columns.values(), strict=True)]
     if target is not None:
-        rows.append([target.name, "unlabelled target", str(len(target)), *["-"] * (len(header) - 3)])
+        rows.append([target.name, "unlabelled target", str(len(target)), *["-"] * (len(columns) - 3)])
     if isinstance(clf, OnlineTransferClassifier):
         kind, targets = f"{clf.method} ({clf.reading})", f"{len(clf.classes_)} classes"
     else:
@@ -287,7 +283,7 @@ def summary(fitted: Fitted) -> tuple[list[str], list[list[str]], list[str]]:
         lines.append(
             "no unlabelled target rows: nothing could be aligned yet; --unlabelled gives the stream a better start"
         )
-    if measured and isinstance(clf, OnlineTransferClassifier):
+    if apart and isinstance(clf, OnlineTransferClassifier):
         steps = " + ".join(clf.learner_.plan.steps)
         after = f"after the preprocessing of this method ({steps}); compare it only with methods that share it"
         lines += [
@@ -295,4 +291,4 @@ def summary(fitted: Fitted) -> tuple[list[str], list[list[str]], list[str]]:
             "relative to the target's variance; the smaller, the more alike",
             f"it is measured on the input {after if steps else 'as it is, without preprocessing'}",
         ]
-    return header, rows, lines
+    return list(columns), rows, lines

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hedgerow.base import OnlineTransferEstimator
 from hedgerow.cli.fit_files import CLASSIFY, fit_files, parse_options
 from hedgerow.core.errors import InputError
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.events import labels_together, rows_together
+from hedgerow.events import rows_together
 from hedgerow.fleet.store import FleetStore
 from hedgerow.fleet.store import backup as fleet_backup
 from hedgerow.live.journal import EventRow, Journal
 from hedgerow.live.look import Look, look
 from hedgerow.live.look import backup as live_backup
 from hedgerow.live.report import discrepancies
-from hedgerow.live.steps import BLOCK
+from hedgerow.live.steps import BLOCK, Steps
 from hedgerow.regressor import OnlineTransferRegressor, load_model
 from hedgerow.rows.wanted import listed
 from hedgerow.show import so_far
@@ -79,16 +78,12 @@ def _numbers(reg: OnlineTransferRegressor) -> list[tuple[str, str]]:
 def _journal(path: Path) -> list[tuple[str, str]]:
     with look(path) as journal:
         counts, clf = journal.summary(), journal.model()
-    window, errors = counts["window"], counts["errors"]
-    so_far_now, lately = (
-        _mistakes(counts["labels"], counts["mistakes"]),
-        _mistakes(window["labels"], window["mistakes"]),
-    )
+    so_far_now, lately = (_mistakes(each["labels"], each["mistakes"]) for each in (counts, counts["window"]))
+    errors = counts["errors"]
     if errors and counts["labels"]:
-        share = (counts["labels"] - counts["mistakes"]) / counts["labels"]
-        so_far_now = f"{counts['labels']}, RMSE {errors['rmse']:.4g}, MAE {errors['mae']:.4g}, {share:.1%} inside"
-        share = (window["labels"] - window["mistakes"]) / window["labels"]
-        lately = f"{window['labels']}, RMSE {errors['recent_rmse']:.4g}, {share:.1%} inside"
+        all_inside, now_inside = (f"{1 - n['mistakes'] / n['labels']:.1%} inside" for n in (counts, counts["window"]))
+        so_far_now = f"{counts['labels']}, RMSE {errors['rmse']:.4g}, MAE {errors['mae']:.4g}, {all_inside}"
+        lately = f"{counts['window']['labels']}, RMSE {errors['recent_rmse']:.4g}, {now_inside}"
     rows = [
         ("what", "the folder of a live model"),
         ("method", counts["method"]),
@@ -159,59 +154,46 @@ def _kind(folder: Path) -> type[Store]:
 # -- hedgerow replay --------------------------------------------------------------------------------------------
 
 
-@dataclass
-class WhatIf:
+class WhatIf(NamedTuple):
     """Mistakes over the labelled events that are kept, as they were and as they would have been."""
 
-    labels: int = 0
-    mistakes_then: int = 0
-    mistakes_now: int = 0
-    changed: int = 0  # predictions that are others
+    labels: int
+    mistakes_then: int
+    mistakes_now: int
+    changed: int  # predictions that are others
 
 
 def what_if(journal: Look, clf: OnlineTransferClassifier, progress: Progress | None = None) -> WhatIf:
     """Give a model the events of a journal, in the order of their questions and labels; it learns."""
     if clf.n_features_in_ != journal.now.width:
         raise InputError(f"the model has {clf.n_features_in_} features, the journal's rows have {journal.now.width}")
-    result, events = WhatIf(), dict[int, EventRow]()
-    by_step: dict[int | None, list[EventRow]] = {}
+    kinds, by_step, predictions = journal.steps(), dict[int, list[EventRow]](), dict[int, Any]()
+    asked: dict[int, EventRow] = {}
     for event in journal.events():
-        events[event.number] = event
-        by_step.setdefault(event.step, []).append(event)
-    kinds = journal.steps()
-    asked = [n for n, event in events.items() if kinds.get(event.step or 0) != BLOCK]
-    predictions: dict[int, Any] = {}
-    todo = sorted([*asked, *(number for number in kinds if number in by_step)])
+        if event.step in kinds:
+            by_step.setdefault(event.step, []).append(event)
+        if kinds.get(event.step or 0) != BLOCK:
+            asked[event.number] = event
+    steps, todo = Steps(clf), sorted([*asked, *by_step])
     for done, number in enumerate(todo):
         if progress is not None and done % 256 == 0:
             progress(done, len(todo), "events")
-        if number not in kinds:
-            predictions[number] = clf.predict_one(events[number].x)
+        if number in by_step:
+            rows, labels = zip(*((event.x, event.label) for event in by_step[number]), strict=True)
+            if kinds[number] == BLOCK:
+                codes = steps.block(rows_together(list(rows)), list(labels)).codes
+                numbers = [event.number for event in by_step[number]]
+                predictions |= dict(zip(numbers, clf.classes_[codes].tolist(), strict=True))
+            else:
+                steps.late(list(rows), list(labels))
         else:
-            _learn(clf, by_step[number], kinds[number] == BLOCK, predictions, result)
-    return result
-
-
-def _learn(
-    clf: OnlineTransferClassifier, events: list[EventRow], is_block: bool, predictions: dict[int, Any], result: WhatIf
-) -> None:
-    """A block of rows with their labels; or late labels, or an event that expired."""
-    if len(events) == 1 and not is_block:
-        clf.learn_one(events[0].x, events[0].label)
-    else:
-        X, y = rows_together([event.x for event in events]), labels_together([event.label for event in events])
-        if is_block:
-            numbers = [event.number for event in events]
-            predictions.update(zip(numbers, clf.predict_then_learn(X, y).tolist(), strict=True))
-        else:
-            clf.partial_fit(X, y)
-    for event in events:
-        prediction = predictions.get(event.number)
-        result.changed += bool(prediction != event.prediction)
-        if event.label is not None:
-            result.labels += 1
-            result.mistakes_then += not event.correct
-            result.mistakes_now += bool(prediction != event.label)
+            predictions[number] = clf.predict_one(asked[number].x)
+    learned = [event for events in by_step.values() for event in events]
+    labelled = [event for event in learned if event.label is not None]
+    then = sum(not event.correct for event in labelled)
+    now = sum(bool(predictions.get(event.number) != event.label) for event in labelled)
+    changed = sum(bool(predictions.get(event.number) != event.prediction) for event in learned)
+    return WhatIf(len(labelled), then, now, changed)
 
 
 def replay(

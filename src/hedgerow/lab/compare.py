@@ -37,7 +37,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import joblib
 import numpy as np
@@ -56,7 +56,7 @@ from hedgerow.lab import rows as results
 from hedgerow.lab.figures import Line, Panel
 from hedgerow.lab.peers import MAIN, NUMBER_PEERS, PEERS, REFIT, FittedPeer, missing_peers
 from hedgerow.lab.report import Beside, Figure, Section, Table, Value, figure, lowest, table, text
-from hedgerow.lab.rows import Cell, Row, Runs, curves
+from hedgerow.lab.rows import Row, Runs, curves
 from hedgerow.lab.runner import Folder, Unit, commands_given
 from hedgerow.lab.stats import ALPHA, Pair, against, friedman, mcnemar
 from hedgerow.lab.stream import at_once, evenly, majority
@@ -75,8 +75,6 @@ ALONE = ("pa",)  # it learns from the stream alone: no source is worth anything 
 NUMBERS = "regress"  # the other task is "classify"
 COVERAGE = 0.9  # of the intervals of numbers
 Rows = Any  # a Domain, a file name, a table with names, or (X, y)
-Drawn = Sequence[Callable[[Any], Figure | None]]  # figures of a comparison
-Shown = Sequence[Callable[[Any], Table | None]]  # and its tables
 FILES = (str, os.PathLike)
 
 COMPARED, LEFT_OUT = "compare", "without"  # groups of rows: all sources, and one left out
@@ -88,6 +86,7 @@ LEAST = 10  # predictions of a bin that are enough to draw it
 EXPERTS = 5  # experts that have a band of their own; the rest share one
 SHOWN = 12  # classes up to which their shares are written into the figure; lines of the table of mistakes among them
 CLASSES = 25  # classes that a figure of mistakes among them can show
+STREAM, SO_FAR = "instances of the stream", "mistakes so far, %"  # labels of axes
 SIZE = (6.2, 4.0)  # inches: two figures stand beside each other
 
 
@@ -174,8 +173,8 @@ def compare(
     'PAIO makes the fewest mistakes'
     """
     tasks = [task_of(sources, stream, label, unlabelled, warmup, order_by, task)]
-    given = {"methods": methods, "orders": orders, "peers": peers, "options": options}
-    return Comparison.of_rows(*_compared(tasks, given, jobs=jobs, engine=engine, plugins=tuple(plugins)))
+    place = {"jobs": jobs, "engine": engine, "plugins": tuple(plugins)}
+    return Comparison.of_rows(*_compared(tasks, place, methods, orders, peers, options))
 
 
 def compare_domains(
@@ -221,17 +220,17 @@ def compare_domains(
     >>> compare_domains(three, methods="pa,paio,hedgerow-linear", peers="none").ranking.ordered[0]
     ('hedgerow-linear', 1.0)
     """
+    place = {"jobs": jobs, "engine": engine, "plugins": tuple(plugins)}
     tasks = tasks_of(domains, label, warmup, order_by, task)
-    given = {"methods": methods, "orders": orders, "peers": peers, "options": options}
-    return DomainComparison(*_compared(tasks, given, jobs=jobs, engine=engine, plugins=tuple(plugins)))
+    return DomainComparison(*_compared(tasks, place, methods, orders, peers, options))
 
 
-def _compared(tasks: Sequence[Task], given: Mapping[str, Any], **how: Any) -> tuple[list[Row], list[str]]:
+def _compared(tasks: Sequence[Task], place: Mapping[str, Any], *given: Any) -> tuple[list[Row], list[str]]:
     """The rows of these tasks, and what was said about them."""
     notes: list[str] = []
     with tempfile.TemporaryDirectory(prefix="hedgerow-compare-") as out:
-        folder = Folder(Path(out), say=notes.append, **how)
-        runner.run(plan(folder, tasks, **given), folder)
+        folder = Folder(Path(out), say=notes.append, **place)
+        runner.run(plan(folder, tasks, *given), folder)
         return results.read(out)[0], notes
 
 
@@ -605,15 +604,12 @@ def _methods_table(c: Comparison) -> Table:
         if name == "mistakes" and c.orders > 1:
             texts = [f"{text} ± {sd:.1f}" for text, sd in zip(texts, c.table["sd"], strict=True)]
         columns.append([*lowest(best * c.table[name], texts, form)] if best else texts)
+    rows = [*zip(*columns, strict=True)]
     if c.majority == c.majority:
-        for column, value in zip(columns, ["majority rule", f"{c.majority:.1f}"], strict=False):
-            column.append(value)
-        for column in columns[2:]:
-            column.append("–")
+        rows.append(("majority rule", f"{c.majority:.1f}", *["–"] * (len(columns) - 2)))
     header = [kind.removesuffix("s"), *(title for title, _, _ in c.columns.values())]
-    words: dict[str, Any] = {"shuffled": c.shuffled, "orders": c.orders, "n": c.n, "refit": REFIT}
-    words["peers"] = bool(PEERS.keys() & set(c.methods))
-    return table(kind, header, zip(*columns, strict=True), c.table.to_dict("records"), **words)
+    peers = bool(PEERS.keys() & set(c.methods))
+    return table(kind, header, rows, c.table.to_dict("records"), c=c, refit=REFIT, peers=peers)
 
 
 def _classes_table(c: Comparison) -> Table:
@@ -628,23 +624,16 @@ def _classes_table(c: Comparison) -> Table:
     return table("classes", header, rows, records, leader=c.titles[c.leader], folded=len(rows) > SHOWN)
 
 
-def _tests_table(c: Comparison) -> Table | None:
-    """The leader against the others; None without any."""
+def _tests_table(c: Comparison) -> Table | str:
+    """The leader against the others."""
     numbers = c.measure == "rmse"
     rows = [
         [c.titles[pair.second], f"{pair.difference:.3g}" if numbers else pages.signed(pair.difference), pair.blocks,
          Value(pages.chance(pair.adjusted), mark="best" * pair.clear)]
         for pair in c.pairs
     ]  # fmt: skip
-    words: dict[str, Any] = {"leader": c.titles[c.leader], "orders": c.orders, "numbers": numbers}
-    words["by_orders"] = not numbers and c.by_orders
-    return table("significance", ["method", "difference", "pairs that differ", "p"], rows, **words) if rows else None
-
-
-def _about_luck_and_sources(c: Comparison) -> list[Section]:
-    sources = [*c._figures_of("sources"), _sources_table(c) or text("no-source-left-out")]
-    luck = Section("Is it more than luck?", [_tests_table(c) or text("one-method")])
-    return [luck, Section("What each source was worth", sources)]
+    header, leader = ["method", "difference", "pairs that differ", "p"], c.titles[c.leader]
+    return table("significance", header, rows, c=c, leader=leader, numbers=numbers) if rows else text("one-method")
 
 
 def times(count: float) -> str:
@@ -656,10 +645,10 @@ def times(count: float) -> str:
     return f"{count:,.0f}" if count == round(count) else f"{count:,.1f}"
 
 
-def _sources_table(c: Comparison) -> Table | None:
-    """What each source was worth to each method, by its worth to the first; None where that was not run."""
+def _sources_table(c: Comparison) -> Table | str:
+    """What each source was worth to each method, by its worth to the first."""
     if c.worth.empty:
-        return None
+        return text("no-source-left-out")
     methods = list(c.worth.index.unique("method"))
     sources = list(c.worth.loc[methods[0]].index)
     cells = {
@@ -695,14 +684,17 @@ def _along(lines: Sequence[Line], xlabel: str, ylabel: str, log: str = "") -> Dr
     return drawing
 
 
-def _running(c: Comparison) -> Figure:
-    """Mistakes so far along the stream."""
-    lines = [
-        Line.over(c.titles[name], j, c.of(name)["instances"].iloc[0], curves(c.of(name))[1].T)
-        for j, name in enumerate(c.methods)
+def running(c: Comparison) -> list[Line]:
+    """Mistakes so far along the stream, of each method."""
+    rows = {name: c.of(name) for name in c.methods}
+    return [
+        Line.over(c.titles[name], j, part["instances"].iloc[0], curves(part)[1].T)
+        for j, (name, part) in enumerate(rows.items())
     ]
-    drawing = _along(lines, "instances of the stream", "mistakes so far, %")
-    return figure("running-mistakes", drawing, orders=c.orders)
+
+
+def _running(c: Comparison) -> Figure:
+    return figure("running-mistakes", _along(running(c), STREAM, SO_FAR), orders=c.orders)
 
 
 def _windowed(c: Comparison) -> Figure | None:
@@ -713,8 +705,7 @@ def _windowed(c: Comparison) -> Figure | None:
     lines = [
         Line(c.titles[m], j, at, Y.mean(axis=0)) for j, (m, (at, Y)) in enumerate(zip(c.methods, windows, strict=True))
     ]
-    drawing = _along(lines, "labelled instances of the stream", "mistakes in the last tenth, %")
-    return figure("windowed-mistakes", drawing)
+    return figure("windowed-mistakes", _along(lines, f"labelled {STREAM}", "mistakes in the last tenth, %"))
 
 
 def _weights(c: Comparison) -> Figure | None:
@@ -728,7 +719,7 @@ def _weights(c: Comparison) -> Figure | None:
     return figure("expert-weights", drawing)
 
 
-def _distances(c: Comparison) -> Figure | None:
+def distances(c: Comparison) -> Figure | None:
     """Distance between target and sources, relative to its first value; None where no method has one."""
     lines = []
     for j, name in enumerate(c.methods):
@@ -737,7 +728,7 @@ def _distances(c: Comparison) -> Figure | None:
             lines.append(Line.ratio(c.titles[name], j, c.of(name)["instances"].iloc[0], means))
     if not lines:
         return None
-    drawing = _along(lines, "instances of the stream", "discrepancy / its start (log scale)", log="y")
+    drawing = _along(lines, STREAM, "discrepancy / its start (log scale)", log="y")
     from matplotlib.ticker import LogLocator
 
     drawing.axes[0].yaxis.set_minor_locator(LogLocator(subs=(2, 5)))  # more names would overlap
@@ -817,6 +808,12 @@ def _running_error(c: NumberComparison) -> Figure:
 
 # -- what the rows say ------------------------------------------------------------------------------------------
 
+# sections of a report: the functions that make the parts of each, those in a tuple beside each other
+Sections = Mapping[str, Sequence[Callable[[Any], Any] | tuple[Callable[[Any], Any], ...]]]
+ABOUT_LUCK_AND_SOURCES: Sections = {
+    "Is it more than luck?": [_tests_table], "What each source was worth": [_worth, _sources_table],
+}  # fmt: skip
+
 
 class _Page:
     """What a comparison and one over domains share: rows that a folder keeps, and a page about them."""
@@ -862,8 +859,16 @@ class Comparison(_Page):
 
     measure, noun = "mistakes", "instances"  # what methods are ranked by, and what is counted
     order: tuple[str, ...] = ("mistakes", "log_loss")
-    drawn: Drawn = (_running, _windowed, _weights, _distances, _reliability, _confusion, _worth)
-    shown: Shown = (_methods_table, _classes_table, _sources_table)  # in a terminal
+    shown = ("methods", "classes", "sources")  # tables in a terminal
+    sections: ClassVar[Sections] = {
+        "Along the stream": [(_running, _windowed)],
+        "Mistakes, calibration, time": [_methods_table],
+        "Class by class": [_classes_table],
+        **ABOUT_LUCK_AND_SOURCES,
+        "Whether probabilities mean what they say": [_reliability],
+        "What is taken for what": [(_confusion, _confusion_table)],
+        "Inside": [(_weights, distances)],
+    }
     # of the table of methods: what stands above a column, its format, and whether the lowest (1) or highest is best
     columns: Mapping[str, tuple[str, str, int]] = {
         "mistakes": ("mistakes, %", ".1f", 1), "first": (f"first {FIRST}, %", ".1f", 1),
@@ -907,7 +912,8 @@ class Comparison(_Page):
         return self._runs.part(COMPARED, self.task, method)
 
     def _numbers(self, method: str) -> Row:
-        rows, cell = self.of(method), self.cell(method)
+        rows, cell = self.of(method), self._runs.cell(COMPARED, self.task, method)
+        assert cell is not None  # of a method that has rows
         at, rates = curves(rows, WINDOW)
         tenths = rates.mean(axis=0) if len(at) else np.full(1, np.nan)
         return {
@@ -920,12 +926,6 @@ class Comparison(_Page):
             "microseconds": float((1e6 * rows["seconds_online"] / rows["instances"].str[-1]).median()),
             "seconds_offline": float(rows["seconds_offline"].mean()),
         }  # fmt: skip
-
-    def cell(self, method: str) -> Cell:
-        """Mistakes in per cent, with their spread over the orders."""
-        cell = self._runs.cell(COMPARED, self.task, method)
-        assert cell is not None  # of a method that has rows
-        return cell
 
     def bins(self, method: str) -> dict[str, Array]:
         """Confidence against how often it was right, all orders together."""
@@ -998,25 +998,31 @@ class Comparison(_Page):
     @property
     def verdict(self) -> str:
         """Who leads and by how much, who starts best, whose probabilities are best, what the sources are worth."""
-        titles, leader, own = self.titles, self.leader, self.cell(self.leader)
-        second, first = (self.ranked[1] if len(self.methods) > 1 else ""), self.table.set_index("method")["first"]
-        best, alike = self.table.loc[self.table["log_loss"].idxmin()], [p.second for p in self.pairs if not p.clear]
+        titles, pairs = self.titles, {pair.second: pair for pair in self.pairs}
+        second, first = (self.ranked[1] if pairs else ""), self.table.set_index("method")["first"]
         user = next((name for name in self.ranked if name in self.worth.index), "")  # the best that was tried without
         return text(
-            "compare-verdict", leader=titles[leader], cell=own.brief, n=self.n, task=self.task,
-            second=titles.get(second, ""), behind=self.cell(second).mean - own.mean if second else 0.0,
-            p=next((pair.adjusted for pair in self.pairs if pair.second == second), 1.0), alike=second in alike,
-            tested="" if self.by_orders or self.orders == 1 else " on the instances of the first order",
-            others=", ".join(titles[name] for name in alike if name != second), start=titles[first.idxmin()],
-            first_n=min(FIRST, self.n), first_own=first[leader], first_best=first.min(), best=titles[best["method"]],
-            log_loss=best["log_loss"], ece=best["ece"], user=titles.get(user, ""), shuffled=self.shuffled,
-            worth=[(name, _change(points)) for name, points in self.worth.loc[user, "points"].items()] if user else [],
-            orders=self.orders, majority=self.majority, own=own.mean,
+            "compare-verdict", c=self, titles=titles, own=self.table.iloc[0], second=titles.get(second, ""),
+            pair=pairs.get(second), behind=self.table["mistakes"].diff().iloc[1] if second else 0.0, first=first,
+            others=", ".join(titles[name] for name, pair in pairs.items() if not pair.clear and name != second),
+            first_n=min(FIRST, self.n), best=self.table.loc[self.table["log_loss"].idxmin()], user=titles.get(user, ""),
+            worth=list(self.worth.loc[user, "points"].items()) if user else [],
         )  # fmt: skip
 
     @cached_property
+    def _sections(self) -> list[Section]:
+        made = {title: [self._part(make) for make in makes] for title, makes in self.sections.items()}
+        return [Section(title, [p for p in parts if p]) for title, parts in made.items() if any(parts)]
+
+    def _part(self, make: Any) -> Any:
+        if not isinstance(make, tuple):
+            return make(self)
+        there = [part for part in map(self._part, make) if part]
+        return Beside(there) if there else None
+
+    @property
     def _figures(self) -> dict[str, Figure]:
-        return {figure.name: figure for draw in self.drawn if (figure := draw(self)) is not None}
+        return {part.name: part for part in pages.parts_of(self._sections) if isinstance(part, Figure)}
 
     @property
     def plots(self) -> dict[str, Drawing]:
@@ -1026,28 +1032,12 @@ class Comparison(_Page):
     @property
     def tables(self) -> list[Table]:
         """The tables that a terminal shows."""
-        return [table for make in self.shown if (table := make(self)) is not None]
-
-    def _figures_of(self, *names: str) -> list[Figure]:
-        return [self._figures[name] for name in names if name in self._figures]
-
-    def _sections(self) -> list[Section]:
-        inside = self._figures_of("expert-weights", "discrepancy")
-        mistaken = Beside([*self._figures_of("confusion"), _confusion_table(self)])
-        return [
-            Section("Along the stream", [Beside(self._figures_of("running-mistakes", "windowed-mistakes"))]),
-            Section("Mistakes, calibration, time", [_methods_table(self)]),
-            Section("Class by class", [_classes_table(self)]),
-            *_about_luck_and_sources(self),
-            Section("Whether probabilities mean what they say", self._figures_of("reliability")),
-            Section("What is taken for what", [mistaken]),
-            *([Section("Inside", [Beside(inside)])] if inside else []),
-        ]
+        return [part for part in pages.parts_of(self._sections) if isinstance(part, Table) and part.name in self.shown]
 
     def report(self, command: str) -> pages.Report:
         """The page: the verdict, the curves, tables, and at the end what was run."""
         title = f"hedgerow: methods compared on {self.task}"
-        return pages.Report(title, self.verdict, self._sections(), _facts(self, command))
+        return pages.Report(title, self.verdict, self._sections, _facts(self, command))
 
     def _repr_html_(self) -> str:
         """The verdict, the curves and the table, for notebooks."""
@@ -1070,8 +1060,10 @@ class NumberComparison(Comparison):
     """
 
     measure, noun, order = "rmse", "labels", ("rmse",)
-    drawn: Drawn = (_running_error, _worth)
-    shown: Shown = (_methods_table, _tests_table, _sources_table)
+    shown = ("learners", "significance", "sources")
+    sections: ClassVar[Sections] = {
+        "Along the stream": [_running_error], "Errors, intervals, time": [_methods_table], **ABOUT_LUCK_AND_SOURCES,
+    }  # fmt: skip
     columns: Mapping[str, tuple[str, str, int]] = {
         "rmse": ("RMSE", ".4g", 1), "mae": ("MAE", ".4g", 1), "coverage": ("coverage", ".1%", 0),
         "width": ("width", ".4g", 1), "winkler": ("Winkler", ".4g", 1), "seconds": ("seconds", ".2f", 0),
@@ -1114,18 +1106,8 @@ class NumberComparison(Comparison):
         """Who leads and by how much, and whether its intervals hold."""
         first, second = self.table.iloc[0], self.table.iloc[1]
         pair = next(pair for pair in self.pairs if pair.second == second["method"])
-        return text(
-            "numbers-verdict", leader=self.titles[self.leader], rmse=first["rmse"], n=self.n, task=self.task,
-            second=self.titles[second["method"]], behind=second["rmse"], p=pair.adjusted, luck=not pair.clear,
-            ours=self.table.set_index("method").loc["hedgerow"], coverage=self.shared["coverage"],
-        )  # fmt: skip
-
-    def _sections(self) -> list[Section]:
-        return [
-            Section("Along the stream", self._figures_of("running-error")),
-            Section("Errors, intervals, time", [_methods_table(self)]),
-            *_about_luck_and_sources(self),
-        ]
+        ours = self.table.set_index("method").loc["hedgerow"]
+        return text("numbers-verdict", c=self, first=first, second=second, pair=pair, ours=ours)
 
 
 class DomainComparison(_Page):
@@ -1163,15 +1145,11 @@ class DomainComparison(_Page):
     @property
     def verdict(self) -> str:
         """Who has the best mean rank, from whom it differs, and who has the fewest mistakes on average."""
-        titles, ranks, means = self.first.titles, self.ranking, self.table.mean()
-        (best, lowest_rank), lost = ranks.ordered[0], self.majority - self.table.min(axis=1)
-        places = self.table.round(9).rank(axis=1, method="min")
-        return text(
-            "domains-verdict", best=titles[best], rank=lowest_rank, domains=len(self.targets), ranks=ranks,
-            apart=", ".join(titles[name] for name in ranks.apart), fewest=titles[means.idxmin()], mean=means.min(),
-            wins=int((places[best] == 1).sum()), rmse=self.first.measure == "rmse",
-            beaten=[name for name, points in lost.items() if points <= 0],
-        )  # fmt: skip
+        places, lost = self.table.round(9).rank(axis=1, method="min"), self.majority - self.table.min(axis=1)
+        best = self.ranking.ordered[0][0]
+        words = {"c": self.first, "ranks": self.ranking, "means": self.table.mean(), "domains": len(self.targets)}
+        wins, beaten = int((places[best] == 1).sum()), list(lost.index[lost <= 0])
+        return text("domains-verdict", best=best, wins=wins, beaten=beaten, **words)
 
     @property
     def majority(self) -> pd.Series[float]:
@@ -1208,7 +1186,7 @@ class DomainComparison(_Page):
         along = [
             replace(own, name=f"{own.name}-{name}".replace("/", "-"), shows=f"{name}: {own.shows}")
             for name, each in self.targets.items()
-            for own in each._figures_of("running-mistakes", "running-error")
+            for own in [next(iter(each._figures.values()))]
         ]
         sections = [
             Section("Targets and methods", self.tables),
@@ -1234,17 +1212,6 @@ def comparison_in(out: str | Path) -> Comparison | DomainComparison:
 def report(out: Path) -> Path:
     """Write the report on a folder's results; nothing is run. The path of the page."""
     return comparison_in(out).report(commands_given(out)).save(out)
-
-
-def _change(points: float) -> str:
-    """A change of the mistake rate in words.
-
-    >>> _change(1.24), _change(-0.3), _change(0.01)
-    ('1.2 points more mistakes', '0.3 points fewer', 'as many')
-    """
-    if abs(points) < 0.05:
-        return "as many"
-    return f"{points:.1f} points more mistakes" if points > 0 else f"{-points:.1f} points fewer"
 
 
 def _facts(c: Comparison, command: str) -> dict[str, str]:

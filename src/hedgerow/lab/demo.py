@@ -1,11 +1,13 @@
 """The demonstration: every method on embedded real digits, several orders of one stream, a table and a report.
 
 Two settings side by side, because the choice of input matters as much as the choice of method: the authors' scaling,
-and that of our own learner. Both are the reading of the released code; they differ in the preprocessing alone.
+and that of our own learner. Both are the reading of the released code; they differ in the preprocessing alone. Each is
+a comparison of its own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,18 +17,17 @@ from hedgerow.core.domains import split
 from hedgerow.core.errors import unknown
 from hedgerow.data import load
 from hedgerow.lab import rows as results
-from hedgerow.lab.compare import measure
-from hedgerow.lab.figures import Line, Panel, draw, expert_weights
-from hedgerow.lab.report import Figure, Report, Section, Table, count, figure, lowest, table, text
-from hedgerow.lab.rows import Runs, curves
+from hedgerow.lab.compare import COMPARED, SO_FAR, STREAM, Comparison, distances, measure, running
+from hedgerow.lab.figures import Panel, draw, expert_weights
+from hedgerow.lab.report import Figure, Part, Report, Section, Table, caption, count, figure, lowest, table, text
+from hedgerow.lab.rows import Runs
 from hedgerow.lab.runner import Folder, Tell, Unit, run
 from hedgerow.lab.tasks import SEED, WARMUP, Arrivals, Task
 from hedgerow.methods import METHODS, OWN_STEPS
 
 READING = "authors"
 SETTINGS = {"as published": "row-minmax+unit", "our input": "+".join(OWN_STEPS)}  # the preprocessing of each
-LAST = "oddm"  # the method whose weights and discrepancy are drawn: it has few experts, and their weights move
-STREAM = "instances of the stream"
+LAST = "oddm"  # the method whose weights are drawn: it has few experts, and their weights move
 
 
 @dataclass(frozen=True)
@@ -49,16 +50,17 @@ def demo(
     (out / results.FILE).unlink(missing_ok=True)
     units = [
         Unit(
-            "demo", target, name, lambda _: task, measure, setting, SEED, orders, READING,
+            COMPARED, target, name, lambda _: task, measure, setting, SEED, orders, READING,
             {"preprocess": steps, "random_state": SEED}, horizon=True,
         )
         for setting, steps in SETTINGS.items()
         for name in METHODS
     ]  # fmt: skip
     run(units, folder)
-    runs = Runs.read(out)
-    methods = _table(runs, target, orders, len(task.stream))
-    return Demo(methods, runs, _report(runs, methods, task, orders).save(out))
+    rows = results.read(out)[0]
+    found = {s: Comparison([row | {"variant": ""} for row in rows if row["variant"] == s]) for s in SETTINGS}
+    methods = _table(found, orders)
+    return Demo(methods, Runs(rows), _report(found, methods, task, orders).save(out))
 
 
 def _task(target: str) -> Task:
@@ -74,63 +76,42 @@ def _task(target: str) -> Task:
     )  # fmt: skip
 
 
-def _table(runs: Runs, target: str, orders: int, n: int) -> Table:
+def _table(found: Mapping[str, Comparison], orders: int) -> Table:
     """Mistake rates in both settings and times, a row a method; the lowest rate of each setting is marked."""
-    cells = {s: [runs.cell("demo", target, m, s) for m in METHODS] for s in SETTINGS}
+    tables = [c.table.set_index("method").loc[c.methods] for c in found.values()]
     rates = [
-        lowest([c and c.mean for c in column], [c and f"{c.mean:.1f} ± {c.sd:.1f} %" for c in column])
-        for column in cells.values()
+        lowest(each["mistakes"], [f"{mean:.1f} ± {sd:.1f} %" for mean, sd in each[["mistakes", "sd"]].to_numpy()])
+        for each in tables
     ]
-    parts = [runs.part("demo", target, name, next(iter(SETTINGS))) for name in METHODS]
-    # the median, because a run that shared its core with something else says nothing about the method
-    micro = [f"{(1e6 * part['seconds_online'] / part['n']).median():.0f}" for part in parts]
-    offline = [f"{part['seconds_offline'].iloc[0]:.3f}" for part in parts]
-    rows = zip([METHODS[name].title for name in METHODS], *rates, micro, offline, strict=True)
-    header = ["method", *(f"mistakes, {setting}" for setting in SETTINGS), "µs an instance", "offline, s"]
-    return table("demo-methods", header, rows, name="methods", orders=count(orders, "order"), n=n)
+    forms = {"microseconds": ".0f", "seconds_offline": ".3f"}
+    times = [[f"{x:{form}}" for x in tables[0][name]] for name, form in forms.items()]
+    first = next(iter(found.values()))
+    rows = zip([first.titles[name] for name in first.methods], *rates, *times, strict=True)
+    header = ["method", *(f"mistakes, {setting}" for setting in found), "µs an instance", "offline, s"]
+    return table("demo-methods", header, rows, name="methods", orders=count(orders, "order"), n=first.n)
 
 
-def _figures(runs: Runs, target: str) -> list[Figure]:
-    panels, published = [], next(iter(SETTINGS))
-    for setting in SETTINGS:
-        parts = {name: runs.part("demo", target, name, setting) for name in METHODS}
-        at = parts[LAST]["instances"].iloc[0]
-        lines = [Line.over(runs.titles[name], runs.styles[name], at, curves(part)[1].T) for name, part in parts.items()]
-        panels.append(Panel(setting, lines, STREAM, "mistakes so far, %", (0, at[-1])))
-    gaps = []
-    for name in ("oddm-fixed", LAST):
-        distances = np.array(runs.part("demo", target, name, published)["discrepancy"].to_list()).mean(axis=2)
-        gaps.append(Line.ratio(runs.titles[name], runs.styles[name], at, distances))
-    title = "mean over the sources, as published"
-    distance = Panel(title, gaps, STREAM, "discrepancy / its start (log scale)", (0, at[-1]))
-    first = runs.part("demo", target, LAST, published).iloc[0]
-    who = f"{runs.titles[LAST]}, as published, first order"
-    mistakes = draw(panels, size=(4.7, 3.9), names="ends")
-    weights = expert_weights(at, first["weights"], first["experts"], who)
-    distances = draw([distance], size=(7.3, 3.9), names="ends", log="y")
-    return [
-        figure("demo-running-mistakes", mistakes, name="running-mistakes"),
-        figure("demo-expert-weights", weights, name="expert-weights"),
-        figure("demo-discrepancy", distances, name="discrepancy"),
-    ]
-
-
-def _report(runs: Runs, methods: Table, task: Task, orders: int) -> Report:
-    warmup = len(task.warmup) if task.warmup else 0
-    sources = ", ".join(source.name for source in task.sources)
-    lead = text("demo", target=task.name, sources=sources, warmup=warmup)
-    mistakes, weights, discrepancy = _figures(runs, task.name)
-    sections = [
-        Section("Mistakes and time", [methods, text("demo-settings")]),
-        Section("Running mistakes", [mistakes]),
-        Section("Who is trusted", [weights]),
-        Section("How far apart the domains are", [discrepancy]),
-    ]
+def _report(found: Mapping[str, Comparison], methods: Table, task: Task, orders: int) -> Report:
+    n, warmup, first = len(task.stream), len(task.warmup or ()), next(iter(found.values()))
+    panels = [Panel(setting, running(c), STREAM, SO_FAR, (0, n)) for setting, c in found.items()]
+    row, who = first.of(LAST).iloc[0], f"{first.titles[LAST]}, as published, first order"
+    weights, apart = expert_weights(row["instances"], row["weights"], row["experts"], who), distances(first)
+    assert isinstance(apart, Figure)  # ODDM has a discrepancy
+    sections: dict[str, list[Part]] = {
+        "Mistakes and time": [methods, text("demo-settings")],
+        "Running mistakes": [
+            figure("demo-running-mistakes", draw(panels, size=(4.7, 3.9), names="ends"), name="running-mistakes")
+        ],
+        "Who is trusted": [figure("demo-expert-weights", weights, name="expert-weights")],
+        "How far apart the domains are": [Figure(apart.name, apart.drawing, **caption("demo-discrepancy"))],
+    }
     facts = {
         "command": f"hedgerow demo --target {task.name} --orders {orders}",
-        "data": f"load('digits'): {warmup} warm-up rows, {len(task.stream)} in the stream, split seed {SEED}",
+        "data": f"load('digits'): {warmup} warm-up rows, {n} in the stream, split seed {SEED}",
         "orders": f"{orders}, seeds ({SEED}, 0) to ({SEED}, {orders - 1})",
-        "options": f"reading={READING!r}, horizon={len(task.stream)}, all others at their defaults; "
+        "options": f"reading={READING!r}, horizon={n}, all others at their defaults; "
         + ", ".join(f"{setting}: preprocess={steps!r}" for setting, steps in SETTINGS.items()),
     }
-    return Report(f"hedgerow: all methods on the '{task.name}' digits", lead, sections, facts)
+    lead = text("demo", target=task.name, sources=", ".join(source.name for source in task.sources), warmup=warmup)
+    made = [Section(title, parts) for title, parts in sections.items()]
+    return Report(f"hedgerow: all methods on the '{task.name}' digits", lead, made, facts)

@@ -11,7 +11,7 @@ import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from importlib import resources
 from itertools import chain, pairwise
 from pathlib import Path
@@ -26,7 +26,7 @@ from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.lab import PARTS, theory
 from hedgerow.lab import report as pages
 from hedgerow.lab.figures import Dots, Line, Panel, critical_difference, dots, draw
-from hedgerow.lab.report import Part, Table, Value, count, figure, lowest, paragraph, signed, table, text
+from hedgerow.lab.report import Part, Table, Value, count, figure, lowest, signed, table, text
 from hedgerow.lab.rows import ENOUGH_ORDERS, Cell, Row, Runs, Say, curves
 from hedgerow.lab.runner import Folder, Unit, commands_given, expert_losses, find_methods, finished, named
 from hedgerow.lab.stats import ALPHA, Ranking, against, friedman
@@ -63,6 +63,7 @@ def _published() -> dict[tuple[str, str], Cell]:
 
 
 PUBLISHED = _published()
+NO_CELL = (np.nan,) * len(Cell._fields)
 
 
 def family_of(task: str) -> str:
@@ -341,26 +342,32 @@ class PaperRuns(Runs):
         base, other = base[base.index.get_level_values("split") == 0].droplevel("split"), other.droplevel("split")
         return float((other - base).mean())
 
-    def far_cells(self) -> list[tuple[str, str, Cell]]:
+    @cached_property
+    def agreement(self) -> pd.DataFrame:
+        """Every cell of the table beside the published one, by task and method; NaN where there is none.
+
+        `difference` of the means in points, `room` of both spreads together; `judged` are cells with orders enough that
+        their spread says something, `marked` those of them that differ by more than that room.
+        """
+        frame, places = require("pandas", "lab").DataFrame, [(t, m) for t in self.tasks() for m in self.methods()]
+        cells = [[*(self.at(*key) or NO_CELL), *PUBLISHED.get(key, NO_CELL)[:2]] for key in places]
+        index = frame(places, columns=["task", "method"]).set_index(["task", "method"]).index
+        made = frame(cells, index, [*Cell._fields, "published_mean", "published_sd"], dtype=float)
+        made["difference"] = made["mean"] - made["published_mean"]
+        made["spread"] = np.hypot(made["sd"], made["between"])
+        made["room"] = made["spread"] + made["published_sd"]
+        made["judged"] = made["orders"] // made["splits"] >= ENOUGH_ORDERS
+        made["marked"] = made["judged"] & (made["difference"].abs() > made["room"])
+        return made
+
+    def far_cells(self) -> list[tuple[str, str, pd.Series[Any]]]:
         """All cells of the table that differ from the published ones by more than both spreads."""
-        cells = ((task, m, self.at(task, m)) for task in self.tasks() for m in self.methods())
-        return [(task, method, cell) for task, method, cell in cells if cell and far(cell, task, method)]
+        return [(*key, row) for key, row in self.agreement[self.agreement["marked"]].iterrows()]
 
     def orders(self, group: str) -> str:
         """How many orders the cells of a group have."""
         counts = sorted({cell.orders for cell in self.cells(group)})
         return (f"{counts[0]} to " if len(counts) > 1 else "") + count(counts[-1], "order")
-
-
-def judged(cell: Cell) -> bool:
-    """Whether a cell has orders enough that its spread says something."""
-    return cell.orders // cell.splits >= ENOUGH_ORDERS
-
-
-def far(cell: Cell, task: str, method: str) -> bool:
-    """Whether our mean differs from the published one by more than both spreads together."""
-    paper = PUBLISHED.get((task, method))
-    return paper is not None and judged(cell) and abs(cell.mean - paper.mean) > cell.spread + paper.spread
 
 
 def options_used(method: str, reading: str, options: dict[str, Any]) -> dict[str, str]:
@@ -397,62 +404,48 @@ def marked(cells: Sequence[Cell | None]) -> list[Value]:
 
 def mistakes(runs: PaperRuns) -> Table:
     """The paper's table: mean and spread in each cell, the published numbers below them, the average over the tasks."""
-    tasks, methods = runs.tasks(), runs.methods()
+    tasks, methods, cells = runs.tasks(), runs.methods(), runs.agreement
     rows: list[list[object]] = []
-    records = []
     for task in tasks:
-        cells = [runs.at(task, m) for m in methods]
-        rows.append([TASKS[task]])
-        for method, cell, value in zip(methods, cells, marked(cells), strict=True):
-            theirs = PUBLISHED.get((task, method)) if cell else None
-            away = cell is not None and far(cell, task, method)
-            marks = f"{'far ' * away}{value.mark}".strip()
-            rows[-1].append(replace(value, below=str(theirs or ""), mark=marks))
-            if cell:
-                records.append({
-                    "task": task, "method": method, "mean": round(cell.mean, 4), "sd_orders": round(cell.sd, 4),
-                    "sd_splits": round(cell.between, 4) if cell.splits > 1 else None, "runs": cell.orders,
-                    "splits": cell.splits, "published_mean": theirs and theirs.mean,
-                    "published_sd": theirs and theirs.sd, "difference": theirs and round(cell.mean - theirs.mean, 4),
-                    "marked": away,
-                })  # fmt: skip
+        ours, far = [runs.at(task, m) for m in methods], cells.loc[task]["marked"]
+        theirs = [str(PUBLISHED.get((task, m), "")) if cell else "" for m, cell in zip(methods, ours, strict=True)]
+        values = zip(marked(ours), theirs, far, strict=True)
+        rows.append([TASKS[task], *(replace(v, below=t, mark=f"{'far ' * f}{v.mark}".strip()) for v, t, f in values)])
     if len(tasks) > 1:
         rows.append(["Average"])
-        for method, ours in runs.table_means.mean(skipna=False).items():
-            published = [PUBLISHED[task, method].mean for task in tasks if (task, method) in PUBLISHED]
-            below = f"{np.mean(published):.2f}" if published else ""
-            rows[-1].append(Value(f"{ours:.2f}", below) if ours == ours else "–")
-    every = runs.cells("table")
-    counts = " or ".join(map(str, sorted({c.orders // c.splits for c in every})))
+        for method, own in runs.table_means.mean(skipna=False).items():
+            published = cells.xs(method, level="method")["published_mean"].mean()
+            below = "" if published != published else f"{published:.2f}"
+            rows[-1].append(Value(f"{own:.2f}", below) if own == own else "–")
+    there = cells.dropna(subset="mean").astype({"orders": int, "splits": int}).round(4)
+    there["between"] = there["between"].where(there["splits"] > 1)
+    names = {"mean": "mean", "sd": "sd_orders", "between": "sd_splits", "orders": "runs", "splits": "splits"}
+    kept = [*names.values(), "published_mean", "published_sd", "difference", "marked"]
+    counts = " or ".join(map(str, sorted(set(there["orders"] // there["splits"]))))
     return table(
-        "mistakes", runs.header(methods), rows, records, over=f"{counts} order{'s' * (counts != '1')} of the stream",
-        splits=max(c.splits for c in every), published=PUBLISHED_ORDERS, judged=any(map(judged, every)),
-        enough=ENOUGH_ORDERS,
+        "mistakes", runs.header(methods), rows, there.rename(columns=names)[kept].reset_index().to_dict("records"),
+        over=f"{counts} order{'s' * (counts != '1')} of the stream", splits=there["splits"].max(),
+        published=PUBLISHED_ORDERS, judged=there["judged"].any(), enough=ENOUGH_ORDERS,
     )  # fmt: skip
 
 
 def _table_section(runs: PaperRuns) -> Iterator[Part]:
     yield mistakes(runs)
-    tasks, agreement, panels = runs.tasks(), [], {}
+    titles, agreement, panels = [TASKS[task] for task in runs.tasks()], [], {}
     for method in runs.methods():
-        cells = [(runs.at(task, method), PUBLISHED.get((task, method)), TASKS[task]) for task in tasks]
-        misses = [(cell.mean - their.mean, title) for cell, their, title in cells if cell and their]
-        if misses:
-            worst, where = max(misses, key=lambda pair: abs(pair[0]))
-            mean = np.mean([abs(miss) for miss, _ in misses])
-            off = f"{mean:.2f} points from the published means on average, most on {where} ({signed(worst)})"
-            one = f"{signed(worst)} points from the published mean on {where}"
-            agreement.append(f"{runs.titles[method]}: {off if len(misses) > 1 else one}.")
-            both = np.array([[(c.mean, c.spread) if c else (np.nan, 0.0) for c in pair[:2]] for pair in cells])
-            ours, theirs = both.transpose(1, 2, 0)
+        own = runs.agreement.xs(method, level="method")
+        misses = own["difference"].dropna()
+        if len(misses):
+            worst = misses.abs().idxmax()
+            words = {"method": runs.titles[method], "worst": TASKS[worst], "miss": misses[worst]}
+            agreement.append(text("agreement-of", **words, n=len(misses), mean=misses.abs().mean()))
             panels[runs.titles[method]] = [
-                Dots("ours", 5, ours[0], ours[1]),
-                Dots("published", 0, theirs[0], theirs[1], hollow=True),
+                Dots("ours", 5, own["mean"].to_numpy(), own["spread"].fillna(0.0).to_numpy()),
+                Dots("published", 0, own["published_mean"].to_numpy(), own["published_sd"].fillna(0.0), hollow=True),
             ]
     if agreement:
-        size = (2.3, 1.0 + 0.24 * len(tasks))
-        drawn = dots(panels, [TASKS[t] for t in tasks], "mistakes, %", columns=4, size=size, step=0.34, line=False)
-        yield figure("agreement", drawn)
+        size = (2.3, 1.0 + 0.24 * len(titles))
+        yield figure("agreement", dots(panels, titles, "mistakes, %", columns=4, size=size, step=0.34, line=False))
         yield agreement
 
 
@@ -461,47 +454,37 @@ HOMOTL = ("homotl-1", "homotl-2")
 UNKNOWN_ORDER = ("paio", "homotlms", *HOMOTL)
 
 
-def switches(runs: PaperRuns, task: str, method: str, cell: Cell) -> list[tuple[str, float]]:
-    """Every switch of the ablation and the cell's distance from the published mean with it, the closest first."""
-    miss = cell.mean - PUBLISHED[task, method].mean
+def switches(runs: PaperRuns, task: str, method: str, miss: float) -> list[tuple[str, float]]:
+    """Every switch of the ablation and a cell's distance from the published mean with it, the closest first."""
     changes = ((variant, runs.change(task, method, variant)) for variant in runs.variants("ablation", method))
     return sorted(((v, miss + change) for v, change in changes if change == change), key=lambda pair: abs(pair[1]))
 
 
-def explain(runs: PaperRuns, task: str, method: str, cell: Cell) -> str:
+def explain(runs: PaperRuns, task: str, method: str, cell: pd.Series[Any]) -> str:
     """Sentences on a marked cell: how far off it is, and which single switch, if any was run, brings it closest."""
-    theirs = PUBLISHED[task, method]
-    miss, room = cell.mean - theirs.mean, cell.spread + theirs.sd
+    miss = abs(cell["difference"])
     causes = ["an unknown definition for several classes"] if method in HOMOTL else []
     causes += ["pixels that went through JPEG"] if family_of(task) == "pie" else []
     causes += ["an unknown order of the source rows"] if method in UNKNOWN_ORDER else []
-    unproved = f"Possible, not shown: {', '.join(causes)}." if causes else "No cause is known."
-    words = {"method": runs.titles[method], "task": TASKS[task]}
-    start = text("far-cell", **words, ours=cell.mean, paper=theirs.mean, room=room)
-    tried = switches(runs, task, method, cell)
-    if not tried:
-        return f"{start} No single switch was tried on it. {unproved}"
-    best, left = tried[0]
-    inside, cause = abs(left) <= room, f"None of the {len(tried)} single switches brings it closer."
-    if abs(left) < abs(miss):
-        others = [f"{v} ({signed(m)})" for v, m in tried[1:] if abs(m) <= min(abs(left) + ALIKE, abs(miss))]
-        cause = text(
-            "closest-switch", tried=len(tried), best=best, mean=theirs.mean + left, left=left, inside=inside,
-            others="; ".join(others[:3]),
-        )  # fmt: skip
-    return paragraph([start, cause, "" if inside else unproved])
+    tried = switches(runs, task, method, cell["difference"])
+    best, left = tried[0] if tried else ("", np.inf)
+    others = [f"{v} ({signed(m)})" for v, m in tried[1:] if abs(m) <= min(abs(left) + ALIKE, miss)]
+    return text(
+        "far-cell", method=runs.titles[method], task=TASKS[task], cell=cell, tried=len(tried), best=best, left=left,
+        closer=abs(left) < miss, inside=abs(left) <= cell["room"], others="; ".join(others[:3]),
+        causes=", ".join(causes),
+    )  # fmt: skip
 
 
 def causes(runs: PaperRuns) -> Table | None:
     """Each marked cell's distance from the published mean under each single switch; None if there is none."""
     rows, records = [], []
     for task, method, cell in runs.far_cells():
-        tried, miss = switches(runs, task, method, cell), cell.mean - PUBLISHED[task, method].mean
-        if tried:
+        if tried := switches(runs, task, method, cell["difference"]):
             moves = [f"{variant} {signed(left)}" for variant, left in tried]
             more = Value("; ".join(moves[1:4]), mark="words")
-            rows.append([TASKS[task], runs.titles[method], signed(miss), moves[0], more])
-            shared = {"task": task, "method": method, "difference": round(miss, 4)}
+            rows.append([TASKS[task], runs.titles[method], signed(cell["difference"]), moves[0], more])
+            shared = {"task": task, "method": method, "difference": round(cell["difference"], 4)}
             records += [shared | {"switch": v, "difference_with_switch": round(left, 4)} for v, left in tried]
     header = ["task", "method", "difference", "closest switch", "next"]
     return table("differences", header, rows, records) if rows else None
@@ -547,7 +530,7 @@ def _differences(runs: PaperRuns) -> Iterator[Part]:
         cells = "1 cell differs" if len(away) == 1 else f"{len(away)} cells differ"
         yield f"{cells} from the published mean by more than both deviations together."
         yield [explain(runs, *each) for each in away]
-    elif not any(map(judged, runs.cells("table"))):
+    elif not runs.agreement["judged"].any():
         yield f"Which cells differ is not judged: that takes at least {ENOUGH_ORDERS} orders of a stream."
     else:
         yield "No cell differs from the published mean by more than both deviations together."
@@ -685,32 +668,18 @@ def refresh(runs: PaperRuns) -> Iterator[Part]:
 
 def refresh_sentences(runs: PaperRuns, family: str) -> Iterator[str]:
     """What the update and centring do on the tasks of a family that were run with every rule."""
-    title, means = FAMILIES[family], _refresh_means(runs, runs.tasks("refresh", family)).dropna()
+    means = _refresh_means(runs, runs.tasks("refresh", family)).dropna()
     if means.empty:
         return
-    gains, centring = {rule: means["fixed"] - means[rule] for rule in UPDATES}, means["fixed"] - means["centred fixed"]
-    centred = {rule: float((means["centred fixed"] - means[f"centred {rule}"]).mean()) for rule in UPDATES}
+    gains, centred = ({r: means[f"{c}fixed"] - means[f"{c}{r}"] for r in UPDATES} for c in ("", "centred "))
+    words: dict[str, Any] = {"title": FAMILIES[family], "gains": gains, "centred": centred, "small": SMALL}
+    words["centring"] = means["fixed"] - means["centred fixed"]
+    words["gone"] = max(1 - max(centred["zero"].mean(), 0.0) / (gains["zero"].mean() or 1.0), 0.0)
     for rule in UPDATES:
-        yield f"{title}: {helps(gains[rule], f'updating A with {RULE_WORDS[rule]}')}"
-    yield f"{title}: {helps(centring, 'centring every domain, without any update of A,')}"
-    after = ", ".join(f"{signed(-gain)} ({rule})" for rule, gain in centred.items())
-    update = float(gains["zero"].mean())
-    yield f"{title}: {text('after-centring', after=after, before=-update)}"
-    gone = f"{max(1 - max(centred['zero'], 0.0) / (update or 1.0), 0.0):.0%}"
-    yield f"{title}: {text('update-or-centring', update=update, small=SMALL, gone=gone, centring=centring.mean())}"
-
-
-def helps(gain: Array, what: str) -> str:
-    """Whether something helps: over how many tasks, by how much; `gain` is in points a task, above zero is better.
-
-    >>> helps(np.array([2.0, 1.0, -0.5]), "updating A")
-    'updating A helps on 2 of 3 tasks and harms on 1; on average it lowers the rate by 0.83 points.'
-    """
-    mean = float(np.mean(gain))
-    on_average = f"{'lowers' if mean > 0 else 'raises'} the rate by {abs(mean):.2f} points"
-    on_average = "changes the rate by less than a quarter of a point" if abs(mean) <= SMALL else on_average
-    better, worse = int(np.sum(gain > SMALL)), int(np.sum(gain < -SMALL))
-    return f"{what} helps on {better} of {len(gain)} tasks and harms on {worse}; on average it {on_average}."
+        yield text("helps", gain=gains[rule], what=f"updating A with {RULE_WORDS[rule]}", **words)
+    yield text("helps", gain=words["centring"], what="centring every domain, without any update of A,", **words)
+    yield text("after-centring", **words)
+    yield text("update-or-centring", **words)
 
 
 def inputs(runs: PaperRuns) -> Iterator[Part]:
@@ -737,9 +706,7 @@ def input_sentences(runs: PaperRuns) -> Iterator[str]:
 
     def lead(group: str, variant: str, tasks: Sequence[str]) -> str:
         means = runs.means(group, tasks, {m: (m, variant) for m in (*baselines, "oddm")}).dropna()
-        points = means[baselines].min(axis=1) - means["oddm"]
-        words = {"mean": points.mean(), "wins": int((points > 0).sum()), "tasks": len(points)}
-        return text("lead-over-baselines", **words) if len(points) else ""
+        return text("lead-over-baselines", points=means[baselines].min(axis=1) - means["oddm"]) if len(means) else ""
 
     for variant in runs.variants("inputs"):
         for family, title in FAMILIES.items():
@@ -856,38 +823,16 @@ def verdict(runs: PaperRuns) -> str:
     """What somebody should know who reads nothing else: what was run, who leads, how near the paper, what broke."""
     if not runs.has("table"):
         return "The table of mistakes was not run, so nothing is said here about the paper's numbers as a whole."
-    tasks, frame = runs.tasks(), runs.frame
-    orders = int(frame[frame["group"] == "table"]["trial"].max()) + 1
-    where = TASKS[tasks[0]] if len(tasks) == 1 else f"{len(tasks)} tasks"
-    scope = f"{count(len(runs.methods()), 'method')} on {where}, {count(orders, 'order')} of each stream."
-    return paragraph([scope, _leader(runs), _agreement(runs), theory.verdict(runs)])
-
-
-def _leader(runs: PaperRuns) -> str:
-    """The paper's own method among those that were run on the same tasks."""
-    subject, means = reference(runs), runs.table_means.dropna()
-    if means.empty or means.shape[1] < 2:
-        return ""
-    theirs = [PUBLISHED[task, subject].mean for task in means.index if (task, subject) in PUBLISHED]
-    published = f" (published: {np.mean(theirs):.2f} %)" if len(theirs) == len(means) else ""
-    average, wins = means.mean(), int((means.idxmin(axis=1) == subject).sum())
-    own, best = average[subject], average.idxmin()
-    several = f"the fewest mistakes on {wins} of {len(means)} tasks and {own:.2f} % on average"
-    start = f"{runs.titles[subject]} makes {several if len(means) > 1 else f'{own:.2f} % mistakes'}{published}"
-    fewest = f"; the fewest are those of {runs.titles[best]}, {average[best]:.2f} %."
-    return start + (", the fewest of all." if best == subject else fewest)
-
-
-def _agreement(runs: PaperRuns) -> str:
-    """How near our means are to the published ones."""
-    cells = [(cell, theirs) for key, theirs in PUBLISHED.items() if (cell := runs.at(*key))]
-    if not cells:
-        return ""
-    off = np.mean([abs(cell.mean - theirs.mean) for cell, theirs in cells])
-    text = f"Our means lie {off:.2f} points from the published ones on average; "
-    if not any(judged(cell) for cell, _ in cells):
-        return text + f"with fewer than {ENOUGH_ORDERS} orders it is not judged which of them differ."
-    return text + f"{len(runs.far_cells())} of {len(cells)} differ by more than both deviations together."
+    tasks, subject, means, cells = runs.tasks(), reference(runs), runs.table_means.dropna(), runs.agreement
+    published = cells.xs(subject, level="method")["published_mean"].reindex(means.index).mean(skipna=False)
+    claims, trials = theory.claims_of(runs.frame), runs.frame[runs.frame["group"] == "table"]["trial"]
+    return text(
+        "paper-verdict", methods=count(len(runs.methods()), "method"), orders=count(int(trials.max()) + 1, "order"),
+        where=TASKS[tasks[0]] if len(tasks) == 1 else f"{len(tasks)} tasks", titles=runs.titles, subject=subject,
+        average=means.mean(), tasks=len(means), published=published, enough=ENOUGH_ORDERS,
+        wins=int((means.idxmin(axis=1) == subject).sum()) if len(means) else 0,
+        cells=cells.dropna(subset="difference"), broken=claims[claims["claim"] == "theorem"]["broken"],
+    )  # fmt: skip
 
 
 def report(out: str | Path, say: Say = lambda text: None) -> Path:

@@ -208,6 +208,12 @@ class Section:
     anchor: str = ""
 
 
+def parts_of(sections: Sequence[Section]) -> list[Part]:
+    """What stands in sections, one after the other, also what stands beside each other."""
+    every = [part for section in sections for part in section.parts]
+    return [inner for part in every for inner in (part.parts if isinstance(part, Beside) else [part])]
+
+
 @dataclass(frozen=True)
 class Report:
     """A page: the verdict first, an introduction with links, sections, and at the end what was run."""
@@ -229,11 +235,9 @@ class Report:
 
     def save(self, out: Path) -> Path:
         """The page, and every table and figure as files of their own; the path of the page."""
-        every = [part for section in self.sections for part in section.parts] + list(self.appendix)
-        for part in every:
-            for inner in part.parts if isinstance(part, Beside) else [part]:
-                if isinstance(inner, Table | Figure):
-                    inner.save(out / f"{inner.kind}s")
+        for part in (*parts_of(self.sections), *self.appendix):
+            if isinstance(part, Table | Figure):
+                part.save(out / f"{part.kind}s")
         write_whole(out / "report.md", self.markdown().encode())
         write_whole(out / FILE, self.html().encode())
         return (out / FILE).resolve()

@@ -169,7 +169,7 @@ def run(units: Sequence[Unit], folder: Folder) -> int:
     folder.out.mkdir(parents=True, exist_ok=True)
     there = {tuple(row[name] for name in KEY) for row in results.read(folder.out)[0]}
     results.end_last_line(folder.out)
-    chunks = _in_turn([chunk for unit in units for chunk in _chunks(unit, there)])
+    chunks = _chunks(units, there)
     total, done, data_dir = sum(len(trials) for _, trials in chunks), 0, folder.data_dir
     if chunks:
         folder.tell(0, total, "runs")
@@ -192,17 +192,13 @@ def check_engine(engine: str, jobs: int) -> None:
         require("distributed", extra="dask")
 
 
-def _chunks(unit: Unit, there: set[tuple[object, ...]]) -> list[Chunk]:
-    todo = [trial for trial in range(unit.orders) if unit.key(trial) not in there]
-    return [(unit, todo[i : i + CHUNK]) for i in range(0, len(todo), CHUNK)]
-
-
-def _in_turn(chunks: Sequence[Chunk]) -> list[Chunk]:
-    """Chunks of two tasks by turns: two workers that begin together do not solve the same alignments."""
+def _chunks(units: Sequence[Unit], there: set[tuple[object, ...]]) -> list[Chunk]:
+    """What is not there yet. Two tasks by turns: two workers that begin together do not solve the same alignments."""
     of_task: dict[str, list[Chunk]] = {}
-    for unit, trials in chunks:
-        of_task.setdefault(unit.task, []).append((unit, trials))
-    queues = list(of_task.values())
+    for unit in units:
+        todo = [trial for trial in range(unit.orders) if unit.key(trial) not in there]
+        of_task.setdefault(unit.task, []).extend((unit, todo[i : i + CHUNK]) for i in range(0, len(todo), CHUNK))
+    queues = [chunks for chunks in of_task.values() if chunks]
     pairs = [queues[i : i + BY_TURNS] for i in range(0, len(queues), BY_TURNS)]
     return [chunk for pair in pairs for each in zip_longest(*pair) for chunk in each if chunk is not None]
 

@@ -356,19 +356,12 @@ def sentences(of: StudyRuns) -> Iterator[str]:
 def _against_baselines(of: StudyRuns, method: str, measure: str, what: str) -> Iterator[str]:
     titles, baselines = of.runs.titles, [m for m in of.methods if m not in OURS]
     leads = {p: lead for p in of.points if (lead := of.lead(method, p, baselines, measure))}
-    lost = {point: lead for point, lead in leads.items() if lead.points < 0}
-    kept = {point: lead for point, lead in leads.items() if lead.points >= 0}
+    lost, kept = ({p: lead for p, lead in leads.items() if (lead.points < 0) == behind} for behind in (True, False))
+    words = {"titles": titles, "method": titles[method], "what": what, "leads": leads, "lost": lost, "kept": kept}
     if lost:
-        listed = (
-            f"at “{p}” to {titles[lead.rival]}, by {lead}" + ("" if lead.clear else f" (not {_clearly(lead.orders)})")
-            for p, lead in lost.items()
-        )
-        yield f"{titles[method]} loses in {what} at {len(lost)} of {len(leads)} points: {'; '.join(listed)}."
+        yield text("loses", **words, clearly=_clearly)
     if kept:
-        point = min(kept, key=lambda p: kept[p].points)
-        where = f"at the other {len(kept)}" if lost else f"at all {len(leads)} points"
-        words = {"method": titles[method], "what": what, "where": where, "rival": titles[kept[point].rival]}
-        yield text("not-behind", **words, point=point, lead=kept[point])
+        yield text("not-behind", **words, point=min(kept, key=lambda p: kept[p].points))
 
 
 def _against_itself(of: StudyRuns, method: str) -> Iterator[str]:
@@ -399,10 +392,6 @@ def verdict(every: Sequence[StudyRuns]) -> str:
     counts = [cell.orders for of in every for m in of.methods for p in of.points if (cell := of.cell(m, p))]
     fewest, most = min(counts), max(counts)
 
-    def leads_of(method: str) -> list[tuple[StudyRuns, str, Lead]]:
-        rivals = [m for m in methods if m != method]
-        return [(of, p, lead) for of, p in conditions if (lead := of.lead(method, p, rivals))]
-
     def wins(method: str) -> tuple[int, float]:
         means = [cell.mean for of, p in conditions if (cell := of.cell(method, p))]
         return sum(lead.points >= 0 for _, _, lead in leads[method]), -float(np.mean(means or [100.0]))
@@ -410,21 +399,24 @@ def verdict(every: Sequence[StudyRuns]) -> str:
     def place(of: StudyRuns, point: str) -> str:
         return f"“{point}” ({of.study.title}{f', {of.task}' if len(tasks) > 1 else ''})"
 
-    leads = {m: leads_of(m) for m in methods}
+    def costs(of: StudyRuns, point: str) -> dict[str, float]:
+        """Points that the trouble of a condition costs each method, against the study's first point."""
+        cells = {m: (of.cell(m, point), of.cell(m, next(iter(of.study.points)))) for m in of.methods}
+        return {titles[m]: there.mean - before.mean for m, (there, before) in cells.items() if there and before}
+
+    leads = {
+        m: [(of, p, lead) for of, p in conditions if (lead := of.lead(m, p, [r for r in methods if r != m]))]
+        for m in methods
+    }
     leader = max(methods, key=wins)
     own = sorted(leads[leader], key=lambda each: each[2].points)
     won, lost = ([each for each in own if (each[2].points >= 0) == wins] for wins in (True, False))
+    dear = [(cost[titles[leader]], each, cost) for each in conditions if titles[leader] in (cost := costs(*each))]
     words: dict[str, Any] = {"cost": None}
-    if lost:
-        of, point, lead = lost[0]
-        words |= {"lost_at": place(of, point), "rival": titles[lead.rival], "lost_by": -lead.points}
-        words |= {"lost_clear": lead.clear, "lost_how": _clearly(lead.orders)}
-    costs = [(cost[leader], i, cost) for i, each in enumerate(conditions) if leader in (cost := _costs(*each))]
-    if costs:
-        words["cost"], i, cost = max(costs, key=lambda each: each[0])
-        least, (of, point) = min(cost, key=lambda method: cost[method]), conditions[i]
-        words |= {"cost_at": place(of, point), "there": float(of.rates(leader, point).mean())}
-        words |= {"least": titles[least], "least_cost": cost[least], "n_methods": len(cost)}
+    if dear:
+        words["cost"], (of, point), cost = max(dear, key=lambda each: each[0])
+        least = min(cost, key=cost.__getitem__)
+        words |= {"cost_at": place(of, point), "there": of.rates(leader, point).mean(), "least": least, "costs": cost}
     bad = [place(of, point) for of, point, lead in lost if lead.clear]
     studies, spoiled = ({(of.study.name, of.task) for of, _, _ in some} for some in (own, lost))
     return text(
@@ -432,18 +424,12 @@ def verdict(every: Sequence[StudyRuns]) -> str:
         studies=count(len({of.study.name for of in every}), "study", "studies"),
         where=tasks[0] if len(tasks) == 1 else count(len(tasks), "target"),
         orders=(f"{fewest} to " if fewest < most else "") + count(most, "order"), fewest=fewest, enough=ENOUGH_ORDERS,
-        conditions=bool(conditions), leader=titles[leader], own=len(own), won=len(won), lost=len(lost),
-        whole_studies=len(studies - spoiled), all_studies=len(studies), how=_clearly(fewest),
-        clear=sum(lead.clear for _, _, lead in won),
+        conditions=bool(conditions), leader=titles[leader], titles=titles, own=len(own), won=len(won), lost=len(lost),
+        worst=lost[0][2] if lost else None, lost_at=place(*lost[0][:2]) if lost else "", clearly=_clearly,
+        whole_studies=len(studies - spoiled), all_studies=len(studies), clear=sum(lead.clear for _, _, lead in won),
         safe=2 * sum(lead.clear and lead.points > 0 for _, _, lead in own) >= len(own), unless=bad[0] if bad else "",
         median=float(np.median([lead.points for _, _, lead in own])) if own else 0.0,
     )  # fmt: skip
-
-
-def _costs(of: StudyRuns, point: str) -> dict[str, float]:
-    """Points that the trouble of a condition costs each method, against the study's first point."""
-    cells = {m: (of.cell(m, point), of.cell(m, next(iter(of.study.points)))) for m in of.methods}
-    return {m: there.mean - before.mean for m, (there, before) in cells.items() if there and before}
 
 
 # -- tables, figures, the page ----------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from hedgerow.core.domains import Domain, pool, same_columns, split
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.core.values import is_missing
 from hedgerow.data import load, read
-from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.estimator import OnlineTransferClassifier, arguments_of
 from hedgerow.inputs import all_classes, need_encoder
 from hedgerow.lab.stream import Labels, batches, late, missing
 from hedgerow.methods import CHOICES, METHODS, Options, Reading, reading_of
@@ -446,14 +446,12 @@ def classifier(method: str, reading: str, **options: Any) -> OnlineTransferClass
         options["mixer"] = LossBased(**mixer, combination=options.pop("combine", None) or "simplex")
     if "rounds" in options:  # dim, lam and eigenvectors, which JDA would get by name, go with it
         answers = reading_answers(method, reading, options)
-        own = {name: options.pop(name) for name in ("dim", "rounds") if name in options}
+        size = {name: options.pop(name) for name in ("dim", "rounds") if name in options}
         options = {name: value for name, value in options.items() if name not in ("lam", "eigenvectors")}
-        options["aligner"] = JDA(**own, lam=answers["lam"], eigenvectors=answers["eigenvectors"])
+        options["aligner"] = JDA(**size, lam=answers["lam"], eigenvectors=answers["eigenvectors"])
     read = options_read(method, options)
-    answers = {name: options.pop(name) for name in READING_OPTIONS & options.keys() - {"preprocess"}}
-    chosen = reading_of(reading, method, **{name: value for name, value in answers.items() if name in read})
-    options = {name: value for name, value in options.items() if name not in CHOICES or name in read}
-    return OnlineTransferClassifier(method, reading=chosen if chosen.changes() else reading, **options)
+    own = {name: value for name, value in options.items() if name in read or name not in (*READING_OPTIONS, *CHOICES)}
+    return OnlineTransferClassifier(**arguments_of(method, {"reading": reading, **own}))
 
 
 def options_read(method: str, options: dict[str, Any]) -> frozenset[str]:
@@ -471,6 +469,5 @@ def reading_answers(method: str, reading: str, options: dict[str, Any]) -> dict[
     >>> reading_answers("oddm", "table", {"lam": 0.5, "dim": 10})["lam"]
     0.5
     """
-    chosen = {name: value for name, value in options.items() if name in READING_OPTIONS}
-    answers = vars(reading_of(reading, method, **chosen))
-    return {name: value for name, value in answers.items() if name in READING_OPTIONS}
+    answers = reading_of(reading, method, **{name: options[name] for name in READING_OPTIONS & options.keys()})
+    return {name: value for name, value in vars(answers).items() if name in READING_OPTIONS}

@@ -36,7 +36,7 @@ from hedgerow.core.arrays import Array
 from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError, require
 from hedgerow.lab.figures import Line, Panel, draw
-from hedgerow.lab.report import Part, Table, Value, count, figure, table, text
+from hedgerow.lab.report import Part, Table, Value, figure, table, text
 from hedgerow.lab.rows import Runs
 from hedgerow.lab.tasks import classifier
 from hedgerow.mix import Hedge, LogLoss, LossBased, Mixer, horizon_beta
@@ -145,17 +145,6 @@ def claims_of(rows: Any) -> pd.DataFrame:
     return made
 
 
-def verdict(runs: Runs) -> str:
-    """Theorem 1 in these runs; that it is false does not depend on them."""
-    claims = claims_of(runs.frame)
-    broken = claims[claims["claim"] == "theorem"]["broken"]
-    if not len(broken):
-        return ""
-    kept = f"holds in {count(len(broken), 'run')}"
-    here = f"is broken in {broken.sum()} of {count(len(broken), 'run')}" if broken.any() else kept
-    return f"The bound of the paper's Theorem 1 {here}; it is false in general: Theory shows streams that break it."
-
-
 def parts(runs: Runs, tasks: Mapping[str, str]) -> Iterator[Part]:
     """The section on theory: every claim beside every run, and the streams that break the Theorem."""
     claims = claims_of(runs.frame)
@@ -172,10 +161,7 @@ def sentences(claims: pd.DataFrame, tasks: Mapping[str, str]) -> Iterator[str]:
         of = claims[claims["claim"] == name]
         if len(of):
             where = sorted({tasks[task] for task in of[of["broken"]]["task"] if task in tasks})
-            broken = f"broken in {of['broken'].sum()} of {len(of)} runs ({', '.join(where)})"
-            kept = broken if of["broken"].any() else f"kept in all {len(of)} runs"
-            title = claim.title[0].upper() + claim.title[1:]
-            yield f"{title} ({'proved' if claim.proved else 'not proved'}): {kept}."
+            yield text("claim-in-runs", claim=claim, n=len(of), broken=of["broken"].sum(), where=", ".join(where))
     example = loud_expert(RATIO, BEST)
     mistakes, bound = int(example.mistakes["scores"][-1]), example.bounds["theorem"]
     yield text("false-theorem", ratio=f"{RATIO:g}", mistakes=mistakes, bound=bound)
@@ -208,20 +194,17 @@ def bounds(runs: Runs, claims: pd.DataFrame, tasks: Mapping[str, str]) -> Table:
     """One line for each task, method, variant and claim."""
     places = {"method": runs.styles, "task": {t: i for i, t in enumerate(tasks)}, "claim": list(CLAIMS).index}
     orders = [claims["variant"], *(claims[name].map(place) for name, place in places.items())]
-    rows, records = [], []
-    for _, of in claims.groupby(orders):
-        first, means = of.iloc[0], of[["mistakes", "best", "bounded", "bound"]].mean()
-        near, broken = of["nearest"].max(), int(of["broken"].sum())
-        rows.append([
-            tasks.get(first["task"], first["task"]), _title(runs, first["method"], first["variant"]),
-            CLAIMS[first["claim"]].title, *(f"{mean:.1f}" for mean in means), f"{near:.2f}", f"{broken}/{len(of)}",
-        ])  # fmt: skip
-        records.append({
-            **first[["task", "method", "variant", "claim"]], "proved": CLAIMS[first["claim"]].proved,
-            **means.rename({"best": "best_expert"}), "nearest": near, "broken": broken, "runs": len(of),
-        })  # fmt: skip
+    keys, means = ["task", "method", "variant", "claim"], ["mistakes", "best", "bounded", "bound"]
+    made = claims.assign(proved=claims["claim"].map(lambda name: CLAIMS[name].proved), runs=1).groupby(orders)
+    first, ends = dict.fromkeys((*keys, "proved"), "first"), {"nearest": "max", "broken": "sum", "runs": "size"}
+    records = made.agg(first | dict.fromkeys(means, "mean") | ends).rename(columns={"best": "best_expert"})
+    rows = [
+        [tasks.get(task, task), _title(runs, method, variant), CLAIMS[claim].title,
+         *(f"{mean:.1f}" for mean in four), f"{near:.2f}", f"{broken}/{n}"]
+        for task, method, variant, claim, _, *four, near, broken, n in records.itertuples(index=False)
+    ]  # fmt: skip
     header = ["task", "method", "claim", "M", "M_min", "bounded", "bound", "nearest", "broken"]
-    return table("bounds", header, rows, records, folded=True)
+    return table("bounds", header, rows, records.to_dict("records"), folded=True)
 
 
 # -- streams that break the Theorem -----------------------------------------------------------------------------

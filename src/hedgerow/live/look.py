@@ -135,22 +135,13 @@ def export(folder: str | os.PathLike[str], path: str | os.PathLike[str]) -> int:
 
 
 def _record(event: EventRow) -> dict[str, Any]:
+    before, after = ("id", "number", "time", "features", "prediction"), ("label", "labelled")
+    first, then = ({name: getattr(event, name) for name in names} for names in (before, after))
     if event.interval is None:
         about, outcome = {"probability": event.probability}, "correct"
     else:
-        about, outcome = {"low": event.interval[0], "high": event.interval[1]}, "inside"
-    return {
-        "id": event.id,
-        "number": event.number,
-        "time": event.time,
-        "features": event.features,
-        "prediction": event.prediction,
-        **about,
-        "label": event.label,
-        "labelled": event.labelled,
-        outcome: event.correct,
-        "status": event.status,
-    }
+        about, outcome = dict(zip(("low", "high"), event.interval, strict=True)), "inside"
+    return first | about | then | {outcome: event.correct, "status": event.status}
 
 
 def _json_lines(journal: Look, path: Path) -> int:

@@ -1,64 +1,22 @@
-"""What `hedgerow run` is asked to do, and all that can be refused before the model is loaded or a file is touched."""
+"""All that can be refused of what `hedgerow run` is asked to do, before the model is loaded or a file is touched."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.files import check_writable, same_file
 from hedgerow.live.journal import Journal
-from hedgerow.rows.inputs import FORMATS, Files, format_of, is_pattern, is_pipe
+from hedgerow.rows.inputs import FORMATS, Files, format_of, is_pattern
+from hedgerow.run import BROKERS as BROKERS
+from hedgerow.run import Job as Job
 
 ON_ERROR = ("skip", "stop")
 NEW_CLASSES = ("learn", "refuse")
-BROKERS = ("redis://", "rediss://", "kafka://")
-
-
-@dataclass(frozen=True)
-class Job:
-    """What to run: paths ("-" is stdin or stdout), the label column if there is one, what to do with a bad row.
-
-    `new_classes` says what becomes of a label that the model does not know; `append` and `overwrite` what becomes of an
-    output file that has content already. `labels` is a file of labels by `id`; `journal` the folder of a live model.
-    """
-
-    model: Path
-    input: str
-    output: str
-    label: str | None = None
-    save: Path | None = None
-    on_error: str = "skip"
-    format: str | None = None
-    proba: bool = False
-    new_classes: str = "learn"
-    append: bool = False
-    overwrite: bool = False
-    id: str | None = None
-    labels: Path | None = None
-    journal: Path | None = None
-    dead_letter: Path | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)  # those of the live model that were asked for
-    accept_loss: bool = False
-    group: str = "hedgerow"
-
-    @property
-    def is_pipe(self) -> bool:
-        """Whether rows come from standard input or a named pipe."""
-        return self.input == "-" or (not self.input.startswith(BROKERS) and is_pipe(Path(self.input)))
-
-    @property
-    def dead_letter_file(self) -> Path | None:
-        """Where rows go that cannot be used: as asked, else beside the output file."""
-        output = self.output
-        no_file = output == "-" or output.startswith(BROKERS) or (os.path.exists(output) and not os.path.isfile(output))
-        return self.dead_letter if self.dead_letter is not None or no_file else Path(f"{output}.bad.jsonl")
 
 
 def called(name: str) -> str:
