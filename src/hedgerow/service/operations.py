@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 from inspect import iscoroutinefunction
 from types import NoneType, UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -26,6 +26,7 @@ from hedgerow.service.schemas import PROBLEM_TYPE, Problem, ProblemDocument, con
 from hedgerow.service.settings import ServiceSettings
 
 T = TypeVar("T")
+P = ParamSpec("P")
 Later = Callable[[], T]  # an answer that takes time to make or to encode: both happen in a thread
 JSON = "application/json"
 BINARY = "application/octet-stream"
@@ -73,6 +74,21 @@ class Call(Request):
         """The open model of the call; a problem while it is not open."""
         return self.entry.model
 
+    async def ask(self, verb: Callable[P, Awaitable[T]], *args: P.args, **options: P.kwargs) -> T:
+        """What the one writer of the model or fleet answers, unless too many wait for it already."""
+        entry, settings = self.entry, self.models.settings
+        entry.check_ready()
+        if entry.waiting >= settings.max_waiting:
+            raise Problem("busy", f"{entry.waiting} requests wait for {entry.name!r}")
+        entry.waiting += 1
+        try:
+            async with asyncio.timeout(settings.request_timeout):
+                return await verb(*args, **options)
+        except TimeoutError:
+            raise Problem("timed-out", f"no answer within {settings.request_timeout:g} s") from None
+        finally:
+            entry.waiting -= 1
+
     def locate(self, path: str) -> None:
         """Say where the thing that was made is, as callers reach it, perhaps through a proxy."""
         self.sent_headers["Location"] = f"{self.scope.get('root_path', '')}{path}"
@@ -117,7 +133,8 @@ class Call(Request):
 class Operation:
     """A method at a path. `rights`: one of them is needed, for the model that the path names or, without one, for any.
 
-    `body`, `query` and `answer` are types of `schemas`; `sends` and `gives` are media types of what has none.
+    `body`, `query` and `answer` are types of `schemas`; `sends` and `gives` are media types of what has none. The
+    answer stands alone or, with `under`, in a field of this name.
     """
 
     method: str
@@ -131,6 +148,7 @@ class Operation:
     awaited: bool = False  # the handler is a coroutine function
     query: Any = None
     answer: Any = None
+    under: str = ""
     status: int = 200
     sends: dict[str, Any] = field(default_factory=dict)
     gives: dict[str, Any] = field(default_factory=dict)
@@ -162,8 +180,12 @@ class Operation:
             return answer
         if answer is None:
             return Response(status_code=call.status)
-        content = await asyncio.to_thread(lambda: encode(answer())) if callable(answer) else encode(answer)
+        content = await asyncio.to_thread(self._encoded, answer) if callable(answer) else self._encoded(answer)
         return Response(content, call.status, call.sent_headers, JSON)
+
+    def _encoded(self, answer: Any) -> bytes:
+        answer = answer() if callable(answer) else answer
+        return encode({self.under: answer} if self.under else answer)
 
 
 OPERATIONS: list[Operation] = []
@@ -184,6 +206,9 @@ def operation(method: str, path: str, *rights: str, **about: Any) -> Callable[[H
             answer = get_args(answer)[0]
         types: dict[str, Any] = {name: hints[name] for name in ("body", "query") if name in hints}
         types |= {"reads": "body" in hints, "awaited": iscoroutinefunction(handler)}
+        if "under" in about:
+            name = str(about.get("id", handler.__name__)).title().replace("_", "")
+            answer = msgspec.defstruct(f"{name}Answer", [(about["under"], answer)])
         if answer not in (Response, NoneType):
             types["answer"] = answer
         OPERATIONS.append(Operation(method, path, handler, rights, **{"id": handler.__name__, **types, **about}))
