@@ -122,7 +122,8 @@ def execute(writer: Writer, batch: list[Request]) -> None:
 class Queue:
     """Requests in the order in which they came. Whoever gets the lock does what is waiting, for all.
 
-    Threads call `do`, tasks await `do_async`, for which one thread of the queue's own works.
+    Threads call `do`, tasks await `do_async`, for which one thread of the queue's own works, in turns with the event
+    loop: what was answered goes out first, and what came meanwhile is done together.
     """
 
     def __init__(self, execute: Callable[[list[Request]], None]) -> None:
@@ -130,7 +131,7 @@ class Queue:
         self._waiting: deque[Request] = deque()
         self.lock = threading.RLock()
         self._pool = ThreadPoolExecutor(1, "hedgerow-live")  # its thread starts when it is needed
-        self._pool_lock, self._working = threading.Lock(), False
+        self._turn: asyncio.AbstractEventLoop | None = None  # the loop whose `_go_on` is still to come
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -144,12 +145,12 @@ class Queue:
 
     async def do_async(self, request: Request) -> Any:
         """The same without keeping the event loop waiting."""
-        request.waiter = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        request.waiter = loop.create_future()
         self._waiting.append(request)
-        with self._pool_lock:
-            if not self._working:
-                self._working = True
-                self._pool.submit(self._work_for_tasks)
+        if self._turn is not loop:
+            self._turn = loop
+            loop.call_soon(self._go_on, loop)
         await request.waiter
         return request.outcome()
 
@@ -175,14 +176,18 @@ class Queue:
             finally:
                 _wake([request.waiter for request in batch if request.waiter is not None])
 
-    def _work_for_tasks(self) -> None:
-        while True:
-            with suppress(BaseException):  # every request of the group has it as its own error
-                self._work()
-            with self._pool_lock:
-                if not self._waiting:
-                    self._working = False
-                    return
+    def _go_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        """In the event loop, after all tasks that could run."""
+        if self._waiting:
+            self._pool.submit(self._work_for_tasks, loop)
+        elif self._turn is loop:
+            self._turn = None
+
+    def _work_for_tasks(self, loop: asyncio.AbstractEventLoop) -> None:
+        with suppress(BaseException):  # every request of the group has it as its own error
+            self._work()
+        with suppress(RuntimeError):  # the loop was closed, and nobody waits
+            loop.call_soon_threadsafe(loop.call_soon, self._go_on, loop)  # after those that were woken
 
 
 def _wake(waiters: list[asyncio.Future[None]]) -> None:

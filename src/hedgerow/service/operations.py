@@ -34,32 +34,23 @@ ABOUT = "Live models: instances come in, predictions go out, labels follow. Erro
 
 
 class Call(Request):
-    """A request to an operation: the caller's rights were checked. `status` and `sent_headers` are of the answer."""
+    """A request to an operation: the caller's rights were checked.
 
-    def __init__(self, scope: Scope, receive: Receive) -> None:
+    `models` are all of the service; `name` is the model that the path names, `kind` what the path is about: a fleet, or
+    a model. `status` and `sent_headers` are of the answer.
+    """
+
+    def __init__(self, scope: Scope, receive: Receive, path: str) -> None:
         super().__init__(scope, receive)
+        self.models: Models = scope["app"].state.models
+        self.name = str(scope["path_params"].get("name", ""))
+        self.kind = "fleet" if path.startswith("/v1/fleets") else "model"
         self.status, self.sent_headers = 200, dict[str, str]()
-
-    @property
-    def models(self) -> Models:
-        """All models of the service."""
-        models: Models = self.app.state.models
-        return models
 
     @property
     def caller(self) -> Caller:
         """Who calls."""
         return caller_of(self.scope)
-
-    @property
-    def name(self) -> str:
-        """The model that the path names."""
-        return str(self.path_params["name"])
-
-    @property
-    def kind(self) -> str:
-        """What the path is about: a fleet, or a model."""
-        return "fleet" if self.scope[TEMPLATE].startswith("/v1/fleets") else "model"
 
     @property
     def entry(self) -> Entry:
@@ -158,9 +149,9 @@ class Operation:
         """Refuse a caller who has none of the rights."""
         if not self.rights:
             return
-        caller, name = call.caller, call.path_params.get("name")
-        if not any(caller.may_any(right) if name is None else caller.may(right, name) for right in self.rights):
-            whose = "a model" if name is None else f"the model {name[:64]!r}"
+        caller, name = call.caller, call.name
+        if not any(caller.may(right, name) if name else caller.may_any(right) for right in self.rights):
+            whose = f"the model {name[:64]!r}" if name else "a model"
             raise Problem("forbidden", f"this needs the right {self.rights[0]!r} for {whose}")
 
     async def respond(self, call: Call) -> Response:
@@ -226,7 +217,7 @@ class _Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check the method and the caller's right, then let the handler answer."""
-        call, scope[TEMPLATE] = Call(scope, receive), self._path
+        call, scope[TEMPLATE] = Call(scope, receive, self._path), self._path
         operation = self._operations.get(scope["method"])
         if operation is None:
             caller_of(scope)
