@@ -25,6 +25,7 @@ BENCHMARKS = {  # name: the module that has the function, and the title of its s
     "startup": ("speed", "Start-up"),
     "run": ("service", "`hedgerow run` beside the library"),
     "load": ("service", "The service under load"),
+    "load_against": ("service", "The service against another commit"),
     "fleet": ("fleet", "A fleet"),
     "warmup": ("fleet", "What warm-up rows are worth to a key"),
     "spark": ("spark", "Streams of keys on Spark"),

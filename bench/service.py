@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
+import os
 import re
 import shutil
 import signal
@@ -15,7 +16,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ import numpy as np
 
 from bench.measure import SMALL, domains, seconds_of
 from bench.record import Row
+from bench.sides import HERE, checkout
 from hedgerow import METHODS, Domain, OnlineTransferClassifier
 from hedgerow import load as load_set
 
@@ -98,6 +100,22 @@ uvicorn.run(app, port=int(sys.argv[1]), access_log=False, log_level="warning")
 """
 
 
+MAKE = """
+import sys
+from pathlib import Path
+import numpy as np
+from hedgerow import Domain, OnlineTransferClassifier
+from hedgerow.live import LiveModel
+
+method, file, folder, *names = sys.argv[1:]
+task = np.load(file, allow_pickle=True)
+sources = [Domain(f"s{i}", X, y) for i, (X, y) in enumerate(task["sources"])]
+clf = OnlineTransferClassifier(method).fit_domains(sources, Domain("target", task["warmup"]))
+for name in names:
+    LiveModel.create(Path(folder) / name, clf).close()
+"""
+
+
 def load(quick: bool, seconds: float = 10.0, batches: int = 40) -> Iterator[Row]:
     """Default method, Office+Caltech (800 features as JSON), 64 clients on loopback as one process of raw sockets, one
     server process, journal on. Each client sends its next request when the last was answered: one instance (its label
@@ -106,7 +124,8 @@ def load(quick: bool, seconds: float = 10.0, batches: int = 40) -> Iterator[Row]
     from hedgerow.live import LiveModel
 
     seconds, batches = (1.0, 2) if quick else (seconds, batches)
-    clf, X, y = _small_task() if quick else _office()
+    method, sources, warmup, X, y = _small_task() if quick else _office()
+    clf = OnlineTransferClassifier(method).fit_domains(sources, warmup)
     bodies = [json.dumps({"instances": [row]}).encode() for row in X.tolist()]
 
     def events(name: str, clients: int) -> dict[str, Any]:
@@ -141,18 +160,72 @@ def load(quick: bool, seconds: float = 10.0, batches: int = 40) -> Iterator[Row]
     yield Row({"what": "ten times the clients"}, over, {"lost": "== 0"})
 
 
-def _office() -> tuple[OnlineTransferClassifier, Any, Any]:
-    """The model of amazon's stream: the other three domains of Office+Caltech, and some of its rows unlabelled."""
+def load_against(
+    quick: bool, other: str = "HEAD", seconds: float = 10.0, batches: int = 20, rounds: int = 3
+) -> Iterator[Row]:
+    """The service of this checkout over that of another commit (or src folder), under the same load: both run, and are
+    asked in turns. Of the median round, requests a second (above one: this checkout does more), latencies and the
+    processor time of a request (below one: this checkout is faster); the last depends least on what else runs."""
+    import psutil
+
+    if quick:
+        other, seconds, batches, rounds = str(HERE), 1.0, 2, 1
+    method, sources, warmup, X, y = _small_task() if quick else _office()
+    bodies = [json.dumps({"instances": [row]}).encode() for row in X.tolist()]
+    parts = [np.arange(i * BATCH, (i + 1) * BATCH) % len(X) for i in range(batches)]
+    kinds = {"one by one": [f"one-{i}" for i in range(rounds)], "batches of 256": [f"many-{i}" for i in range(rounds)]}
+    figures: dict[str, list[list[dict[str, Any]]]] = {kind: [[], []] for kind in kinds}
+    with ExitStack() as stack:
+        folder, ports, servers = Path(stack.enter_context(tempfile.TemporaryDirectory())), [], []
+        pairs = np.empty(len(sources), dtype=object)
+        pairs[:] = [(np.asarray(source.X), np.asarray(source.y)) for source in sources]
+        np.savez(folder / "task.npz", sources=pairs, warmup=np.asarray(warmup.X))
+        for i, source in enumerate((HERE, stack.enter_context(checkout(other)))):
+            ports.append(_free_port())
+            models, environment = folder / str(i), {**os.environ, "PYTHONPATH": str(source)}
+            models.mkdir()
+            task = [method, str(folder / "task.npz"), str(models), *kinds["one by one"], *kinds["batches of 256"]]
+            subprocess.run([sys.executable, "-c", MAKE, *task], env=environment, check=True)
+            command = [sys.executable, "-m", "hedgerow", "serve", "--models", str(models), "--port", str(ports[i])]
+            servers.append(psutil.Process(stack.enter_context(_server(command, ports[i], "/readyz", environment))))
+        for turn in range(rounds):
+            for kind, names in kinds.items():
+                for i, port in list(enumerate(ports))[:: -1 if turn % 2 else 1]:
+                    end = time.perf_counter() + seconds
+                    scripts = [_events(names[turn], bodies, y.tolist(), end, at) for at in range(CLIENTS)]
+                    if kind != "one by one":
+                        scripts = [_batches(names[turn], X, y, parts)]
+                    before = sum(servers[i].cpu_times()[:2])
+                    done = asyncio.run(_clients(port, scripts))
+                    used = sum(servers[i].cpu_times()[:2]) - before
+                    figures[kind][i].append(done | {"CPU ms": 1e3 * used / done["requests"]})
+    for kind, sides in figures.items():
+        shares = {
+            f"{name}, over": float(np.median([ours[name] / theirs[name] for ours, theirs in zip(*sides, strict=True)]))
+            for name in ("requests/s", "p50 ms", "p99 ms", "CPU ms")
+        }
+        lost = sum(one["lost"] for side in sides for one in side)
+        medians = {
+            name: float(np.median([one[name] for one in sides[0]])) for name in ("requests/s", "p50 ms", "CPU ms")
+        }
+        yield Row(
+            {"what": kind, "other": "itself" if quick else other},
+            {**shares, **medians, "lost": lost},
+            {"CPU ms, over": "<= 1.05", "lost": "== 0"},
+        )
+
+
+def _office() -> tuple[str, list[Domain], Domain, Any, Any]:
+    """amazon's stream: its sources are the other three domains of Office+Caltech; some of its rows are unlabelled."""
     sets = load_set("office-caltech")
     target = sets.pop("amazon")
     X, y = np.asarray(target.X), np.asarray(target.y)
-    clf = OnlineTransferClassifier().fit_domains(list(sets.values()), Domain("amazon", X[:100]))
-    return clf, X[100:], y[100:]
+    return "hedgerow", list(sets.values()), Domain("amazon", X[:100]), X[100:], y[100:]
 
 
-def _small_task() -> tuple[OnlineTransferClassifier, Any, Any]:
+def _small_task() -> tuple[str, list[Domain], Domain, Any, Any]:
     sources, warmup, stream = domains(SMALL, rows=40, warmup=20)
-    return OnlineTransferClassifier("pa").fit_domains(sources, warmup), stream.X, np.asarray(stream.y)
+    return "pa", list(sources), warmup, stream.X, np.asarray(stream.y)
 
 
 class _Connection(asyncio.Protocol):
@@ -238,19 +311,19 @@ async def _clients(port: int, scripts: list[Any]) -> dict[str, Any]:
     quantiles = dict(zip(("p50 ms", "p99 ms", "longest ms"), np.quantile(ms, [0.5, 0.99, 1.0]), strict=True))
     statuses = Counter(status for status, _ in times)
     return {
-        "requests/s": len(times) / (time.perf_counter() - began), **quantiles,
+        "requests": len(times), "requests/s": len(times) / (time.perf_counter() - began), **quantiles,
         "answers": ", ".join(f"{count} x {status}" for status, count in sorted(statuses.items())),
         "lost": sum(client.lost for client in clients),
     }  # fmt: skip
 
 
 @contextmanager
-def _server(command: list[str], port: int, path: str) -> Iterator[None]:
+def _server(command: list[str], port: int, path: str, environment: Any = None) -> Iterator[int]:
     import httpx
 
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, env=environment)
     try:
-        until = time.monotonic() + 60
+        until = time.monotonic() + 300  # a checkout that is new compiles first
         while True:
             try:
                 if httpx.get(f"http://127.0.0.1:{port}{path}").status_code < 500:
@@ -260,7 +333,7 @@ def _server(command: list[str], port: int, path: str) -> Iterator[None]:
             if time.monotonic() > until:
                 raise TimeoutError(f"no answer from {command}")
             time.sleep(0.1)
-        yield
+        yield process.pid
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(60)

@@ -159,16 +159,14 @@ class _Verbs:
         return Fleet(self, name)
 
     @Verb
-    async def models(self) -> list[dict[str, Any]]:
+    def models(self) -> Steps[list[dict[str, Any]]]:
         """The models that the token may read."""
-        answer = await self._exchange("GET", "/v1/models")
-        return list(answer.json()["models"])
+        return self._ask("GET", "/v1/models", "models")
 
     @Verb
-    async def fleets(self) -> list[dict[str, Any]]:
+    def fleets(self) -> Steps[list[dict[str, Any]]]:
         """The fleets that the token may read."""
-        answer = await self._exchange("GET", "/v1/fleets")
-        return list(answer.json()["fleets"])
+        return self._ask("GET", "/v1/fleets", "fleets")
 
     @Verb
     async def wait(self, seconds: float = 60.0) -> None:
@@ -181,6 +179,13 @@ class _Verbs:
             if time.monotonic() > end:
                 raise ServiceError(0, "not ready", f"no models after {seconds:g} s")
             await self._sleep(0.1)
+
+    async def _ask(self, method: str, path: str, field: str = "", kind: Any = Any, **arguments: Any) -> Any:
+        """What the service answers, or a field of it, as a type."""
+        answer = await self._exchange(method, path, **arguments)
+        if kind is bytes or method == "DELETE":
+            return answer.content if kind is bytes else None
+        return msgspec.convert(answer.json()[field] if field else answer.json(), kind)
 
     async def _exchange(self, method: str, path: str, **arguments: Any) -> Any:
         """One request, again if that can help and cannot harm: the answer, or a `ServiceError`.
@@ -308,42 +313,37 @@ class _Named(Generic[C]):
     def __init__(self, client: C, name: str) -> None:
         self.client, self.name = client, name
 
-    async def _ask(self, method: str, what: str = "", **arguments: Any) -> Any:
-        return await self.client._exchange(method, f"/v1/{self._kind}/{self.name}{what}", **arguments)
-
-    async def _json(self, method: str, what: str = "", **arguments: Any) -> dict[str, Any]:
-        answer = await self._ask(method, what, **arguments)
-        body: dict[str, Any] = answer.json()
-        return body
+    def _ask(self, method: str, what: str = "", field: str = "", kind: Any = Any, **arguments: Any) -> Steps[Any]:
+        return self.client._ask(method, f"/v1/{self._kind}/{self.name}{what}", field, kind, **arguments)
 
     @Verb
-    async def about(self) -> dict[str, Any]:
+    def about(self) -> Steps[dict[str, Any]]:
         """What it is."""
-        return await self._json("GET")
+        return self._ask("GET")
 
     @Verb
-    async def stats(self) -> dict[str, Any]:
+    def stats(self) -> Steps[dict[str, Any]]:
         """How it goes."""
-        return await self._json("GET", "/stats")
+        return self._ask("GET", "/stats")
 
     @Verb
-    async def upload(self, data: bytes) -> dict[str, Any]:
+    def upload(self, data: bytes) -> Steps[dict[str, Any]]:
         """Create it from the content of a model file; refused if the name is taken."""
-        return await self._json("PUT", content=data, headers=BINARY)
+        return self._ask("PUT", content=data, headers=BINARY)
 
     @Verb
-    async def delete(self) -> None:
+    def delete(self) -> Steps[None]:
         """Delete it and all that it has."""
-        await self._ask("DELETE")
+        return self._ask("DELETE")
 
 
 class Model(_Named[C]):
     """One model of a service, as `Client.model` returns it; its verbs are awaited where the client is async."""
 
     @Verb
-    async def predict(
+    def predict(
         self, instances: Sequence[Instance], ids: Sequence[str] | None = None, *, explain: bool = False
-    ) -> list[Prediction]:
+    ) -> Steps[list[Prediction]]:
         """Predictions, in the order of the instances; each is an event that can be labelled by its id.
 
         Parameters
@@ -361,8 +361,7 @@ class Model(_Named[C]):
         list of Prediction
         """
         body = {"instances": _plain(instances), "ids": _ids(ids, len(instances)), "explain": explain}
-        answer = await self._json("POST", "/predict", json=body)
-        return msgspec.convert(answer["predictions"], list[Prediction])
+        return self._ask("POST", "/predict", "predictions", list[Prediction], json=body)
 
     @Verb
     async def label(self, id: str, label: Any) -> LabelResult:
@@ -371,21 +370,16 @@ class Model(_Named[C]):
         return result
 
     @Verb
-    async def label_many(self, labels: Sequence[tuple[str, Any]]) -> list[LabelResult]:
+    def label_many(self, labels: Sequence[tuple[str, Any]]) -> Steps[list[LabelResult]]:
         """Labels of several events."""
         body = {"labels": [{"id": id, "label": _scalar(label)} for id, label in labels]}
-        answer = await self._json("POST", "/label", json=body)
-        return msgspec.convert(answer["results"], list[LabelResult])
+        return self._ask("POST", "/label", "results", list[LabelResult], json=body)
 
     @Verb
-    async def predict_then_learn(
-        self,
-        instances: Sequence[Instance],
-        labels: Sequence[Any],
-        ids: Sequence[str] | None = None,
-        *,
+    def predict_then_learn(
+        self, instances: Sequence[Instance], labels: Sequence[Any], ids: Sequence[str] | None = None, *,
         explain: bool = False,
-    ) -> list[Prediction]:
+    ) -> Steps[list[Prediction]]:  # fmt: skip
         """Instances with their labels, each predicted before it is learned (test-then-train).
 
         The fastest way where labels are known at once: one request and one transaction for all of them. Parameters as
@@ -395,49 +389,47 @@ class Model(_Named[C]):
             "instances": _plain(instances), "labels": [_scalar(label) for label in labels],
             "ids": _ids(ids, len(instances)), "explain": explain,
         }  # fmt: skip
-        answer = await self._json("POST", "/predict-then-learn", json=body)
-        return msgspec.convert(answer["predictions"], list[Prediction])
+        return self._ask("POST", "/predict-then-learn", "predictions", list[Prediction], json=body)
 
     @Verb
-    async def history(self) -> list[dict[str, Any]]:
+    def history(self) -> Steps[list[dict[str, Any]]]:
         """The curves."""
-        return list((await self._json("GET", "/history"))["points"])
+        return self._ask("GET", "/history", "points")
 
     @Verb
-    async def latest(self, n: int = 50) -> list[dict[str, Any]]:
+    def latest(self, n: int = 50) -> Steps[list[dict[str, Any]]]:
         """The newest events."""
-        return list((await self._json("GET", "/latest", params={"n": n}))["events"])
+        return self._ask("GET", "/latest", "events", params={"n": n})
 
     @Verb
-    async def alarms(self) -> list[dict[str, Any]]:
+    def alarms(self) -> Steps[list[dict[str, Any]]]:
         """What is wrong now."""
-        return list((await self._json("GET", "/alarms"))["alarms"])
+        return self._ask("GET", "/alarms", "alarms")
 
     @Verb
-    async def snapshot(self) -> dict[str, Any]:
+    def snapshot(self) -> Steps[dict[str, Any]]:
         """Write the state to disk now."""
-        return await self._json("POST", "/snapshot")
+        return self._ask("POST", "/snapshot")
 
     @Verb
-    async def forget(self, ids: Sequence[str]) -> list[str]:
+    def forget(self, ids: Sequence[str]) -> Steps[list[str]]:
         """Remove events at once, with their rows and labels; the ids of those that were there."""
-        return list((await self._json("POST", "/forget", json={"ids": list(ids)}))["forgotten"])
+        return self._ask("POST", "/forget", "forgotten", json={"ids": list(ids)})
 
     @Verb
-    async def download(self) -> bytes:
+    def download(self) -> Steps[bytes]:
         """The newest snapshot as the content of a model file; `snapshot` takes a new one."""
-        answer = await self._ask("GET", "/model")
-        return bytes(answer.content)
+        return self._ask("GET", "/model", kind=bytes)
 
     @Verb
-    async def replace(self, data: bytes, expected: str | None = None) -> dict[str, Any]:
+    def replace(self, data: bytes, expected: str | None = None) -> Steps[dict[str, Any]]:
         """Put the content of a model file in the place of the running model; events stay.
 
         `expected` is the digest of the model that is to be replaced (`stats()["model"]["digest"]`): another one that
         was put there meanwhile is left alone, and status 412 is raised. Without it any model is replaced.
         """
         tag = "*" if expected is None else f'"{expected}"'
-        return await self._json("PUT", content=data, headers={**BINARY, "If-Match": tag})
+        return self._ask("PUT", content=data, headers={**BINARY, "If-Match": tag})
 
 
 class Fleet(_Named[C]):
@@ -446,32 +438,30 @@ class Fleet(_Named[C]):
     _kind = "fleets"
 
     @Verb
-    async def predict(
+    def predict(
         self, keys: Sequence[str | int], instances: Sequence[Instance], *, explain: bool = False
-    ) -> list[KeyPrediction]:
+    ) -> Steps[list[KeyPrediction]]:
         """Predictions in the order of the instances, each by what its key has learned."""
         body = {"keys": [_scalar(key) for key in keys], "instances": _plain(instances), "explain": explain}
-        answer = await self._json("POST", "/predict", json=body)
-        return msgspec.convert(answer["predictions"], list[KeyPrediction])
+        return self._ask("POST", "/predict", "predictions", list[KeyPrediction], json=body)
 
     @Verb
-    async def learn(
+    def learn(
         self, keys: Sequence[str | int], instances: Sequence[Instance], labels: Sequence[Any], id: str | None = None
-    ) -> list[KeyPrediction]:
+    ) -> Steps[list[KeyPrediction]]:
         """Learn labelled instances, each for its key: what was predicted before; empty if `id` was learned before.
 
         `id` names the batch; one is made if there is none, so that a batch whose answer was lost is learned once.
         """
         body = {"keys": [_scalar(key) for key in keys], "instances": _plain(instances), "id": id or uuid4().hex}
         body["labels"] = [_scalar(label) for label in labels]
-        answer = await self._json("POST", "/learn", json=body)
-        return msgspec.convert(answer["predictions"], list[KeyPrediction])
+        return self._ask("POST", "/learn", "predictions", list[KeyPrediction], json=body)
 
     @Verb
-    async def forget(self, key: str | int) -> None:
+    def forget(self, key: str | int) -> Steps[None]:
         """Forget all that a key has learned."""
         whole = {} if isinstance(key, str) else {"whole": "true"}
-        await self._ask("DELETE", f"/keys/{quote(str(key), safe='')}", params=whole)
+        return self._ask("DELETE", f"/keys/{quote(str(key), safe='')}", params=whole)
 
 
 def _ids(ids: Sequence[str] | None, count: int) -> list[str]:

@@ -213,9 +213,8 @@ class Ledger:
         return self.pending.items()
 
 
-MAGIC = b"hre1"
-HEAD = struct.Struct("<4s16sIIIQQ")  # magic, owner, pending, resolved, bytes of the JSON, next number, latest time
-FIXED = np.dtype([("time", "<f8"), ("code", "<i4"), ("probability", "<f8"), ("digest", "V8"), ("label", "<i4")])
+MAGIC = b"hre2"
+HEAD = struct.Struct("<4s16sI")  # magic, owner, bytes of the JSON that follows; then rows, and a checksum
 
 
 class MemoryLedger(Ledger):
@@ -281,21 +280,13 @@ class MemoryLedger(Ledger):
 
     def to_bytes(self, owner: bytes = bytes(16)) -> bytes:
         """The ledger; `owner` is a digest of what its events belong to."""
-        events = [*self.pending.values(), *self.resolved.values()]
-        labels = {
-            text: i for i, text in enumerate(dict.fromkeys(e.label for e in events if e.label not in (None, NO_LABEL)))
-        }
         rows = [bytes(event.row) for event in self.pending.values()]
-        columns = [[e.id for e in events], [e.number for e in events], list(labels), list(map(len, rows))]
-        if any(e.half is not None for e in events):
-            columns.append([e.half for e in events])
-        about = json.dumps(columns)
-        table = np.array(
-            [(e.time, e.code, e.probability, e.digest, labels.get(e.label or NO_LABEL, -1)) for e in events], FIXED
-        )
-        sizes = len(self.pending), len(self.resolved), len(about.encode())
-        head = HEAD.pack(MAGIC, owner, *sizes, self._next, int(1000 * self._latest))
-        data = b"".join([head, about.encode(), table.tobytes(), *rows])
+        events = [
+            (e.number, e.id, e.time, e.code, e.probability, e.digest.hex(), e.label, e.half)
+            for e in (*self.pending.values(), *self.resolved.values())
+        ]
+        about = json.dumps([self._next, self._latest, list(map(len, rows)), events]).encode()
+        data = b"".join([HEAD.pack(MAGIC, owner, len(about)), about, *rows])
         return data + struct.pack("<I", zlib.crc32(data))
 
     @classmethod
@@ -307,25 +298,18 @@ class MemoryLedger(Ledger):
             raise InputError(f"{name}: its events have format {data[3:4]!r}, this version reads {MAGIC[3:]!r}; upgrade")
         if zlib.crc32(data[:-4]) != struct.unpack("<I", data[-4:])[0]:
             raise InputError(f"{name}: its events are damaged; use another copy")
-        _, of, n, m, size, following, latest = HEAD.unpack_from(data)
+        _, of, size = HEAD.unpack_from(data)
         if of != owner:
             raise InputError(
                 f"{name}: its events belong to other sources (digest {of.hex()[:12]}, these have {owner.hex()[:12]}); "
                 "use the model that they were predicted with"
             )
-        ids, numbers, labels, lengths, *halves = json.loads(data[HEAD.size : HEAD.size + size])
-        start = HEAD.size + size
-        table = np.frombuffer(data, FIXED, n + m, start).tolist()
-        edges = list(accumulate(lengths, initial=start + (n + m) * FIXED.itemsize))
-        rows: list[bytes | None] = [data[a:b] for a, b in pairwise(edges)] + [None] * m
-        ledger = cls(limits)
-        for i, (id, number, values, row) in enumerate(zip(ids, numbers, table, rows, strict=True)):
-            time, code, probability, digest, label = values
-            text = None if i < n else NO_LABEL if label < 0 else labels[label]
-            (ledger.pending if i < n else ledger.resolved)[id] = Event(
-                number, id, time, code, probability, digest, row, text, half=halves[0][i] if halves else None
-            )
-        ledger._next, ledger._latest = following, latest / 1000
+        ledger, start = cls(limits), HEAD.size + size
+        ledger._next, ledger._latest, lengths, events = json.loads(data[HEAD.size : start])
+        rows = (data[a:b] for a, b in pairwise(accumulate(lengths, initial=start)))
+        for number, id, asked, code, probability, digest, label, half in events:
+            row, kept = (next(rows), ledger.pending) if label is None else (None, ledger.resolved)
+            kept[id] = Event(number, id, asked, code, probability, bytes.fromhex(digest), row, label, half=half)
         return ledger
 
 

@@ -77,13 +77,13 @@ class Owner:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            owner = _described(os.pread(self._file, 1000, 0))
+            owner = os.pread(self._file, 1000, 0).decode(errors="replace") or "another process"
             os.close(self._file)
             raise Owned(f"{folder} is in use by {owner}; stop it, or use another folder") from None
-        about = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
+        about = f"process {os.getpid()} on {socket.gethostname()} (since {time.strftime('%Y-%m-%d %H:%M:%S')})"
         try:
             os.ftruncate(self._file, 0)
-            os.pwrite(self._file, json.dumps(about).encode(), 0)
+            os.pwrite(self._file, about.encode(), 0)
         except OSError as error:
             os.close(self._file)
             raise JournalError(f"cannot write to {path}: {error.strerror}") from error
@@ -91,14 +91,6 @@ class Owner:
     def release(self) -> None:
         """Let others have it."""
         os.close(self._file)
-
-
-def _described(text: bytes) -> str:
-    try:
-        about = json.loads(text)
-        return f"process {about['pid']} on {about['host']} (since {about['since']})"
-    except (ValueError, TypeError, KeyError):
-        return "another process"
 
 
 class Head:
@@ -125,18 +117,11 @@ class Head:
             logger.error("one of the two slots of %s is damaged; the other one is used", self.path)
         self.commits, self.last, self.totals = max(whole, default=(0, 0, 0))
 
-    def write(self, commits: int, last: int, totals: int) -> None:
-        """After a commit."""
-        self._write(commits % 2, commits, last, totals)
-
-    def begin_again(self, commits: int, last: int, totals: int) -> None:
-        """The loss of what was acknowledged beyond this is accepted: neither slot may speak of it any more."""
-        for place in (0, 1):
-            self._write(place, commits, last, totals)
-
-    def _write(self, place: int, commits: int, last: int, totals: int) -> None:
+    def write(self, commits: int, last: int, totals: int, *, both: bool = False) -> None:
+        """After a commit; in `both` slots if neither may speak any more of what was acknowledged beyond it."""
         data = SLOT.pack(MARK, commits, last, totals)
-        os.pwrite(self._file, data + zlib.crc32(data).to_bytes(4, "little"), place * SIZE)
+        for place in (0, 1) if both else (commits % 2,):
+            os.pwrite(self._file, data + zlib.crc32(data).to_bytes(4, "little"), place * SIZE)
         self.commits, self.last, self.totals = commits, last, totals
 
     def close(self) -> None:
@@ -406,7 +391,7 @@ class Store:
     def _verify_head(self, about: dict[str, Any], totals: int, accept_loss: bool) -> None:
         head = self.head
         if accept_loss:
-            head.begin_again(about["commits"], about["last"], totals)
+            head.write(about["commits"], about["last"], totals, both=True)
         elif about["commits"] < head.commits:
             raise self.damaged(
                 f"its newest part is missing: it ends with number {about['last']}, but {head.last} was acknowledged; "
@@ -426,7 +411,7 @@ class Store:
             (text,) = target.execute("SELECT value FROM meta WHERE key = 'totals'").fetchone()
         about = json.loads(text)
         with closing(Head(folder, create=True)) as head:
-            head.begin_again(about["commits"], about["last"], zlib.crc32(text.encode()))
+            head.write(about["commits"], about["last"], zlib.crc32(text.encode()), both=True)
 
     # -- sizes, the end -----------------------------------------------------------------------------------------
 
@@ -443,14 +428,6 @@ class Store:
             self.rows(f"PRAGMA {name}")[0][0] for name in ("page_size", "page_count", "freelist_count")
         )
         return int(size * (pages - free))
-
-    def overwrite_deleted(self) -> None:
-        """From now on what is deleted is overwritten in the file (SQLite's secure_delete)."""
-        self.rows("PRAGMA secure_delete = ON")
-
-    def empty_log(self) -> None:
-        """Bring the write-ahead log into the file and cut it, so that older pages are not there either."""
-        self.rows("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
         """Close both files; a forked copy of the process leaves them to the one that opened them."""

@@ -28,15 +28,10 @@ if TYPE_CHECKING:
     from hedgerow.store import Closed, JournalError, Owned
 
 _HOMES = {
-    "Answer": "hedgerow.live.writer",
-    "Busy": "hedgerow.live.model",
-    "Closed": "hedgerow.store",
-    "JournalError": "hedgerow.store",
-    "LabelResult": "hedgerow.events",
-    "LiveModel": "hedgerow.live.model",
-    "NumberAnswer": "hedgerow.live.writer",
-    "Owned": "hedgerow.store",
-    "Replaced": "hedgerow.live.model",
+    "live.model": ("Busy", "LiveModel", "Replaced"),
+    "live.writer": ("Answer", "NumberAnswer"),
+    "store": ("Closed", "JournalError", "Owned"),
+    "events": ("LabelResult",),
 }
 
 __all__ = [
@@ -76,6 +71,7 @@ class Settings(Limits):
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'hedgerow.live' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"hedgerow.{home}"), name)
+    raise AttributeError(f"module 'hedgerow.live' has no attribute {name!r}")

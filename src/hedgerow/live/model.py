@@ -18,7 +18,7 @@ import shutil
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -122,15 +122,16 @@ def execute(writer: Writer, batch: list[Request]) -> None:
 class Queue:
     """Requests in the order in which they came. Whoever gets the lock does what is waiting, for all.
 
-    Threads call `do`, tasks await `do_async`, for which one thread of the queue's own works.
+    Threads call `do`, tasks await `do_async`, for which one thread of the queue's own works, in turns with the event
+    loop: what was answered goes out first, and what came meanwhile is done together.
     """
 
-    def __init__(self, take: Callable[[list[Request]], None]) -> None:
-        self._take = take
+    def __init__(self, execute: Callable[[list[Request]], None]) -> None:
+        self._execute = execute
         self._waiting: deque[Request] = deque()
         self.lock = threading.RLock()
         self._pool = ThreadPoolExecutor(1, "hedgerow-live")  # its thread starts when it is needed
-        self._pool_lock, self._working = threading.Lock(), False
+        self._turn: asyncio.AbstractEventLoop | None = None  # the loop whose `_go_on` is still to come
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -144,12 +145,12 @@ class Queue:
 
     async def do_async(self, request: Request) -> Any:
         """The same without keeping the event loop waiting."""
-        request.waiter = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        request.waiter = loop.create_future()
         self._waiting.append(request)
-        with self._pool_lock:
-            if not self._working:
-                self._working = True
-                self._pool.submit(self._work_for_tasks)
+        if self._turn is not loop:
+            self._turn = loop
+            loop.call_soon(self._go_on, loop)
         await request.waiter
         return request.outcome()
 
@@ -163,22 +164,30 @@ class Queue:
                         break
                     batch.append(self._waiting.popleft())
                 if batch:
-                    self._take(batch)
+                    with uninterrupted():
+                        self._execute(batch)
+                        for request in batch:
+                            request.settle()
             except BaseException as error:
                 for request in batch:
                     request.settle(error)
-                raise
+                if not isinstance(error, HedgerowError):
+                    raise
             finally:
                 _wake([request.waiter for request in batch if request.waiter is not None])
 
-    def _work_for_tasks(self) -> None:
-        while True:
-            with suppress(BaseException):  # every request of the group has it as its own error
-                self._work()
-            with self._pool_lock:
-                if not self._waiting:
-                    self._working = False
-                    return
+    def _go_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        """In the event loop, after all tasks that could run."""
+        if self._waiting:
+            self._pool.submit(self._work_for_tasks, loop)
+        elif self._turn is loop:
+            self._turn = None
+
+    def _work_for_tasks(self, loop: asyncio.AbstractEventLoop) -> None:
+        with suppress(BaseException):  # every request of the group has it as its own error
+            self._work()
+        with suppress(RuntimeError):  # the loop was closed, and nobody waits
+            loop.call_soon_threadsafe(loop.call_soon, self._go_on, loop)  # after those that were woken
 
 
 def _wake(waiters: list[asyncio.Future[None]]) -> None:
@@ -200,52 +209,6 @@ def _set(waiters: list[asyncio.Future[None]]) -> None:
 # -- the model ----------------------------------------------------------------------------------------------
 
 
-class AsyncLiveModel:
-    """The verbs of a `LiveModel`, to be awaited. One thread works; `Busy` is raised when too much is waiting.
-
-    A request that was cancelled while it waited is done all the same: it may be in the journal.
-    """
-
-    def __init__(self, live: LiveModel, most_waiting: int = MOST_WAITING) -> None:
-        self._live, self.most_waiting = live, most_waiting
-
-    async def predict(self, x: Any, id: str | None = None) -> Answer:
-        """See `LiveModel.predict`."""
-        return await self._do(Writer.predict, x, id)
-
-    async def predict_many(self, X: Any, ids: Sequence[str] | None = None, explain: bool = False) -> list[Answer]:
-        """See `LiveModel.predict_many`."""
-        return await self._do(Writer.predict_many, X, ids, explain)
-
-    async def label(self, id: str, y: Any) -> LabelResult:
-        """See `LiveModel.label`."""
-        return await self._do(Writer.label, id, y)
-
-    async def label_many(self, labels: Sequence[tuple[str, Any]]) -> list[LabelResult]:
-        """See `LiveModel.label_many`."""
-        return await self._do(Writer.label_all, labels)
-
-    async def predict_then_learn(self, X: Any, y: Any, ids: Sequence[str] | None = None) -> list[Answer]:
-        """See `LiveModel.predict_then_learn`."""
-        return await self._do(Writer.predict_then_learn, X, y, ids)
-
-    async def look(self, read: Callable[[LiveModel], T]) -> T:
-        """What `read` says of the live model (its stats, say), without keeping the event loop waiting."""
-        return await asyncio.get_running_loop().run_in_executor(None, read, self._live)
-
-    async def snapshot(self) -> dict[str, Any]:
-        """See `LiveModel.snapshot`."""
-        return await self.look(lambda live: live.snapshot())
-
-    async def _do(self, verb: Callable[Concatenate[Writer, P], T], *args: P.args, **_: P.kwargs) -> T:
-        live = self._live
-        if live.waiting >= self.most_waiting:
-            raise Busy(f"{live.waiting} requests wait for this model; try again in a moment")
-        with live._timing.of(verb.__name__):
-            result: T = await live._queue.do_async(Request(verb, args))
-            return result
-
-
 class LiveModel:
     """One model and its journal, in a folder of their own. Use `create` or `open`; close it, or use it in a `with`.
 
@@ -258,7 +221,7 @@ class LiveModel:
         self._owner, self._journal = owner, journal
         self._snapshots, self._timing, self._clock = Snapshots(folder), Timing(), Clock()
         self._failed = self._closed = False
-        self._queue = Queue(self._take)
+        self._queue = Queue(self._work)
         self._read(journal.verify(accept_loss=accept_loss))
         self.aio = AsyncLiveModel(self)
 
@@ -477,7 +440,7 @@ class LiveModel:
                     self.snapshot()
             forgotten = self._do(Writer.forget, ids)
             with self._journal.errors():
-                self._journal.empty_log()
+                self._journal.rows("PRAGMA wal_checkpoint(TRUNCATE)")  # older pages are not in the log either
             return forgotten
 
     # -- looking ------------------------------------------------------------------------------------------------
@@ -574,16 +537,6 @@ class LiveModel:
             result: T = self._queue.do(Request(verb, args))
             return result
 
-    def _take(self, batch: list[Request]) -> None:
-        try:
-            with uninterrupted():
-                self._work(batch)
-                for request in batch:
-                    request.settle()
-        except HedgerowError as error:
-            for request in batch:
-                request.settle(error)
-
     def _work(self, batch: list[Request]) -> None:
         self._check_open()
         writer, journal = self._writer, self._journal
@@ -623,3 +576,40 @@ class LiveModel:
     def _check_open(self) -> None:
         if self._closed:
             raise Closed(f"the live model in {self.folder} was closed; open it again")
+
+
+def _awaited(verb: Callable[Concatenate[LiveModel, P], T]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
+    """A verb of `LiveModel` whose object has a `_do` that is awaited: so is what the verb returns."""
+    return verb  # type: ignore[return-value]
+
+
+class AsyncLiveModel:
+    """The verbs of a `LiveModel`, to be awaited. One thread works; `Busy` is raised when too much is waiting.
+
+    A request that was cancelled while it waited is done all the same: it may be in the journal.
+    """
+
+    predict = _awaited(LiveModel.predict)
+    predict_many = _awaited(LiveModel.predict_many)
+    label = _awaited(LiveModel.label)
+    label_many = _awaited(LiveModel.label_many)
+    predict_then_learn = _awaited(LiveModel.predict_then_learn)
+
+    def __init__(self, live: LiveModel, most_waiting: int = MOST_WAITING) -> None:
+        self._live, self.most_waiting = live, most_waiting
+
+    async def look(self, read: Callable[[LiveModel], T]) -> T:
+        """What `read` says of the live model (its stats, say), without keeping the event loop waiting."""
+        return await asyncio.get_running_loop().run_in_executor(None, read, self._live)
+
+    async def snapshot(self) -> dict[str, Any]:
+        """See `LiveModel.snapshot`."""
+        return await self.look(LiveModel.snapshot)
+
+    async def _do(self, verb: Callable[..., T], *args: Any) -> T:
+        live = self._live
+        if live.waiting >= self.most_waiting:
+            raise Busy(f"{live.waiting} requests wait for this model; try again in a moment")
+        with live._timing.of(verb.__name__):
+            result: T = await live._queue.do_async(Request(verb, args))
+            return result

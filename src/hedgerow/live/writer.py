@@ -16,16 +16,7 @@ from hedgerow.core.errors import InputError
 from hedgerow.core.values import plain
 from hedgerow.drift import last_alarm
 from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.events import (
-    OWN,
-    Clock,
-    Event,
-    check_id,
-    digest_of,
-    label_of_json,
-    label_to_json,
-    row_to_bytes,
-)  # fmt: skip
+from hedgerow.events import OWN, Clock, Event, check_id, digest_of, label_of_json, label_to_json, row_to_bytes
 from hedgerow.files import write_whole
 from hedgerow.live import Settings
 from hedgerow.live.engine import SEVERAL, Engine, Rows, Taken
@@ -293,7 +284,7 @@ class Writer(Engine):
             if event is None:
                 continue
             self.journal.begin()
-            self.journal.overwrite_deleted()
+            self.journal.rows("PRAGMA secure_delete = ON")  # what is deleted is overwritten in the file
             for table in ("event", "answer"):
                 self.journal.delete(table, "number = ?", (event.number,))
             self.journal.add("step", (self.journal.next(), FORGET, event.number, event.number, self.clock.now()))

@@ -33,10 +33,10 @@ from hedgerow.service import inference  # noqa: F401  # declares its operations
 from hedgerow.service.demo import stream_digits
 from hedgerow.service.jobs import Jobs
 from hedgerow.service.metrics import Requests
-from hedgerow.service.middleware import TEMPLATE, Auth, Log, RequestMiddleware, Tokens, caller_of
+from hedgerow.service.middleware import TEMPLATE, Log, RequestMiddleware, Tokens, caller_of
 from hedgerow.service.models import Models
 from hedgerow.service.operations import JSON, document, routes
-from hedgerow.service.routes import Downloads, pages
+from hedgerow.service.routes import pages
 from hedgerow.service.schemas import Problem, encode
 from hedgerow.service.settings import ServiceSettings
 from hedgerow.service.webhook import post_alarms
@@ -74,7 +74,7 @@ def create_app(folder: Path, settings: ServiceSettings | None = None, *, demo: b
     settings = settings or ServiceSettings()
     tokens = None if settings.token_file is None else Tokens(settings.token_file)
     models, log, requests = Models(Path(folder), settings), Log(), Requests()
-    jobs, downloads = Jobs(models), Downloads(settings.max_exports, settings.write_timeout)
+    jobs = Jobs(models)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -93,7 +93,6 @@ def create_app(folder: Path, settings: ServiceSettings | None = None, *, demo: b
                 webhook.cancel()
             await jobs.close()
             await models.close()
-            downloads.close()
             log.add(event="ended")
             log.stop()
 
@@ -102,15 +101,14 @@ def create_app(folder: Path, settings: ServiceSettings | None = None, *, demo: b
     async def openapi(_: Request) -> Response:
         return Response(described(), media_type=JSON)
 
-    auth = Auth(tokens, settings.host, models.stopping)
-    middleware = [Middleware(RequestMiddleware, log=log, requests=requests, auth=auth)]
+    middleware = [Middleware(RequestMiddleware, log, requests, tokens, settings.host, models.stopping)]
     app = Starlette(
         routes=[*routes(), Route("/openapi.json", openapi), *pages()], middleware=middleware, lifespan=lifespan,
         exception_handlers={HTTPException: _not_found},
     )  # fmt: skip
     app.router.redirect_slashes = False
     app.state.stop, app.state.models, app.state.log, app.state.requests = models.stopping, models, log, requests
-    app.state.jobs, app.state.downloads, app.state.tokens = jobs, downloads, tokens
+    app.state.jobs, app.state.tokens = jobs, tokens
     return app
 
 

@@ -11,6 +11,7 @@ that follow are its own. Answers are JSON.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 from uuid import uuid4
 
@@ -47,8 +48,7 @@ async def infer(call: Call) -> schemas.InferAnswer | Later[schemas.InferAnswer]:
     stem = body.id or uuid4().hex
     schemas.check_printable([stem], "id")
     ids = [f"{stem}/{i}" for i in range(len(X))]
-    live = call.live
-    answers = await call.models.call(call.entry, lambda: live.aio.predict_many(X, ids))
+    answers = await call.ask(call.live.aio.predict_many, X, ids)
     return lambda: schemas.InferAnswer(call.name, stem, [_output(name, answers) for name in outputs])
 
 
@@ -58,17 +58,17 @@ async def server_metadata(call: Call) -> schemas.ServerMetadata:
     return schemas.ServerMetadata("hedgerow", hedgerow.__version__, [])
 
 
-@operation("GET", "/v2/health/live")
-async def server_live(call: Call) -> schemas.ServerLive:
+@operation("GET", "/v2/health/live", under="live")
+async def server_live(call: Call) -> bool:
     """Whether the process answers at all."""
-    return schemas.ServerLive()
+    return True
 
 
-@operation("GET", "/v2/health/ready")
-async def server_ready(call: Call) -> schemas.ServerReady:
+@operation("GET", "/v2/health/ready", under="ready")
+async def server_ready(call: Call) -> bool:
     """Whether requests can be served."""
     call.models.check_ready()
-    return schemas.ServerReady(True)
+    return True
 
 
 @operation("GET", MODEL, "predict", "read")
@@ -88,10 +88,10 @@ async def model_metadata(call: Call) -> schemas.ModelMetadata:
 
 
 @operation("GET", f"{MODEL}/ready", "predict", "read")
-async def model_ready(call: Call) -> schemas.ServerReady:
+async def model_ready(call: Call) -> schemas.ModelReady:
     """Whether a model can be asked."""
     call.entry.check_ready()
-    return schemas.ServerReady(True, call.name)
+    return schemas.ModelReady(call.name, True)
 
 
 async def _body(call: Call) -> schemas.InferRequest:
@@ -117,7 +117,7 @@ async def _body(call: Call) -> schemas.InferRequest:
         dtype = np.dtype(DTYPES[tensor.datatype])
         if size % dtype.itemsize:
             raise invalid(f"{field}.parameters.{SIZE}", f"{size} bytes are no whole number of {tensor.datatype}")
-        tensor.data, rest = np.frombuffer(rest[:size], dtype).tolist(), rest[size:]
+        tensor.data, rest = np.frombuffer(rest[:size], dtype), rest[size:]  # type: ignore[assignment]
     if rest:
         raise Problem("malformed", f"{len(rest)} bytes after the JSON belong to no tensor")
     return body
@@ -137,28 +137,28 @@ def _rows(inputs: list[InputTensor], entry: Entry, most: int) -> Array:
     if len({len(tensor) for tensor in tensors}) > 1:
         raise invalid("inputs", "the tensors have different numbers of rows")
     for i, tensor in enumerate(tensors):
-        if any(len(row) != 1 for row in tensor):
+        if tensor.shape[1] != 1:
             raise invalid(f"inputs[{i}].shape", f"a tensor of one feature ({names[i]!r}) has shape [n] or [n, 1]")
-    columns = [tensors[names.index(name)] for name in known]
-    return entry.rows([[row[0] for row in rows] for rows in zip(*columns, strict=True)], "row")
+    return entry.rows(np.hstack([tensors[names.index(name)] for name in known]), "row")
 
 
-def _tensor(tensor: InputTensor, field: str, most: int) -> list[list[Any]]:
+def _tensor(tensor: InputTensor, field: str, most: int) -> Array:
     """The rows of a tensor, one value each where it has one dimension."""
-    shape, data = tensor.shape, tensor.data
-    if data is UNSET:
+    shape = tensor.shape
+    if tensor.data is UNSET:
         raise invalid(f"{field}.data", "missing")
-    assert isinstance(data, list)
     if any(not 0 < n < 2**31 for n in shape):
         raise invalid(f"{field}.shape", "must be [n] or [n, features], whole numbers above 0")
     n, width = shape[0], shape[1] if len(shape) == 2 else 1
     if n > most:
         raise Problem("too-large", f"{field}.shape: {n} rows; at most {most} in one request")
-    nested = {isinstance(row, list) for row in data}
-    rows: list[Any] = data if nested == {True} else [data[i : i + width] for i in range(0, len(data), width)]
-    if len(nested) > 1 or len(rows) != n or any(len(row) != width for row in rows):
+    try:
+        values = np.array(tensor.data, dtype=np.float64)
+    except ValueError:  # lists of different lengths
+        values = np.empty(0)
+    if values.shape not in ((n * width,), (n, width)):
         raise invalid(f"{field}.data", f"has not the {' x '.join(map(str, shape))} values that the shape says")
-    return rows
+    return values.reshape(n, width)
 
 
 def _label_type(labels: list[Any]) -> str:
@@ -171,16 +171,11 @@ def _label_type(labels: list[Any]) -> str:
 
 
 def _output(name: str, answers: list[Answer]) -> OutputTensor:
-    n = len(answers)
     if name == "id":
-        return OutputTensor(name, "BYTES", [n], [answer.id for answer in answers])
-    if name == "prediction":
-        return OutputTensor(name, "FP64", [n], [answer.label for answer in answers])
-    if name == "interval":
-        ends = [end for answer in answers if isinstance(answer, NumberAnswer) for end in answer.interval]
-        return OutputTensor(name, "FP64", [n, 2], ends)
-    if name == "probabilities":
-        values = np.array([list(answer.probabilities.values()) for answer in answers])
-        return OutputTensor(name, "FP64", list(values.shape), values.ravel().tolist())
-    kind = _label_type(list(answers[0].probabilities))
-    return OutputTensor(name, kind, [n], [str(a.label) if kind == "BYTES" else a.label for a in answers])
+        return OutputTensor(name, "BYTES", [len(answers)], [answer.id for answer in answers])
+    if name in ("prediction", "label"):
+        kind = _label_type(list(answers[0].probabilities) or [0.0])
+        labels = [str(answer.label) if kind == "BYTES" else answer.label for answer in answers]
+        return OutputTensor(name, kind, [len(answers)], labels)
+    rows = [a.interval if isinstance(a, NumberAnswer) else a.probabilities.values() for a in answers]
+    return OutputTensor(name, "FP64", [len(rows), len(rows[0])], list(itertools.chain(*rows)))

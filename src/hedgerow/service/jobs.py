@@ -10,7 +10,7 @@ import sys
 import time
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,7 +67,7 @@ async def _receive(call: Call, entry: Entry, expected: str | None = None) -> Non
         if entry.state == "arriving":
             await models.install(entry, file)
         else:
-            await models.replace(entry, file, expected)
+            await call.ask(asyncio.to_thread, entry.replace, file, expected)
     finally:
         models.release(entry)
         file.unlink(missing_ok=True)
@@ -78,27 +78,23 @@ async def fit(call: Call) -> schemas.JobStatus:
     """Fit a model on files (CSV, Parquet, ..) in the background; it goes live under this name when it is done."""
     models, jobs = call.models, _jobs(call)
     jobs.check_room()
-    entry = models.reserve(call.name)
-    folder = models.scratch("fit")
-    job = None
-    try:
+    entry, folder = models.reserve(call.name), models.scratch("fit")
+    with ExitStack() as undo:
+        undo.callback(models.release, entry)
+        undo.callback(shutil.rmtree, folder, ignore_errors=True)
         async with _form(call) as form:
             folder.mkdir(mode=0o700)
             await asyncio.to_thread(_write, form, folder)
         job = jobs.start(entry, folder)
-    finally:
-        if job is None:
-            models.release(entry)
-            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        undo.pop_all()
     call.locate(f"/v1/jobs/{job.status.id}")
     return job.status
 
 
-@operation("GET", "/v1/jobs", "admin")
-async def list_jobs(call: Call) -> schemas.JobList:
+@operation("GET", "/v1/jobs", "admin", under="jobs")
+async def list_jobs(call: Call) -> list[schemas.JobStatus]:
     """All jobs of models that the caller administers, newest first."""
-    newest = reversed(_jobs(call).values())
-    return schemas.JobList([job.status for job in newest if call.caller.may("admin", job.entry.name)])
+    return [job.status for job in reversed(_jobs(call).values()) if call.caller.may("admin", job.entry.name)]
 
 
 @operation("GET", "/v1/jobs/{job}", "admin")

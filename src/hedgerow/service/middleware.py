@@ -212,6 +212,20 @@ class Log(logging.Handler):
 
 # -- every request ----------------------------------------------------------------------------------------------
 
+CALLER = "hedgerow.caller"
+CHALLENGE = {"WWW-Authenticate": 'Bearer realm="hedgerow"'}
+BROWSER_CHALLENGE = {"WWW-Authenticate": 'Basic realm="hedgerow: any name, and a token as the password"'}
+OWN_SITE = (None, b"same-origin", b"none")  # values of Sec-Fetch-Site: no browser, our page, an address typed in
+
+
+def caller_of(scope: Scope) -> Caller:
+    """Who calls; a problem for whoever needs a token and has none."""
+    caller: Caller | Problem = scope[CALLER]
+    if isinstance(caller, Problem):
+        raise caller
+    return caller
+
+
 TEMPLATE = "hedgerow.template"  # in the scope: the path of the operation, with its parameters by name
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 SECURITY = {
@@ -232,8 +246,11 @@ class RequestMiddleware:
     The id is the caller's own, from the header X-Request-ID, if it can stand in a log.
     """
 
-    def __init__(self, app: ASGIApp, log: Log, requests: Requests, auth: Auth) -> None:
-        self._app, self._log, self._requests, self._auth, self._tracer = app, log, requests, auth, _tracer()
+    def __init__(
+        self, app: ASGIApp, log: Log, requests: Requests, tokens: Tokens | None, host: str, stopping: asyncio.Event
+    ) -> None:
+        self._app, self._log, self._requests, self._tracer = app, log, requests, _tracer()
+        self._tokens, self._stopping, self._hosts = tokens, stopping, {*LOOPBACK_NAMES, host}
         self._run, self._numbers = secrets.token_hex(4), itertools.count(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -259,7 +276,7 @@ class RequestMiddleware:
 
         with _span(self._tracer, scope["method"], headers) as span:
             try:
-                self._auth.check(scope, headers)
+                self._check(scope, headers)
                 await self._app(scope, receive, send_with_headers)
             except Problem as problem:
                 await problem.response(instance)(scope, receive, send_with_headers)
@@ -284,6 +301,35 @@ class RequestMiddleware:
                     span.update_name(f"{method} {path}")
                     span.set_attributes({"http.request.method": method, "http.route": path, "request.id": request_id})
                     span.set_attribute("http.response.status_code", status)
+
+    def _check(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
+        """One request: a problem if nobody may send it, else the caller stands in the scope."""
+        path, scope[CALLER] = scope["path"].removeprefix(scope.get("root_path", "")), self._caller(headers)
+        close = {"Connection": "close"}
+        if self._stopping.is_set():
+            raise Problem("not-ready", "the service is ending", headers=close)
+        if b"content-length" in headers and b"transfer-encoding" in headers:  # others may see two requests in it
+            raise Problem("malformed", "Content-Length and Transfer-Encoding stand side by side", headers=close)
+        host = headers.get(b"host", b"").decode("latin-1")
+        if self._tokens is None and _split(f"//{host}").hostname not in self._hosts:
+            raise Problem("misdirected", "the header Host names no address that is served here without tokens")
+        origin = headers.get(b"origin")
+        if origin is not None and _split(origin.decode("latin-1")).netloc != host:
+            raise Problem("cross-origin", "the header Origin names another site")
+        is_page = path == "/" or path.startswith(("/models/", "/static/"))  # a link to it may stand anywhere
+        if headers.get(b"sec-fetch-site") not in OWN_SITE and not is_page:
+            raise Problem("cross-origin", "the header Sec-Fetch-Site names another site")
+
+    def _caller(self, headers: dict[bytes, bytes]) -> Caller | Problem:
+        if self._tokens is None:
+            return EVERYBODY
+        sent = headers.get(b"authorization")
+        caller = None if sent is None else self._tokens.caller(sent.decode("latin-1"))
+        if caller is not None:
+            return caller
+        detail = "the header Authorization is missing" if sent is None else "the token is not one of this service"
+        browser = b"text/html" in headers.get(b"accept", b"")
+        return Problem("unauthorised", detail, headers=BROWSER_CHALLENGE if browser else CHALLENGE)
 
 
 def _tracer() -> Any:
@@ -313,58 +359,6 @@ def _without_values(error: BaseException) -> dict[str, Any]:
     """Where an error happened; its text is left out, since it may have features or labels in it."""
     frames = traceback.extract_tb(error.__traceback__)
     return {"error": type(error).__name__, "at": [f"{f.filename}:{f.lineno} {f.name}" for f in frames]}
-
-
-# -- who calls --------------------------------------------------------------------------------------------------
-
-CALLER = "hedgerow.caller"
-CHALLENGE = {"WWW-Authenticate": 'Bearer realm="hedgerow"'}
-BROWSER_CHALLENGE = {"WWW-Authenticate": 'Basic realm="hedgerow: any name, and a token as the password"'}
-OWN_SITE = (None, b"same-origin", b"none")  # values of Sec-Fetch-Site: no browser, our page, an address typed in
-
-
-def caller_of(scope: Scope) -> Caller:
-    """Who calls; a problem for whoever needs a token and has none."""
-    caller: Caller | Problem = scope[CALLER]
-    if isinstance(caller, Problem):
-        raise caller
-    return caller
-
-
-class Auth:
-    """Refuses other hosts and other sites, and finds out who calls; what needs a right asks for `caller_of`."""
-
-    def __init__(self, tokens: Tokens | None, host: str, stopping: asyncio.Event) -> None:
-        self._tokens, self._stopping, self._hosts = tokens, stopping, {*LOOPBACK_NAMES, host}
-
-    def check(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
-        """One request: a problem if nobody may send it, else the caller stands in the scope."""
-        path, scope[CALLER] = scope["path"].removeprefix(scope.get("root_path", "")), self._caller(headers)
-        close = {"Connection": "close"}
-        if self._stopping.is_set():
-            raise Problem("not-ready", "the service is ending", headers=close)
-        if b"content-length" in headers and b"transfer-encoding" in headers:  # others may see two requests in it
-            raise Problem("malformed", "Content-Length and Transfer-Encoding stand side by side", headers=close)
-        host = headers.get(b"host", b"").decode("latin-1")
-        if self._tokens is None and _split(f"//{host}").hostname not in self._hosts:
-            raise Problem("misdirected", "the header Host names no address that is served here without tokens")
-        origin = headers.get(b"origin")
-        if origin is not None and _split(origin.decode("latin-1")).netloc != host:
-            raise Problem("cross-origin", "the header Origin names another site")
-        is_page = path == "/" or path.startswith(("/models/", "/static/"))  # a link to it may stand anywhere
-        if headers.get(b"sec-fetch-site") not in OWN_SITE and not is_page:
-            raise Problem("cross-origin", "the header Sec-Fetch-Site names another site")
-
-    def _caller(self, headers: dict[bytes, bytes]) -> Caller | Problem:
-        if self._tokens is None:
-            return EVERYBODY
-        sent = headers.get(b"authorization")
-        caller = None if sent is None else self._tokens.caller(sent.decode("latin-1"))
-        if caller is not None:
-            return caller
-        detail = "the header Authorization is missing" if sent is None else "the token is not one of this service"
-        browser = b"text/html" in headers.get(b"accept", b"")
-        return Problem("unauthorised", detail, headers=BROWSER_CHALLENGE if browser else CHALLENGE)
 
 
 def _split(address: str) -> SplitResult:

@@ -6,14 +6,15 @@ import asyncio
 import contextlib
 import fcntl
 import logging
+import math
 import os
 import re
 import shutil
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -30,7 +31,6 @@ from hedgerow.service.settings import ServiceSettings
 from hedgerow.service.worker import try_out
 from hedgerow.tables import TableEncoder
 
-T = TypeVar("T")
 logger = logging.getLogger("hedgerow.service")
 OWNED_AGAIN = 5.0  # seconds after which a model that another process owned is tried again
 
@@ -103,6 +103,14 @@ class Entry:
             raise Problem("unusable", f"{self.name!r} could not be opened: {self.error}")
         raise Problem("not-ready", f"{self.name!r} is {self.state}")
 
+    def replace(self, file: Path, expected: str | None) -> None:
+        """Put a checked model file in the place of the open model, if that is the one that is expected."""
+        live = self.model
+        live.replace(file.read_bytes(), reason="PUT", expected=expected)
+        self.notice = None
+        _compare_file(self, live)
+        self.ready(live)
+
     @property
     def model(self) -> LiveModel:
         """The open model; a problem while it is not."""
@@ -110,7 +118,7 @@ class Entry:
         assert self.live is not None
         return self.live
 
-    def rows(self, instances: Sequence[Any], where: str = "instances") -> Array:
+    def rows(self, instances: Any, where: str = "instances") -> Array:
         """Instances as rows of numbers in the order of the features; a problem names all fields that are wrong."""
         errors: list[FieldError] = []
         rows, width = [], self.features if self.table is None else self.table.width
@@ -128,8 +136,11 @@ class Entry:
                 X = np.array(rows, dtype=np.float64)  # None is NaN
             except OverflowError:
                 X = np.array([[v if abs(v) < 2**1023 else np.inf for v in row] for row in rows], np.float64)
+            # one usual row without NumPy's loops: they let other threads go first, and the next request waits for these
+            if self.table is not None or (len(rows) == 1 and math.isfinite(sum(X[0].tolist()))):
+                return X
             wrong = np.isinf(X) if self.gaps else ~np.isfinite(X)
-            if self.table is not None or not wrong.any():
+            if not wrong.any():
                 return X
             for i, j in np.argwhere(wrong)[:SHOWN]:
                 named = self.feature_names if isinstance(instances[i], dict) else None
@@ -184,6 +195,7 @@ class Models:
     def __init__(self, folder: Path, settings: ServiceSettings) -> None:
         self.folder, self.settings, self._work, self._lock = folder, settings, folder / ".work", -1
         self.stopping = asyncio.Event()  # set when the service ends
+        self.downloads = 0  # that are being made or sent
         self._entries: dict[str, Entry] = {}
         self._opening: asyncio.Task[None] | None = None
 
@@ -273,20 +285,6 @@ class Models:
         if states and set(states) == {"failed"}:
             raise Problem("not-ready", f"none of the {len(states)} models can be used; GET /v1/models says why")
 
-    async def call(self, entry: Entry, action: Callable[[], Awaitable[T]]) -> T:
-        """Wait for the one writer of a model or fleet, unless too many do already."""
-        entry.check_ready()
-        if entry.waiting >= self.settings.max_waiting:
-            raise Problem("busy", f"{entry.waiting} requests wait for {entry.name!r}")
-        entry.waiting += 1
-        try:
-            async with asyncio.timeout(self.settings.request_timeout):
-                return await action()
-        except TimeoutError:
-            raise Problem("timed-out", f"no answer within {self.settings.request_timeout:g} s") from None
-        finally:
-            entry.waiting -= 1
-
     # -- changing -----------------------------------------------------------------------------------------------
 
     def reserve(self, name: str, kind: str = "model") -> Entry:
@@ -320,18 +318,6 @@ class Models:
             self.release(entry)
             if entry.state == "ready":
                 self._entries[entry.name] = entry
-
-    async def replace(self, entry: Entry, file: Path, expected: str | None) -> None:
-        """Put a checked model file in the place of an open model, if that is the one that is expected."""
-        live = entry.model
-
-        def work() -> None:
-            live.replace(file.read_bytes(), reason="PUT", expected=expected)
-            entry.notice = None
-            _compare_file(entry, live)
-            entry.ready(live)
-
-        await self.call(entry, lambda: asyncio.to_thread(work))
 
     async def delete(self, name: str) -> None:
         """Close a model or fleet and remove all that it had."""

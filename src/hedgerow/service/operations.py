@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 from inspect import iscoroutinefunction
 from types import NoneType, UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -26,6 +26,7 @@ from hedgerow.service.schemas import PROBLEM_TYPE, Problem, ProblemDocument, con
 from hedgerow.service.settings import ServiceSettings
 
 T = TypeVar("T")
+P = ParamSpec("P")
 Later = Callable[[], T]  # an answer that takes time to make or to encode: both happen in a thread
 JSON = "application/json"
 BINARY = "application/octet-stream"
@@ -33,32 +34,23 @@ ABOUT = "Live models: instances come in, predictions go out, labels follow. Erro
 
 
 class Call(Request):
-    """A request to an operation: the caller's rights were checked. `status` and `sent_headers` are of the answer."""
+    """A request to an operation: the caller's rights were checked.
 
-    def __init__(self, scope: Scope, receive: Receive) -> None:
+    `models` are all of the service; `name` is the model that the path names, `kind` what the path is about: a fleet, or
+    a model. `status` and `sent_headers` are of the answer.
+    """
+
+    def __init__(self, scope: Scope, receive: Receive, path: str) -> None:
         super().__init__(scope, receive)
+        self.models: Models = scope["app"].state.models
+        self.name = str(scope["path_params"].get("name", ""))
+        self.kind = "fleet" if path.startswith("/v1/fleets") else "model"
         self.status, self.sent_headers = 200, dict[str, str]()
-
-    @property
-    def models(self) -> Models:
-        """All models of the service."""
-        models: Models = self.app.state.models
-        return models
 
     @property
     def caller(self) -> Caller:
         """Who calls."""
         return caller_of(self.scope)
-
-    @property
-    def name(self) -> str:
-        """The model that the path names."""
-        return str(self.path_params["name"])
-
-    @property
-    def kind(self) -> str:
-        """What the path is about: a fleet, or a model."""
-        return "fleet" if self.scope[TEMPLATE].startswith("/v1/fleets") else "model"
 
     @property
     def entry(self) -> Entry:
@@ -72,6 +64,21 @@ class Call(Request):
     def live(self) -> LiveModel:
         """The open model of the call; a problem while it is not open."""
         return self.entry.model
+
+    async def ask(self, verb: Callable[P, Awaitable[T]], *args: P.args, **options: P.kwargs) -> T:
+        """What the one writer of the model or fleet answers, unless too many wait for it already."""
+        entry, settings = self.entry, self.models.settings
+        entry.check_ready()
+        if entry.waiting >= settings.max_waiting:
+            raise Problem("busy", f"{entry.waiting} requests wait for {entry.name!r}")
+        entry.waiting += 1
+        try:
+            async with asyncio.timeout(settings.request_timeout):
+                return await verb(*args, **options)
+        except TimeoutError:
+            raise Problem("timed-out", f"no answer within {settings.request_timeout:g} s") from None
+        finally:
+            entry.waiting -= 1
 
     def locate(self, path: str) -> None:
         """Say where the thing that was made is, as callers reach it, perhaps through a proxy."""
@@ -117,7 +124,8 @@ class Call(Request):
 class Operation:
     """A method at a path. `rights`: one of them is needed, for the model that the path names or, without one, for any.
 
-    `body`, `query` and `answer` are types of `schemas`; `sends` and `gives` are media types of what has none.
+    `body`, `query` and `answer` are types of `schemas`; `sends` and `gives` are media types of what has none. The
+    answer stands alone or, with `under`, in a field of this name.
     """
 
     method: str
@@ -131,6 +139,7 @@ class Operation:
     awaited: bool = False  # the handler is a coroutine function
     query: Any = None
     answer: Any = None
+    under: str = ""
     status: int = 200
     sends: dict[str, Any] = field(default_factory=dict)
     gives: dict[str, Any] = field(default_factory=dict)
@@ -140,9 +149,9 @@ class Operation:
         """Refuse a caller who has none of the rights."""
         if not self.rights:
             return
-        caller, name = call.caller, call.path_params.get("name")
-        if not any(caller.may_any(right) if name is None else caller.may(right, name) for right in self.rights):
-            whose = "a model" if name is None else f"the model {name[:64]!r}"
+        caller, name = call.caller, call.name
+        if not any(caller.may(right, name) if name else caller.may_any(right) for right in self.rights):
+            whose = f"the model {name[:64]!r}" if name else "a model"
             raise Problem("forbidden", f"this needs the right {self.rights[0]!r} for {whose}")
 
     async def respond(self, call: Call) -> Response:
@@ -162,8 +171,12 @@ class Operation:
             return answer
         if answer is None:
             return Response(status_code=call.status)
-        content = await asyncio.to_thread(lambda: encode(answer())) if callable(answer) else encode(answer)
+        content = await asyncio.to_thread(self._encoded, answer) if callable(answer) else self._encoded(answer)
         return Response(content, call.status, call.sent_headers, JSON)
+
+    def _encoded(self, answer: Any) -> bytes:
+        answer = answer() if callable(answer) else answer
+        return encode({self.under: answer} if self.under else answer)
 
 
 OPERATIONS: list[Operation] = []
@@ -184,6 +197,9 @@ def operation(method: str, path: str, *rights: str, **about: Any) -> Callable[[H
             answer = get_args(answer)[0]
         types: dict[str, Any] = {name: hints[name] for name in ("body", "query") if name in hints}
         types |= {"reads": "body" in hints, "awaited": iscoroutinefunction(handler)}
+        if "under" in about:
+            name = str(about.get("id", handler.__name__)).title().replace("_", "")
+            answer = msgspec.defstruct(f"{name}Answer", [(about["under"], answer)])
         if answer not in (Response, NoneType):
             types["answer"] = answer
         OPERATIONS.append(Operation(method, path, handler, rights, **{"id": handler.__name__, **types, **about}))
@@ -201,7 +217,7 @@ class _Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check the method and the caller's right, then let the handler answer."""
-        call, scope[TEMPLATE] = Call(scope, receive), self._path
+        call, scope[TEMPLATE] = Call(scope, receive, self._path), self._path
         operation = self._operations.get(scope["method"])
         if operation is None:
             caller_of(scope)

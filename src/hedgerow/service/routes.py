@@ -5,20 +5,19 @@ from __future__ import annotations
 import asyncio
 import itertools
 import math
-import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, BinaryIO, TypeVar
+from pathlib import Path
+from typing import Any, Literal, TypeVar
 
 from msgspec import UNSET
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from hedgerow.client import KeyPrediction, LabelResult, Prediction
 from hedgerow.core.arrays import Array
@@ -33,7 +32,7 @@ from hedgerow.service import schemas
 from hedgerow.service.metrics import exposition
 from hedgerow.service.models import Entry, happens
 from hedgerow.service.operations import BINARY, Call, Later, operation
-from hedgerow.service.schemas import KINDS, KeyPredictions, LabelResults, Predictions, Problem, encode
+from hedgerow.service.schemas import KINDS, KeyPredictions, Problem, encode
 
 T = TypeVar("T")
 MODEL, FLEET = "/v1/models/{name}", "/v1/fleets/{name}"
@@ -43,16 +42,15 @@ REMEMBERED = 512  # batches of a fleet whose ids are known: more than may wait, 
 # -- events: these come by the thousand -------------------------------------------------------------------------
 
 
-@operation("POST", f"{MODEL}/predict", "predict")
-async def predict(call: Call, body: schemas.PredictRequest) -> Predictions | Later[Predictions]:
+@operation("POST", f"{MODEL}/predict", "predict", under="predictions")
+async def predict(call: Call, body: schemas.PredictRequest) -> list[Prediction] | Later[list[Prediction]]:
     """Predict one instance or a batch; each is an event, which a label can follow."""
     X, ids = _instances(call, body)
-    live = call.live
     if len(body.instances) == 1 and not body.explain:
-        one = await call.models.call(call.entry, lambda: live.aio.predict(X.one(0), None if ids is None else ids[0]))
-        return Predictions([_prediction(one, False)])
-    answers = await call.models.call(call.entry, lambda: live.aio.predict_many(X, ids, body.explain))
-    return lambda: Predictions([_prediction(answer, body.explain) for answer in answers])
+        one = await call.ask(call.live.aio.predict, X.one(0), None if ids is None else ids[0])
+        return [_prediction(one, False)]
+    answers = await call.ask(call.live.aio.predict_many, X, ids, body.explain)
+    return lambda: [_prediction(answer, body.explain) for answer in answers]
 
 
 @operation("POST", f"{MODEL}/explain", "predict")
@@ -65,28 +63,26 @@ def explain(call: Call, body: schemas.ExplainRequest) -> schemas.Contributions:
     return schemas.Contributions(*parts[:5])
 
 
-@operation("POST", f"{MODEL}/label", "learn")
-async def label(call: Call, body: schemas.LabelRequest) -> LabelResults:
+@operation("POST", f"{MODEL}/label", "learn", under="results")
+async def label(call: Call, body: schemas.LabelRequest) -> list[LabelResult]:
     """Give labels of events, in any order; the same label twice is learned once."""
-    live = call.live
     check_count(call, "labels", body.labels)
     schemas.check_printable([one.id for one in body.labels], "labels[{}].id")
     pairs = [(one.id, one.label) for one in body.labels]
     if len(pairs) == 1:
-        results = [await call.models.call(call.entry, lambda: live.aio.label(*pairs[0]))]
+        results = [await call.ask(call.live.aio.label, *pairs[0])]
     else:
-        results = await call.models.call(call.entry, lambda: live.aio.label_many(pairs))
-    return LabelResults([LabelResult(r.id, r.status, r.detail) for r in results])  # type: ignore[arg-type]
+        results = await call.ask(call.live.aio.label_many, pairs)
+    return [LabelResult(r.id, r.status, r.detail) for r in results]  # type: ignore[arg-type]
 
 
-@operation("POST", f"{MODEL}/predict-then-learn", "learn")
-async def predict_then_learn(call: Call, body: schemas.LabelledInstances) -> Predictions | Later[Predictions]:
+@operation("POST", f"{MODEL}/predict-then-learn", "learn", under="predictions")
+async def predict_then_learn(call: Call, body: schemas.LabelledInstances) -> list[Prediction] | Later[list[Prediction]]:
     """Predict each instance, then learn its label, in order: the fastest way when the labels are there."""
-    live = call.live
     X, ids = _instances(call, body)
     schemas.check_one_each(body, "labels")
-    answers = await call.models.call(call.entry, lambda: live.aio.predict_then_learn(X, body.labels, ids))
-    return lambda: Predictions([_prediction(answer, body.explain) for answer in answers])
+    answers = await call.ask(call.live.aio.predict_then_learn, X, body.labels, ids)
+    return lambda: [_prediction(answer, body.explain) for answer in answers]
 
 
 @operation("POST", f"{FLEET}/predict", "predict")
@@ -140,9 +136,8 @@ async def _do(call: Call, work: Callable[[Fleet], T]) -> T:
     """Work in the one thread of the fleet, in the order of the requests."""
     entry = call.entry
     entry.check_ready()
-    fleet, pool = entry.fleet, entry.pool
-    assert fleet is not None
-    return await call.models.call(entry, lambda: asyncio.get_running_loop().run_in_executor(pool, work, fleet))
+    assert entry.fleet is not None
+    return await call.ask(asyncio.get_running_loop().run_in_executor, entry.pool, work, entry.fleet)
 
 
 def check_count(call: Call, field: str, items: list[Any]) -> None:
@@ -221,21 +216,12 @@ def summary(entry: Entry, keys: tuple[str, ...] = LONG, most: int = MANY_NAMES) 
     return schemas.Model(entry.name, True, notice=entry.notice or UNSET, **about)
 
 
-def _listed(call: Call, kind: str) -> list[schemas.Model]:
-    entries = [entry for entry in call.models if entry.kind == kind and call.caller.may("read", entry.name)]
+@operation("GET", "/v1/models", "read", id="list_models", under="models")
+@operation("GET", "/v1/fleets", "read", id="list_fleets", under="fleets")
+def listed(call: Call) -> list[schemas.Model]:
+    """The models, or fleets, that the caller may read."""
+    entries = [entry for entry in call.models if entry.kind == call.kind and call.caller.may("read", entry.name)]
     return [summary(entry, SHORT, FEW_NAMES) for entry in entries]
-
-
-@operation("GET", "/v1/models", "read")
-def list_models(call: Call) -> schemas.ModelList:
-    """The models that the caller may read."""
-    return schemas.ModelList(_listed(call, "model"))
-
-
-@operation("GET", "/v1/fleets", "read")
-def list_fleets(call: Call) -> schemas.FleetList:
-    """The fleets that the caller may read."""
-    return schemas.FleetList(_listed(call, "fleet"))
 
 
 @operation("GET", MODEL, "read", id="get_model")
@@ -268,47 +254,39 @@ def stats(call: Call) -> dict[str, Any]:
     return bounded(entry.opened.stats())  # type: ignore[union-attr]
 
 
-@operation("GET", f"{MODEL}/history", "read")
-def history(call: Call) -> schemas.History:
+@operation("GET", f"{MODEL}/history", "read", under="points")
+def history(call: Call) -> list[dict[str, Any]]:
     """Mistakes, weights and discrepancy over time; of a model with very many experts, every second point or fewer."""
-    return schemas.History(_thinned(call.live.history(), call.models.settings.max_answer))
+    points = call.live.history()
+    values = points[-1].values() if points else ()
+    size = len(points) * NUMBER * sum(len(value) if isinstance(value, list) else 1 for value in values)
+    return points[:: -max(1, math.ceil(size / call.models.settings.max_answer))][::-1]  # the newest is among them
 
 
-def _thinned(points: list[dict[str, Any]], most: int) -> list[dict[str, Any]]:
-    """As many points as have room in so many bytes, evenly spaced, the newest among them."""
-    if not points:
-        return points
-    size = NUMBER * sum(len(value) if isinstance(value, list) else 1 for value in points[-1].values())
-    return points[:: -math.ceil(len(points) * size / most)][::-1]
-
-
-@operation("GET", f"{MODEL}/latest", "read")
-def latest(call: Call, query: schemas.LatestQuery) -> schemas.Latest:
+@operation("GET", f"{MODEL}/latest", "read", under="events")
+def latest(call: Call, query: schemas.LatestQuery) -> list[dict[str, Any]]:
     """The newest events with their labels, if these came."""
-    return schemas.Latest(call.live.latest(query.n, until=query.until, features=query.features))
+    return call.live.latest(query.n, until=query.until, features=query.features)
 
 
-@operation("GET", f"{MODEL}/alarms", "read")
-def alarms(call: Call) -> schemas.Alarms:
+@operation("GET", f"{MODEL}/alarms", "read", under="alarms")
+def alarms(call: Call) -> list[dict[str, Any]]:
     """What is wrong now, with the rule and the numbers behind it."""
-    return schemas.Alarms(call.live.alarms())
+    return call.live.alarms()
 
 
 @operation("POST", f"{MODEL}/snapshot", "admin", errors=(429, 504))
 async def snapshot(call: Call) -> dict[str, Any]:
     """Write the state to disk now."""
-    return await call.models.call(call.entry, call.live.aio.snapshot)
+    return await call.ask(call.live.aio.snapshot)
 
 
-@operation("POST", f"{MODEL}/forget", "admin")
-async def forget(call: Call, body: schemas.ForgetRequest) -> schemas.Forgotten:
+@operation("POST", f"{MODEL}/forget", "admin", under="forgotten")
+async def forget(call: Call, body: schemas.ForgetRequest) -> list[str]:
     """Remove events by their ids: rows, predictions and labels. What was learned from them stays."""
-    live = call.live
     check_count(call, "ids", body.ids)
     schemas.check_printable(body.ids)
-    return schemas.Forgotten(
-        await call.models.call(call.entry, lambda: live.aio.look(lambda live: live.forget(*body.ids)))
-    )
+    return await call.ask(call.live.aio.look, lambda live: live.forget(*body.ids))
 
 
 @operation("DELETE", f"{FLEET}/keys/{{key}}", "admin", status=204, errors=(429, 504))
@@ -323,79 +301,56 @@ async def forget_key(call: Call, query: schemas.KeyQuery) -> None:
 # -- files ------------------------------------------------------------------------------------------------------
 
 EXPORTS = {"jsonl": "application/jsonl", "parquet": "application/vnd.apache.parquet"}
-PART = 1 << 20  # bytes that are read and sent together
 
 
 @operation("GET", f"{MODEL}/export", "read", gives=dict.fromkeys(EXPORTS.values(), BYTES), errors=(429,))
 async def export(call: Call, query: schemas.ExportQuery) -> Response:
     """The events that the journal still has, with features, predictions and labels."""
-    live, kind = call.live, query.format
-    path = call.models.scratch("export").with_suffix(f".{kind}")
-
-    def written() -> BinaryIO:
-        try:
-            live.export(path)
-            return path.open("rb")
-        finally:
-            path.unlink(missing_ok=True)  # gone when it was sent, or when the caller went
-
-    return Attachment(call, written, f"{call.name}.{kind}", EXPORTS[kind])
+    path = call.models.scratch("export").with_suffix(f".{query.format}")
+    return Download(call, path, f"{call.name}.{query.format}", EXPORTS[query.format], call.live.export)
 
 
 @operation("GET", f"{MODEL}/model", "read", gives={BINARY: BYTES}, errors=(429,))
 async def download_model(call: Call) -> Response:
     """The newest snapshot as a model file; POST .../snapshot takes a new one."""
     snapshots = Snapshots(call.live.folder)
-    newest = snapshots.path(snapshots.newest_number)
-    return Attachment(call, lambda: newest.open("rb"), f"{call.name}.safetensors", BINARY)
+    return Download(call, snapshots.path(snapshots.newest_number), f"{call.name}.safetensors", BINARY)
 
 
-class Downloads:
-    """Exports and downloads: so many are made and sent at the same time, in threads of their own."""
+class Download(FileResponse):
+    """A file for one caller, who is left if the next part is not read in time; some are sent at the same time.
 
-    def __init__(self, most: int, seconds: float) -> None:
-        self.most, self.seconds, self.active = most, seconds, 0
-        self._pool = ThreadPoolExecutor(most, thread_name_prefix="hedgerow-download")
+    `make` writes it first, and it is gone when it was sent, or when the caller went.
+    """
 
-    async def do(self, work: Callable[[], T]) -> T:
-        """Work in one of the threads."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+    chunk_size = 1 << 20
 
-    def close(self) -> None:
-        """End the threads when they are done."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
-
-
-class Attachment(Response):
-    """A file for one caller, who is left if the next part is not read in time."""
-
-    def __init__(self, call: Call, opened: Callable[[], BinaryIO], name: str, kind: str) -> None:
-        self._opened = opened
-        self._downloads: Downloads = call.app.state.downloads
-        self._about = {"content-type": kind, "content-disposition": f'attachment; filename="{name}"'}
-        if self._downloads.active >= self._downloads.most:
-            raise Problem("busy", f"{self._downloads.active} exports are on their way, as many as allowed")
+    def __init__(
+        self, call: Call, path: Path, name: str, kind: str, make: Callable[[Path], object] | None = None
+    ) -> None:
+        super().__init__(path, filename=name, media_type=kind)
+        self._models, self._path, self._make = call.models, path, make
+        if self._models.downloads >= self._models.settings.max_exports:
+            raise Problem("busy", f"{self._models.downloads} exports are on their way, as many as allowed")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Make the file, and send it part by part."""
-        downloads = self._downloads
-        downloads.active += 1
+
+        async def send_in_time(message: Message) -> None:
+            async with asyncio.timeout(self._models.settings.write_timeout):
+                await send(message)
+
+        self._models.downloads += 1
         try:
-            with await downloads.do(self._opened) as stream:
-                headers = {**self._about, "content-length": str(stream.seek(0, os.SEEK_END))}
-                stream.seek(0)
-                raw = [(key.encode(), value.encode()) for key, value in headers.items()]
-                await send({"type": "http.response.start", "status": 200, "headers": raw})
-                more = True
-                while more:
-                    part = await downloads.do(lambda: stream.read(PART))
-                    more = bool(part)
-                    async with asyncio.timeout(downloads.seconds):
-                        await send({"type": "http.response.body", "body": part, "more_body": more})
+            if self._make is not None:
+                await asyncio.to_thread(self._make, self._path)
+            await super().__call__(scope, receive, send_in_time)
         except TimeoutError:
             raise ClientDisconnect from None
         finally:
-            downloads.active -= 1
+            self._models.downloads -= 1
+            if self._make is not None:
+                self._path.unlink(missing_ok=True)
 
 
 # -- server-sent events -----------------------------------------------------------------------------------------
@@ -477,10 +432,10 @@ def _event(live: LiveModel, marker: Any, text: bytes) -> tuple[Any, bytes]:
 # -- the service itself -----------------------------------------------------------------------------------------
 
 
-@operation("GET", "/healthz")
-async def healthz(call: Call) -> schemas.Health:
+@operation("GET", "/healthz", under="status")
+async def healthz(call: Call) -> Literal["alive"]:
     """Whether the process answers at all."""
-    return schemas.Health()
+    return "alive"
 
 
 @operation("GET", "/readyz")

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.responses import Response
 
-from hedgerow.client import KeyPrediction, LabelResult, Prediction
+from hedgerow.client import KeyPrediction
 from hedgerow.events import LONGEST_ID
 from hedgerow.live.journal import LAST
 from hedgerow.service.worker import LONGEST_LABEL
@@ -144,12 +144,6 @@ class LabelledInstances(PredictRequest, kw_only=True):
     labels: Annotated[list[Label], Meta(min_length=1, description="One for each instance.")]
 
 
-class Predictions(Struct):
-    """In the order of the instances."""
-
-    predictions: list[Prediction]
-
-
 class ExplainRequest(Struct, forbid_unknown_fields=True):
     """An instance whose prediction is to be explained; without a reference against the mean row of the sources."""
 
@@ -180,22 +174,10 @@ class LabelRequest(Struct, forbid_unknown_fields=True):
     labels: Annotated[list[EventLabel], Meta(min_length=1)]
 
 
-class LabelResults(Struct):
-    """In the order of the labels."""
-
-    results: list[LabelResult]
-
-
 class ForgetRequest(Struct, forbid_unknown_fields=True):
     """Events to forget."""
 
     ids: Annotated[list[Id], Meta(min_length=1)]
-
-
-class Forgotten(Struct):
-    """The ids of those that were there."""
-
-    forgotten: list[str]
 
 
 class Model(Struct):
@@ -221,12 +203,6 @@ class Model(Struct):
     truncated: Annotated[
         dict[str, int] | UnsetType, Meta(description="Lists that are too long to be shown whole: how long they are.")
     ] = UNSET
-
-
-class ModelList(Struct):
-    """The models that the token may read."""
-
-    models: list[Model]
 
 
 Key = Annotated[str, Meta(min_length=1, max_length=200)] | Whole
@@ -271,24 +247,6 @@ class KeyPredictions(Struct):
     duplicate: Annotated[bool, Meta(description="The batch was learned before; nothing was done.")] = False
 
 
-class FleetList(Struct):
-    """The fleets that the token may read."""
-
-    fleets: list[Model]
-
-
-class History(Struct):
-    """Points over time, oldest first."""
-
-    points: list[dict[str, Any]]
-
-
-class Latest(Struct):
-    """The newest events, newest first."""
-
-    events: list[dict[str, Any]]
-
-
 class LatestQuery(Struct):
     """How many of the newest events, up to which number, and whether with their rows."""
 
@@ -301,12 +259,6 @@ class ExportQuery(Struct):
     """Which format."""
 
     format: Literal["jsonl", "parquet"] = "jsonl"
-
-
-class Alarms(Struct):
-    """Rules that are broken now."""
-
-    alarms: list[dict[str, Any]]
 
 
 File = Annotated[Any, Meta(extra_json_schema={"type": "string", "format": "binary"})]
@@ -333,18 +285,6 @@ class JobStatus(Struct):
     text: Annotated[str, Meta(description="What it does now, or did last.")] = "waiting for its turn"
     error: str | None = None
     ended: float | None = None
-
-
-class JobList(Struct):
-    """Newest first."""
-
-    jobs: list[JobStatus]
-
-
-class Health(Struct):
-    """Alive."""
-
-    status: Literal["alive"] = "alive"
 
 
 class Readiness(Struct):
@@ -417,17 +357,11 @@ class ServerMetadata(Struct):
     extensions: list[str]
 
 
-class ServerLive(Struct):
-    """Whether the service lives."""
-
-    live: bool = True
-
-
-class ServerReady(Struct, omit_defaults=True):
+class ModelReady(Struct):
     """Whether it can be asked."""
 
+    name: str
     ready: bool
-    name: str | None = None
 
 
 class TensorMetadata(Struct):

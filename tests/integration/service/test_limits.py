@@ -268,9 +268,9 @@ def test_one_more_export_than_allowed_waits_for_its_turn(models):
     app = create_app(models, ServiceSettings(max_exports=1))
 
     async def work(http, entry):
-        app.state.downloads.active = 1
+        app.state.models.downloads = 1
         busy = [await http.get(f"/v1/models/site/{what}") for what in ("export", "model")]
-        app.state.downloads.active = 0
+        app.state.models.downloads = 0
         return busy, await http.get("/v1/models/site/model")
 
     busy, answer = with_client(app, work)
@@ -288,7 +288,7 @@ def test_a_caller_who_does_not_read_an_export_is_left(models):
             await asyncio.sleep(30)
 
     async def receive():
-        return {"type": "http.request", "body": b"", "more_body": False}
+        await asyncio.sleep(30)  # the caller sends nothing more, and does not go
 
     async def work(http, entry):
         scope = {
@@ -297,7 +297,7 @@ def test_a_caller_who_does_not_read_an_export_is_left(models):
         }  # fmt: skip
         began = time.monotonic()
         await app(scope, receive, send)
-        return time.monotonic() - began, app.state.downloads.active
+        return time.monotonic() - began, app.state.models.downloads
 
     seconds, active = with_client(app, work)
     assert sent == ["http.response.start", "http.response.body"]
