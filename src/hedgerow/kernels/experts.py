@@ -153,21 +153,22 @@ def rate(beta: float, seen: int, experts: int) -> float:
 
 @compiled
 def step(
-    W: Array, S: Array, space: Array, options: Array, losses: Array, tally: Array, counts: Array, totals: Array,
-    F: Array, out: Array, X: Array, Z: Array, y: Array, weight: Array,
+    W: Array, S: Array, numbers: Array, tally: Array, counts: Array, totals: Array, F: Array, out: Array, Z: Array,
+    y: Array, weight: Array,
 ) -> int:  # fmt: skip
     """A block of rows in their spaces Z (B x n x d): scores, Hedge over the experts' mistakes, heads, counters.
 
-    W, S and `space` are those of `Heads`; `options` its rule and C, Hedge's beta (0: anytime) and whether experts vote.
-    What else labels change: `losses` of each expert, then of the mixture (N + 1); `tally`, labels, mistakes, each
-    expert's mistakes (2 + N); `counts` (1 + K) and `totals` (1 + K x m), the target's rows and their sum, then those of
-    each class, which the rows X (B x 1 x m, or none) join. Filled in are F (B x N x K), where from `FEW` rows on those
-    of frozen experts are known, and `out`: the weights (B x N, Eq. 8 and 9), then the combined scores (Eq. 6) of the
-    first classes. Returned is the class predicted for the last row.
+    W and S are those of `Heads`; `numbers` the losses of each expert, then of the mixture (N + 1), the rule and its C,
+    Hedge's beta (0: anytime) and whether experts vote; `tally` labels, mistakes, each expert's mistakes (2 + N) and
+    each expert's space. Labels change these, and `counts` (1 + K) and `totals` (1 + K x m), the target's rows and their
+    sum, then those of each class, which the rows of the first space join unless `counts` is empty. Filled in are F
+    (B x N x K), where from `FEW` rows on those of frozen experts are known, and `out`: the weights (B x N, Eq. 8 and
+    9), then the combined scores (Eq. 6) of the first classes. Returned is the class predicted for the last row.
 
     The arguments are few, and in no tuple: for a single row their number is what takes the time.
     """
     N, K, named = len(W), out.shape[1] - len(W), -1
+    losses, options, space = numbers[: N + 1], numbers[N + 1 :], tally[2 + N :]
     if len(Z) < FEW:
         for t in range(len(Z)):
             for e in range(N - len(S)):
@@ -194,6 +195,6 @@ def step(
         if y[t] >= 0:
             tally[0] += 1
             tally[1] += named != y[t]
-    if len(X):
-        add_moments(X[:, 0], y, weight, counts, totals)
+    if len(counts):
+        add_moments(Z[:, 0], y, weight, counts, totals)
     return named
