@@ -259,7 +259,7 @@ class MarginHead(Head):
         as a plain tuple, which is sooner read than a named one. AROW's step is PA-II's along u.
         """
         S = np.empty((len(W) - first, 0, 0), dtype=W.dtype) if memory is None else memory
-        return W, S, space, RULES.get(self.rule, PA2), float(self.C)
+        return W, S, space, RULES.get(self.rule, PA2), float(self.C), np.empty(W.shape[2], dtype=W.dtype)
 
 
 @dataclass(frozen=True)

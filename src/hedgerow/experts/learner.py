@@ -192,9 +192,9 @@ class ExpertsLearner(OnlineLearner):
         if type(head) in (PassiveAggressive, AROW) and type(mixer) in (Hedge, Single):
             assert isinstance(head, PassiveAggressive | AROW)
             assert isinstance(mixer, Hedge)
-            W, S, _, rule, C = head.compiled(self.W, frozen, self._space, state.get("memory"))
+            W, S, _, rule, C, u = head.compiled(self.W, frozen, self._space, state.get("memory"))
             options = [rule, C, mixer.beta or 0.0, mixer.combination == "vote"]
-            self._experts = W, S, _one_array(state, "expert_loss", "mixture_loss", rest=options), self._tally
+            self._experts = W, S, u, _one_array(state, "expert_loss", "mixture_loss", rest=options), self._tally
             counts, totals = self._target
             moments = kernels.EVEN if self._projects else counts, totals
             self._one_row = *self._experts, *moments, *one_row
