@@ -25,6 +25,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import sub
 
 import numpy as np
 
@@ -175,11 +176,13 @@ def evidence(m0: float, n0: float, m1: float, n1: float) -> float:
 
 def _windows(marks: Array, start: Array, places: Array) -> list[tuple[int, int, int, int]]:
     """m0, n0, m1, n1 of windows after these marks: the comparator before; it or the prediction, the worse, in it."""
-    ends = marks[places]
-    before, within = ends - start, marks[-1] - ends
-    best = before[:, 1:].argmin(axis=1)
-    rows = zip(before.tolist(), within.tolist(), (1 + best).tolist(), strict=True)
-    return [(b[k], b[0], max(w[1], w[k]), w[0]) for b, w, k in rows]
+    first, now = start.tolist(), marks[-1].tolist()
+    windows = []
+    for end in marks[places].tolist():
+        before = list(map(sub, end, first))
+        k = before.index(min(before[1:]), 1)
+        windows.append((before[k], before[0], max(now[1] - end[1], now[k] - end[k]), now[0] - end[0]))
+    return windows
 
 
 def report(state: State, seen: int) -> Drift:

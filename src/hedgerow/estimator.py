@@ -403,7 +403,8 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
 
     def _predict_row(self, x: Any) -> Prediction:
         row, learner = self._inputs.row(x), self._learner
-        self._check_ready()
+        if not self._codes.labels:
+            self._check_ready()
         return learner.predict_row(row) if row.ndim == 1 else learner.predict_sparse_row(row)
 
     def _scores(self, X: Matrix, sample_domain: Any = None, allow_source: bool = False) -> Array:

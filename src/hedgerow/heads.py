@@ -255,11 +255,11 @@ class MarginHead(Head):
             super().blocks(W, first, space, Z, y, weight, F, memory)
 
     def compiled(self, W: Array, first: int, space: Array, memory: Array | None) -> Any:
-        """The heads W, of which those from `first` on learn, as the compiled loops take them: as a plain tuple, which
-        is sooner read than a named one. AROW's step is PA-II's along u.
+        """The heads W, of which those from `first` on learn, as the compiled loops take them (`kernels.experts.Heads`):
+        as a plain tuple, which is sooner read than a named one. AROW's step is PA-II's along u.
         """
         S = np.empty((len(W) - first, 0, 0), dtype=W.dtype) if memory is None else memory
-        return tuple(kernels.experts.Heads(W, S, space, RULES.get(self.rule, PA2), float(self.C)))
+        return W, S, space, RULES.get(self.rule, PA2), float(self.C), np.empty(W.shape[2], dtype=W.dtype)
 
 
 @dataclass(frozen=True)

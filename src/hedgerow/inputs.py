@@ -174,7 +174,7 @@ class Inputs:
 
         What has names comes in the model's order (`hedgerow.core.domains`).
         """
-        usual = type(x) is np.ndarray and (x.shape, x.strides, x.dtype) == self._usual
+        usual = type(x) is np.ndarray and x.shape == self._shape and x.dtype == self.dtype and x.flags.c_contiguous
         if usual and np.vdot(x, x) <= self._largest_square:  # x.dot would warn of an overflow
             return x  # nothing about it is to be checked or changed
         if self.encoder is not None:
@@ -191,9 +191,8 @@ class Inputs:
         return row if is_sparse(row) else np.ascontiguousarray(row[0])
 
     @cached_property
-    def _usual(self) -> tuple[Any, ...]:
-        """Shape, strides and type of a row that is as the model has it."""
-        return (self.width,), (self.dtype.itemsize,), self.dtype
+    def _shape(self) -> tuple[int]:
+        return (self.width,)
 
     @cached_property
     def _largest_square(self) -> float:

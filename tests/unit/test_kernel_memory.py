@@ -64,15 +64,15 @@ def learned(d):
     return [G, np.zeros(12), 3, 0, z, P @ z, rng.normal(size=3), 1.0, along, diagonal, diagonal.max()]
 
 
-def arow(W, S, Z, y, F):
+def arow(W, S, Z, y, F, u):
     none = np.zeros((0, 0, 0))
     one = np.zeros(1, np.int64)
-    experts.passes((W, S, one, 3, 1.0), Z, y, np.empty(0), F, none)
+    experts.passes((W, S, one, 3, 1.0, u), Z, y, np.empty(0), F, none)
 
 
 def spread(d, K=4, B=6):
     rows_, labels = rng.normal(size=(B, 1, d)), rng.integers(0, K, B)
-    return [np.zeros((1, K, d)), square(d)[None], rows_, labels, np.zeros((B, 1, K))]
+    return [np.zeros((1, K, d)), square(d)[None], rows_, labels, np.zeros((B, 1, K)), np.zeros(d)]
 
 
 CASES = {

@@ -238,10 +238,10 @@ def test_the_small_refresh(dtype, seed, mu, unseen, kappa):
 def test_ties_of_experts_go_to_the_lowest_class():
     head, Z, one = make_head("pa1"), np.ones((2, 1, 2)), np.zeros(1, dtype=np.int64)
     for vote in (False, True):
-        W, S, space, rule, C = head.compiled(np.zeros((1, 3, 2)), 0, one, None)
-        learned = np.zeros(2), np.zeros(3, dtype=np.int64), np.zeros(4), np.zeros((4, 2))
-        F, out, options = np.empty((2, 1, 3)), np.empty((2, 4)), np.array([rule, C, 0.0, vote])
-        named = experts.step(W, S, space, options, *learned, F, out, np.empty((0, 0, 0)), Z, np.full(2, -1), EVEN)
+        W, S, space, rule, C, u = head.compiled(np.zeros((1, 3, 2)), 0, one, None)
+        learned = np.array([0.0, 0.0, rule, C, 0.0, vote]), np.append(np.zeros(3, dtype=np.int64), space)
+        F, out = np.empty((2, 1, 3)), np.empty((2, 4))
+        named = experts.step(W, S, u, *learned, np.zeros(4), np.zeros((4, 2)), F, out, Z, np.full(2, -1), EVEN)
         assert [named] * 2 == F.argmax(axis=2).ravel().tolist() == out[:, 1:].argmax(axis=1).tolist() == [0, 0]
 
 
@@ -266,18 +266,17 @@ def test_the_step_of_experts_is_its_parts(rule, seed, beta, combination, weighte
                 C = 0.7 * weight[t] if weighted else 0.7
                 step(plain[e], Z[t, space[e]], int(y[t]), rule, C, None if S is None else S[i])
     expected = mixer.run(state, 0, F, y)
-    X, moments = rng.normal(size=(B, 5)), Moments.empty(5, K)
-    moments.add(X, y, weight if weighted else None)
-    loss, tally = np.zeros(N + 1), np.zeros(2 + N, dtype=np.int64)
-    counts, totals = np.zeros(1 + K), np.zeros((1 + K, 5))
-    *heads, rule_number, C = head.compiled(W, first, space, memory)
-    options = np.array([rule_number, C, beta or 0.0, combination == "vote"])
+    moments = Moments.empty(d, K)
+    moments.add(Z[:, 0], y, weight if weighted else None)
+    counts, totals = np.zeros(1 + K), np.zeros((1 + K, d))
+    *heads, _, rule_number, C, u = head.compiled(W, first, space, memory)
+    loss = np.array([*np.zeros(N + 1), rule_number, C, beta or 0.0, combination == "vote"])
+    tally = np.append(np.zeros(2 + N, dtype=np.int64), space)
     G, out = F.copy(), np.empty((B, N + K))
     G[:, first:] = np.nan
     for part in (slice(0, cut), slice(cut, B)):
         some = weight[part] if weighted else EVEN
-        of_part = G[part], out[part], X[part, None], Z[part], y[part], some
-        experts.step(*heads, options, loss, tally, counts, totals, *of_part)
+        experts.step(*heads, u, loss, tally, counts, totals, G[part], out[part], Z[part], y[part], some)
     trace = Trace(out[:, N:], out[:, :N], G.argmax(axis=2))
     for got, wanted in zip(trace, (expected.scores, expected.weights, expected.expert_predictions), strict=True):
         np.testing.assert_allclose(got, wanted, atol=1e-9)
@@ -289,5 +288,5 @@ def test_the_step_of_experts_is_its_parts(rule, seed, beta, combination, weighte
     named = np.hstack([expected.scores.argmax(axis=1)[:, None], expected.expert_predictions])
     np.testing.assert_array_equal(trace.mistaken(y), (named != y[:, None])[y >= 0])
     wrong = (named != y[:, None])[y >= 0].sum(axis=0)
-    assert tally.tolist() == [(y >= 0).sum(), *wrong]
+    assert tally.tolist() == [(y >= 0).sum(), *wrong, *space]
     np.testing.assert_allclose(loss[N], (expected.weights * expected.losses).sum())

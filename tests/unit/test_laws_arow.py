@@ -58,7 +58,7 @@ def test_the_loop_runs_interpreted_as_compiled():
     for loop in (passes, passes.py_func):
         W, S, F, mean = np.zeros((1, 4, 5)), np.eye(5)[None].copy(), np.empty((40, 1, 4)), np.zeros((1, 4, 5))
         one = np.zeros(1, dtype=np.int64)
-        loop(Heads(W, S, one, PA2, 1.0), Z[:, None], y, np.empty(0), F, mean)
+        loop(Heads(W, S, one, PA2, 1.0, np.empty(5)), Z[:, None], y, np.empty(0), F, mean)
         outcomes.append((W, S, F, mean))
     for a, b in zip(*outcomes, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-9)

@@ -140,9 +140,9 @@ class Plan:
         return sum(not expert.learns for expert in self.experts)
 
 
-def _one_array(state: State, *names: str) -> Array:
-    """Arrays of one type side by side in one, of which those in the state become views."""
-    joined, first = np.concatenate([state[name] for name in names]), 0
+def _one_array(state: State, *names: str, rest: Any) -> Array:
+    """Arrays of one type and then `rest` side by side in one, of which those in the state become views."""
+    joined, first = np.concatenate([*(state[name] for name in names), rest]), 0
     for name in names:
         last = first + len(state[name])
         state[name], first = joined[first:last], last
@@ -163,7 +163,6 @@ class ExpertsLearner(OnlineLearner):
     def __init__(self, plan: Plan, constants: Constants, state: State) -> None:
         super().__init__(plan, constants, state)
         experts, frozen = plan.experts, plan.frozen
-        self._space = np.array([expert.space for expert in experts])
         online = state["W"]
         self.W = np.zeros((len(experts), *online.shape[1:]), dtype=online.dtype)  # of all experts, frozen ones first
         if frozen:
@@ -171,9 +170,9 @@ class ExpertsLearner(OnlineLearner):
             self.W[:frozen, : known.shape[1]] = known
         self.W[frozen:] = online
         state["W"] = self.W[frozen:]
-        self._no_rows = np.empty((0, 0, 0), dtype=online.dtype)
-        self._losses = _one_array(state, "expert_loss", "mixture_loss")
-        self._tally = _one_array(state, "seen", "mistakes", "expert_mistakes")
+        spaces = [expert.space for expert in experts]
+        self._tally = _one_array(state, "seen", "mistakes", "expert_mistakes", rest=spaces)
+        self._counted, self._space = np.split(self._tally, [-len(experts)])
         self._target = Target.of(self.target)
         self.target = self._target.moments
         state.update(self.target.arrays("target"))
@@ -182,10 +181,24 @@ class ExpertsLearner(OnlineLearner):
         # a row that moves neither spaces nor preprocessing is learned by one compiled call, which no signal interrupts
         fixed = plan.refresh is None and all(step.fixed for step in self.pre.all)
         self._in_one_call = fixed and coverage.LEVELS not in state
-        self._bare = not (plan.spaces or plan.unit_projection or plan.steps)  # the experts see rows as they come
-        self._label, self._one_row = np.empty(1, dtype=np.int64), self._room(1)
-        (F,), (out,) = self._one_row
+        self._projects = bool(plan.spaces or plan.unit_projection)
+        self._bare = not (self._projects or plan.steps)  # the experts see rows as they come
+        self._label, one_row = np.empty(1, dtype=np.int64), self._room(1)
+        (F,), (out,) = one_row
         self._row_of = out[len(F) :], out[: len(F)], F  # its scores, weights and each expert's scores
+        head, mixer = plan.head, plan.mixer
+        # the experts as the compiled step takes them; None where the head or the mixer is not ours or not Hedge
+        self._experts: Any = None
+        if type(head) in (PassiveAggressive, AROW) and type(mixer) in (Hedge, Single):
+            assert isinstance(head, PassiveAggressive | AROW)
+            assert isinstance(mixer, Hedge)
+            W, S, _, rule, C, u = head.compiled(self.W, frozen, self._space, state.get("memory"))
+            options = [rule, C, mixer.beta or 0.0, mixer.combination == "vote"]
+            self._experts = W, S, u, _one_array(state, "expert_loss", "mixture_loss", rest=options), self._tally
+            counts, totals = self._target
+            moments = kernels.EVEN if self._projects else counts, totals
+            self._one_row = *self._experts, *moments, *one_row
+        self._row_alone = self._experts is not None and self.spaces.row_alone
 
     def _make_spaces(self) -> Spaces:
         plan, constants, state = self.plan, self.constants, self.state
@@ -315,7 +328,7 @@ class ExpertsLearner(OnlineLearner):
         """One dense row: a block of one without a label."""
         if self._experts is not None:
             Z = x[None, None] if self._bare else self._in_spaces(self.pre.apply(x[None]))
-            code = kernels.experts.step(*self._experts, *self._one_row, self._no_rows, Z, NO_LABEL, kernels.EVEN)
+            code = kernels.experts.step(*self._one_row, Z, NO_LABEL, kernels.EVEN)
             return Prediction(code, *self._row_of)
         F = self.expert_scores(x[None])
         scores, weights, *_ = self.plan.mixer.run(self.state, self.seen, F, NO_LABEL)
@@ -325,24 +338,27 @@ class ExpertsLearner(OnlineLearner):
 
     def learn_row(self, x: Array, y: int, weight: float) -> None:
         """The label of one dense row: a block of one."""
-        if self._experts is None or not self.spaces.row_alone or not weight > 0 or y < 0:
+        if not self._row_alone or not weight > 0 or y < 0:
             super().learn_row(x, y, weight)
         elif self._in_one_call and (self._tally.item(0) + 1) % evidence.EVERY:
             self._learn_row(x, y, weight)
         elif self._in_one_call:
             with uninterrupted():
                 self._learn_row(x, y, weight)
-                evidence.look(self.state, self._tally)
+                evidence.look(self.state, self._counted)
         else:
             with uninterrupted():
                 self._whole(x[None], np.array([y]), None if weight == 1 else np.array([weight]))
 
     def _learn_row(self, x: Array, y: int, weight: float) -> None:
-        X = x[None, None] if self._bare else self.pre.apply(x[None])[:, None]
-        Z = X if self._bare else self._in_spaces(X[:, 0])
-        weights = kernels.EVEN if weight == 1 else np.array([weight])
+        Z, weights = x[None, None], kernels.EVEN if weight == 1 else np.array([weight])
         self._label[0] = y
-        kernels.experts.step(*self._experts, *self._one_row, X, Z, self._label, weights)
+        if not self._bare:
+            X = self.pre.apply(x[None])
+            Z = self._in_spaces(X)
+            if self._projects:
+                self._target.add(X, self._label, weights)
+        kernels.experts.step(*self._one_row, Z, self._label, weights)
 
     def _step(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> Trace:
         if self._experts is None:
@@ -360,7 +376,7 @@ class ExpertsLearner(OnlineLearner):
         """Rows in their spaces by our own heads and Hedge; frozen experts score many rows sooner by a product each."""
         F, out = self._room(len(y), known)
         self._score(Z, F, 0 if len(y) < kernels.experts.FEW else self.plan.frozen)
-        kernels.experts.step(*self._experts, F, out, self._no_rows, Z, y, weight)
+        kernels.experts.step(*self._experts, kernels.EVEN, self._target.totals, F, out, Z, y, weight)
         N = len(self.W)
         return Trace(out[:, N:], out[:, :N], F[:, :, :known].argmax(axis=2))
 
@@ -383,18 +399,6 @@ class ExpertsLearner(OnlineLearner):
         """The scores of the first experts into F (B x N x K)."""
         for e in range(experts):
             np.matmul(Z[:, self._space[e]], self.W[e].T, out=F[:, e])
-
-    @cached_property
-    def _experts(self) -> Any:
-        """The experts as the compiled step takes them; None where the head or the mixer is not ours or not Hedge."""
-        head, mixer, state = self.plan.head, self.plan.mixer, self.state
-        if type(head) not in (PassiveAggressive, AROW) or type(mixer) not in (Hedge, Single):
-            return None
-        assert isinstance(head, PassiveAggressive | AROW)
-        assert isinstance(mixer, Hedge)
-        W, S, space, rule, C = head.compiled(self.W, self.plan.frozen, self._space, state.get("memory"))
-        options = np.array([rule, C, mixer.beta or 0.0, mixer.combination == "vote"])
-        return W, S, space, options, self._losses, self._tally, *self._target
 
     def _units(self, Z: Array) -> Array:
         """Projected rows as the heads take them: of unit length, if the plan says so."""
@@ -427,5 +431,4 @@ class ExpertsLearner(OnlineLearner):
         self.flush()
         pad_axis(self.state, "W", 1, n_classes - self.n_classes)
         super().grow(n_classes)
-        self.__dict__.pop("_experts", None)
         self.__init__(self.plan, self.constants, self.state)  # type: ignore[misc]

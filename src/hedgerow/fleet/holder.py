@@ -226,8 +226,8 @@ class Light:
             products.PZ[learned] = regressions.covariances(products.Z[learned])
         for arena, places, slots in where:
             run_slots(
-                learner.heads, products, arena.R, slots, places, arena.room, self.at, log_w,
-                regressions.diagonal, regressions.top, FADE, codes, weights, out,
+                learner.heads, products, None if learner.trees is None else learner.trees.trees.counts, arena.R, slots,
+                places, arena.room, self.at, log_w, regressions.diagonal, regressions.top, FADE, codes, weights, out,
             )  # fmt: skip
         return out.probabilities
 

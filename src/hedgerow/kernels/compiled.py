@@ -41,8 +41,8 @@ log = logging.getLogger("hedgerow")
 @overload
 def compiled(fn: Kernel) -> Kernel: ...
 @overload
-def compiled(*, fastmath: set[str] = ..., threads: bool = ...) -> Callable[[Kernel], Kernel]: ...
-def compiled(fn: Any = None, *, fastmath: set[str] | bool = False, threads: bool = False) -> Any:
+def compiled(*, fastmath: set[str] = ..., threads: bool = ..., makes: bool = ...) -> Callable[[Kernel], Kernel]: ...
+def compiled(fn: Any = None, *, fastmath: set[str] | bool = False, threads: bool = False, makes: bool = False) -> Any:
     """Compile a function when it is first called, and cache the result on disk.
 
     Parameters
@@ -53,9 +53,13 @@ def compiled(fn: Any = None, *, fastmath: set[str] | bool = False, threads: bool
         What may be done to its sums, see `hedgerow.kernels.SUMS`.
     threads
         Release the GIL meanwhile; for long kernels only.
+    makes
+        Whether it, or a kernel that it calls, makes arrays or returns some. Else references to its arguments are not
+        counted, which takes half the time of a call: numba refuses to compile a kernel that would need it.
     """
     if fn is None:
-        return lambda kernel: compiled(kernel, fastmath=fastmath, threads=threads)  # type: ignore[call-overload]
+        given: dict[str, Any] = {"fastmath": fastmath, "threads": threads, "makes": makes}
+        return lambda kernel: compiled(kernel, **given)
     if getattr(config, "DISABLE_JIT", False):
         return fn
     # no_cfunc_wrapper: an entry for calls through a C pointer, which nobody makes, takes a tenth of the time.
@@ -63,6 +67,7 @@ def compiled(fn: Any = None, *, fastmath: set[str] | bool = False, threads: bool
     # and the call goes to whichever copy the process has loaded first: results would depend on what was compiled when.
     decorator: Any = njit
     options: dict[str, Any] = {"fastmath": fastmath, "no_cfunc_wrapper": True, "nogil": threads, "forceinline": True}
+    options["_nrt"] = makes
     kernel = decorator(pipeline_class=KernelCompiler, **options)(fn)
     kernel._cache = KernelCache(fn)  # where cache=True puts a FunctionCache
     inlined = decorator(pipeline_class=InlinedCompiler, no_cpython_wrapper=True, **options)(fn)

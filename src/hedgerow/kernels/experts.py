@@ -23,7 +23,7 @@ class Heads(NamedTuple):
     """Heads in their spaces: weights W (N x K x d), the space of each, the rule and its C.
 
     S has a matrix for each head that learns, which are the last ones: AROW's covariance, d x d or its diagonal 1 x d,
-    or one without rows.
+    or one without rows. u is room for a row.
     """
 
     W: Array
@@ -31,6 +31,7 @@ class Heads(NamedTuple):
     space: Array
     rule: int
     C: float
+    u: Array
 
 
 @compiled
@@ -98,8 +99,7 @@ def passes(heads: Heads, Z: Array, y: Array, weight: Array, F: Array, mean: Arra
 
     `weight` (empty: one each) multiplies C. `mean` (a W for each, or none) gets their mean W.
     """
-    heads, B, d = Heads(*heads), len(Z), Z.shape[2]
-    u = np.empty(d, Z.dtype)
+    heads, B, d, u = Heads(*heads), len(Z), Z.shape[2], heads[5]
     averaging = len(mean) > 0
     first = len(heads.W) - len(heads.S)
     for i in range(len(heads.S)):
@@ -153,26 +153,27 @@ def rate(beta: float, seen: int, experts: int) -> float:
 
 @compiled
 def step(
-    W: Array, S: Array, space: Array, options: Array, losses: Array, tally: Array, counts: Array, totals: Array,
-    F: Array, out: Array, X: Array, Z: Array, y: Array, weight: Array,
+    W: Array, S: Array, u: Array, numbers: Array, tally: Array, counts: Array, totals: Array, F: Array, out: Array,
+    Z: Array, y: Array, weight: Array,
 ) -> int:  # fmt: skip
     """A block of rows in their spaces Z (B x n x d): scores, Hedge over the experts' mistakes, heads, counters.
 
-    W, S and `space` are those of `Heads`; `options` its rule and C, Hedge's beta (0: anytime) and whether experts vote.
-    What else labels change: `losses` of each expert, then of the mixture (N + 1); `tally`, labels, mistakes, each
-    expert's mistakes (2 + N); `counts` (1 + K) and `totals` (1 + K x m), the target's rows and their sum, then those of
-    each class, which the rows X (B x 1 x m, or none) join. Filled in are F (B x N x K), where from `FEW` rows on those
-    of frozen experts are known, and `out`: the weights (B x N, Eq. 8 and 9), then the combined scores (Eq. 6) of the
-    first classes. Returned is the class predicted for the last row.
+    W, S and u are those of `Heads`; `numbers` the losses of each expert, then of the mixture (N + 1), the rule and its
+    C, Hedge's beta (0: anytime) and whether experts vote; `tally` labels, mistakes, each expert's mistakes (2 + N) and
+    each expert's space. Labels change these, and `counts` (1 + K) and `totals` (1 + K x m), the target's rows and their
+    sum, then those of each class, which the rows of the first space join unless `counts` is empty. Filled in are F
+    (B x N x K), where from `FEW` rows on those of frozen experts are known, and `out`: the weights (B x N, Eq. 8 and
+    9), then the combined scores (Eq. 6) of the first classes. Returned is the class predicted for the last row.
 
     The arguments are few, and in no tuple: for a single row their number is what takes the time.
     """
     N, K, named = len(W), out.shape[1] - len(W), -1
+    losses, options, space = numbers[: N + 1], numbers[N + 1 :], tally[2 + N :]
     if len(Z) < FEW:
         for t in range(len(Z)):
             for e in range(N - len(S)):
                 product_row(W[e], Z[t, space[e]], F[t, e])
-    heads = Heads(W, S, space, int(options[0]), options[1])
+    heads = Heads(W, S, space, int(options[0]), options[1], u)
     passes(heads, Z, y, weight, F, S[:0])
     for t in range(len(Z)):
         p, f = out[t, :N], out[t, N:]
@@ -194,6 +195,6 @@ def step(
         if y[t] >= 0:
             tally[0] += 1
             tally[1] += named != y[t]
-    if len(X):
-        add_moments(X[:, 0], y, weight, counts, totals)
+    if len(counts):
+        add_moments(Z[:, 0], y, weight, counts, totals)
     return named

@@ -31,7 +31,7 @@ class Experts(NamedTuple):
     loss: Array
 
 
-@compiled
+@compiled(makes=True)
 def run(
     Z: Array, rule: int, settings: Array, coverage: Array, experts: Experts, y: Array, weight: Array, out: Outcome
 ) -> None:

@@ -37,7 +37,7 @@ class Products(NamedTuple):
     C: Array
 
 
-@compiled
+@compiled(makes=True)
 def cut(y: Array, seen: int, every: int, K: int, group: Array, classes: Array, windows: Array) -> tuple[int, int]:
     """A block cut into windows of `every` labels, `seen` before it: the number of windows, and that of class sums.
 

@@ -92,7 +92,7 @@ class Outcome(NamedTuple):
     usual: Array
 
 
-@compiled(threads=True)
+@compiled(threads=True, makes=True)
 def run(rows: Rows, settings: Array, coverage: Array, memory: Memory, y: Array, weight: Array, out: Outcome) -> None:
     """Predict rows in order and learn those that have a label (y is not NaN).
 
@@ -272,7 +272,7 @@ def _recursive_step(P: Array, z: Array, noise: float, keep: float, largest: floa
     return s
 
 
-@compiled
+@compiled(makes=True)
 def _weigh(
     memory: Memory, f: Array, mixed: Array, prediction: float, y: float, low: float, high: float, noise: float,
     gain: Array,
@@ -302,7 +302,7 @@ def _weigh(
         memory.loss[2 + h] += (f[h] - y) ** 2
 
 
-@compiled
+@compiled(makes=True)
 def _learn(rows: Rows, b: int, memory: Memory, f: Array, y: float, noise: float, largest: float, gain: Array) -> None:
     """All regressions, and those of levels and scales; f: heads that are not clipped."""
     h, G, line = 0, rows.trees.shape[1] + 1, np.ones(2)

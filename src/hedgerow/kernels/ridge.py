@@ -64,8 +64,8 @@ class Heads(NamedTuple):
     when they fade. columns: of each head the first of its weights, how many, and where its class targets begin in
     `tables` (-1: one-hot). halves: |C_k|^2/2. class_rows: the targets of a row of each class (K x Q). near_*: local
     heads: where the columns of each kind end, its sharpness, the kept rows of the sources; local: heads of each kind;
-    kept: rows of a target. leaves: rows of the sources in the leaves of a forest (`kernels/trees.py`); tree_heads:
-    heads of boosting, one of levels before them, and as many of leaves, which come last.
+    kept: rows of a target. tree_heads: heads of boosting, one of levels before them, and as many of leaves, which
+    come last.
     """
 
     d_ends: Array
@@ -82,7 +82,6 @@ class Heads(NamedTuple):
     near_weight: Array
     local: int
     kept: int
-    leaves: Array
     tree_heads: int
 
 
@@ -92,7 +91,6 @@ class Record(NamedTuple):
     pending: rows of G and E in each space; G, E: these rows, space after space, as many places in each. diagonal, top:
     the diagonal of each P and its largest number, infinity if rounding has left one negative. labels, weights, rows:
     the kept rows of the local heads, kind after kind. at: how many are kept, the place of the next, labels learned.
-    leaf_counts: labels in each leaf of the forest; where there are none, leaf_rows has the leaves of each kept row.
     """
 
     mix: Mixture
@@ -105,8 +103,18 @@ class Record(NamedTuple):
     weights: Array
     rows: Array
     at: Array
-    leaf_counts: Array
-    leaf_rows: Array
+
+
+class Forest(NamedTuple):
+    """Rows of the sources in the leaves of a forest (`kernels/trees.py`), and those of a target.
+
+    counts: labels in each leaf; where there are none, rows has the leaves of each kept row. A model without trees has
+    None in its place: what is done with a forest is then not compiled.
+    """
+
+    sources: Array
+    counts: Array
+    rows: Array
 
 
 class Products(NamedTuple):
@@ -148,7 +156,7 @@ class Outcome(NamedTuple):
 # -- regressions --------------------------------------------------------------------------------------------------
 
 
-@compiled
+@compiled(makes=True)
 def _add_product(factors: Array, rows: Array, sign: float, out: Array) -> None:
     """out += sign sum_i factors[i] rows[i]."""
     total = np.empty(len(out))
@@ -157,13 +165,13 @@ def _add_product(factors: Array, rows: Array, sign: float, out: Array) -> None:
         out[j] += sign * total[j]
 
 
-@compiled
+@compiled(makes=True)
 def _matrix(flat: Array, begin: int, rows: int, width: int) -> Array:
     """A matrix that begins at a place of a flat array."""
     return flat[begin : begin + rows * width].reshape((rows, width))
 
 
-@compiled
+@compiled(makes=True)
 def _fit(heads: Heads, record: Record, products: Products, r: int) -> None:
     """The fits of row r by all that was learned, and its products with pending rows."""
     z, fits = products.Z[r], products.fits[r]
@@ -184,7 +192,7 @@ def _fit(heads: Heads, record: Record, products: Products, r: int) -> None:
         d, q = d_end, q_end
 
 
-@compiled
+@compiled(makes=True)
 def learn_row(
     G: Array, E: Array, n: int, first: int, z: Array, pz: Array, missed: Array, noise: float, along: Array,
     diagonal: Array, top: float,
@@ -211,7 +219,7 @@ def learn_row(
         e[j] = missed[j] / root
 
 
-@compiled
+@compiled(makes=True)
 def _learn_carefully(
     G: Array, n: int, z: Array, g: Array, missed: Array, noise: float, diagonal: Array, e: Array
 ) -> None:
@@ -250,8 +258,10 @@ def _learn_carefully(
         e[j] = missed[j] / root
 
 
-@compiled
-def _learn(heads: Heads, record: Record, products: Products, r: int, label: int, weight: float) -> None:
+@compiled(makes=True)
+def _learn(
+    heads: Heads, record: Record, products: Products, forest: Forest | None, r: int, label: int, weight: float
+) -> None:
     """Row r with its label becomes a pending row of every space, and one of the kept rows of the local heads."""
     z, pz, fits = products.Z[r], products.PZ[r], products.fits[r]
     room = len(record.G) // len(z)
@@ -281,11 +291,12 @@ def _learn(heads: Heads, record: Record, products: Products, r: int, label: int,
             a = b
         record.at[0], record.at[1] = max(record.at[0], place + 1), (place + 1) % heads.kept
         products.fresh[0] += 1
-    for t in range(products.leaves.shape[1]):
-        if len(record.leaf_counts):
-            record.leaf_counts[products.leaves[r, t], label] += weight
-        else:
-            record.leaf_rows[record.at[0] - 1, t] = products.leaves[r, t]
+    if forest is not None:
+        for t in range(products.leaves.shape[1]):
+            if len(forest.counts):
+                forest.counts[products.leaves[r, t], label] += weight
+            else:
+                forest.rows[record.at[0] - 1, t] = products.leaves[r, t]
     record.at[2] += 1
 
 
@@ -361,7 +372,7 @@ def votes(D: Array, y: Array, domain: Array, weight: Array, g: float, V: Array, 
             V[domain[i], y[i]] += weight[i] * np.exp(g * (c - 1.0))
 
 
-@compiled
+@compiled(makes=True)
 def _near(heads: Heads, record: Record, products: Products, r: int, F: Array) -> None:
     """The scores of the local heads: shares of one in the votes, minus their mean.
 
@@ -411,7 +422,7 @@ def _near(heads: Heads, record: Record, products: Products, r: int, F: Array) ->
 # -- the mixture --------------------------------------------------------------------------------------------------
 
 
-@compiled(fastmath=SUMS)
+@compiled(fastmath=SUMS, makes=True)
 def _experts(F: Array, pi: Array, y: int, temperatures: int, w: Array, loss: Array, q: Array) -> None:
     """qbar into q; with a label y >= 0 also -log of each expert's probability of it into loss.
 
@@ -461,7 +472,7 @@ def _log_softmax(s: Array, out: Array) -> None:
         out[k] = s[k] - top - np.log(total)
 
 
-@compiled(fastmath=SUMS)
+@compiled(fastmath=SUMS, makes=True)
 def _newton(a: Array, H: Array, X: Array, log_p: Array, y: int, keep: float, ridge: float) -> None:
     """One step of a stack with features X (f x K): a -= H^-1 X (p - e_y).
 
@@ -512,7 +523,7 @@ def _total(x: Array) -> float:
     return total
 
 
-@compiled
+@compiled(makes=True)
 def mix_row(mix: Mixture, F: Array, label: int, shipped: Array, by_head: Array) -> float:
     """The probabilities of one row with the heads' scores F into `shipped`, the first mixture's weights into `by_head`.
 
@@ -594,10 +605,11 @@ def mix_row(mix: Mixture, F: Array, label: int, shipped: Array, by_head: Array) 
 # -- rows ---------------------------------------------------------------------------------------------------------
 
 
-@compiled
+@compiled(makes=True)
 def run_rows(
-    heads: Heads, record: Record, products: Products, begin: int, end: int, y: Array, weight: Array, out: Outcome
-) -> float:
+    heads: Heads, record: Record, products: Products, forest: Forest | None, begin: int, end: int, y: Array,
+    weight: Array, out: Outcome,
+) -> float:  # fmt: skip
     """Rows begin..end-1 of one target: predicted and, with a label >= 0, learned; the sum of their log-losses.
 
     Scores: first the regressions', then the local heads'; those of further heads stand in `products.F` already.
@@ -612,9 +624,9 @@ def run_rows(
             if len(heads.near_ends):
                 _near(heads, record, products, r, F[:others])
             _centre(F[:others])
-            if heads.tree_heads:
+            if forest is not None:
                 leaf_scores(
-                    heads.leaves, record.leaf_counts, record.leaf_rows, record.labels, record.weights, record.at[0],
+                    forest.sources, forest.counts, forest.rows, record.labels, record.weights, record.at[0],
                     products.leaves[r], F[len(F) - heads.tree_heads :],
                 )  # fmt: skip
             products.known[r] = record.at[2]
@@ -623,7 +635,7 @@ def run_rows(
         votes[len(F)] = best(record.mix.counts[:known])
         total += mix_row(record.mix, F, y[r], out.probabilities[r], out.weights[r])
         if y[r] >= 0:
-            _learn(heads, record, products, r, y[r], weight[r])
+            _learn(heads, record, products, forest, r, y[r], weight[r])
     return total
 
 
@@ -633,15 +645,11 @@ def run_rows(
 LOSS, MEMBERS, PAIR, STACKS, CURVES, COUNTS, ROWS = range(7)  # places of `at`
 
 
-@compiled
+@compiled(makes=True)
 def _record(
     s: Array, at: Array, room: int, log_w: Array, diagonal: Array, top: Array, pending: Array, D: int, Q: int,
-    near: int, trees: int,
 ) -> Record:  # fmt: skip
-    """The parts of a record with places for `room` rows; `pending` is written over.
-
-    `near`, `trees`: numbers of a kept row, and the leaves that it falls into.
-    """
+    """The parts of a record with places for `room` rows; `pending` is written over."""
     f = int(np.sqrt((at[COUNTS] - at[CURVES]) // 2))
     mix = Mixture(
         log_w, s[at[LOSS] : at[MEMBERS]], s[at[MEMBERS] : at[PAIR]], s[at[PAIR] : at[STACKS]],
@@ -653,11 +661,9 @@ def _record(
         pending[i] = counters[2]
     G, E = own + 2 * room, own + (2 + D) * room
     kept = E + Q * room
-    rows, end = s[kept:].view(np.int16), near * room
     return Record(
         mix, pending, s[G:E], s[E:kept], diagonal, top,
-        s[own : own + room].view(np.int64), s[own + room : G], rows, counters,
-        s[:0].reshape((0, 1)), rows[end : end + trees * room].reshape((room, trees)),
+        s[own : own + room].view(np.int64), s[own + room : G], s[kept:].view(np.int16), counters,
     )  # fmt: skip
 
 
@@ -673,20 +679,26 @@ def _fade(heads: Heads, record: Record, D: int) -> None:
         d = end
 
 
-@compiled(threads=True)
+@compiled(threads=True, makes=True)
 def run_slots(
-    heads: Heads, products: Products, R: Array, slots: Array, rows: Array, room: int, at: Array, log_w: Array,
-    diagonal: Array, top: Array, fade_every: int, y: Array, weight: Array, out: Outcome,
+    heads: Heads, products: Products, sources: Array | None, R: Array, slots: Array, rows: Array, room: int, at: Array,
+    log_w: Array, diagonal: Array, top: Array, fade_every: int, y: Array, weight: Array, out: Outcome,
 ) -> None:  # fmt: skip
     """Rows of a batch in order: `rows` are their places, `slots` their targets' records in R.
 
-    A label below 0 is none: the row is predicted only.
+    A label below 0 is none: the row is predicted only. `sources`: those of the forest (`Forest`), if there is one,
+    whose leaves come last in a record.
     """
     D, Q, pending = products.Z.shape[1], products.MZ.shape[1], np.empty(len(heads.d_ends), np.int64)
     near, trees = products.W.shape[1], products.leaves.shape[1]
     for t in range(len(rows)):
         r = rows[t]
-        record = _record(R[slots[t]], at, room, log_w, diagonal, top, pending, D, Q, near, trees)
-        run_rows(heads, record, products, r, r + 1, y, weight, out)
+        record = _record(R[slots[t]], at, room, log_w, diagonal, top, pending, D, Q)
+        if sources is None:
+            run_rows(heads, record, products, None, r, r + 1, y, weight, out)
+        else:
+            leaves = record.rows[near * room : (near + trees) * room].reshape((room, trees))
+            forest = Forest(sources, R[0, :0].reshape((0, 1)), leaves)
+            run_rows(heads, record, products, forest, r, r + 1, y, weight, out)
         if y[r] >= 0 and record.at[2] % fade_every == 0:
             _fade(heads, record, D)

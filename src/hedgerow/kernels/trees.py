@@ -82,7 +82,7 @@ def log_scores(p: Array) -> None:
         p[k] -= total / len(p)
 
 
-@compiled
+@compiled(makes=True)
 def tree_rows(trees: Trees, X: Array, F: Array, leaves: Array) -> None:
     """Of rows: scores of the boosted heads (B x heads x K, classes beyond K0 at the floor) and leaves of the forest.
 
@@ -114,7 +114,7 @@ def tree_rows(trees: Trees, X: Array, F: Array, leaves: Array) -> None:
             leaves[r, t] = int(trees.threshold[_leaf(trees, trees.starts[boosted + t], x)])
 
 
-@compiled
+@compiled(makes=True)
 def leaf_scores(
     sources: Array, counts: Array, rows: Array, labels: Array, weights: Array, used: int, leaves: Array, F: Array
 ) -> None:
@@ -156,7 +156,7 @@ def leaf_scores(
         log_scores(F[h])
 
 
-@compiled
+@compiled(makes=True)
 def tree_sums(trees: Trees, X: Array, out: Array) -> None:
     """Of rows: the baseline of each head and the values of its trees' leaves, added up (B x heads): boosted numbers."""
     x = np.empty(len(trees.first))

@@ -74,7 +74,7 @@ from hedgerow.ridge.space import FADE, PENDING, Space
 from hedgerow.ridge.trees import TreeHeads
 
 if TYPE_CHECKING:
-    from hedgerow.kernels.ridge import Heads, Outcome, Products, Record
+    from hedgerow.kernels.ridge import Forest, Heads, Outcome, Products, Record
 
 
 @register_learner
@@ -158,9 +158,16 @@ class RidgeLearner(OnlineLearner):
             near.weight,
             len(self.plan.near[0].heads) if self.plan.near else 0,
             near.limit,
-            np.empty((0, 0, 0), np.float32) if self.trees is None else self.trees.trees.counts,
             len(self.plan.trees),
         )
+
+    @property
+    def _forest(self) -> Forest | None:
+        """The leaves of the trees, as the loops take them."""
+        from hedgerow.kernels.ridge import Forest
+
+        trees = self.trees
+        return None if trees is None else Forest(trees.trees.counts, trees.counts, np.empty((0, 1), np.int16))
 
     @property
     def record(self) -> Record:
@@ -171,7 +178,6 @@ class RidgeLearner(OnlineLearner):
         return Record(
             Mixture(*mixture.parts(self.state)), rows.pending, rows.G, rows.E, rows.diagonal, rows.top,
             near.labels, near.weights, near.rows, near.at,
-            np.empty((0, 1)) if self.trees is None else self.trees.counts, np.empty((0, 1), np.int16),
         )  # fmt: skip
 
     def products(self, X: Matrix, rows: Array, room: int, *, kept: bool = True) -> Products:
@@ -264,7 +270,7 @@ class RidgeLearner(OnlineLearner):
         from hedgerow.kernels.ridge import run_rows
 
         try:
-            return run_rows(self.heads, record, products, *rows, y, weight, out)
+            return run_rows(self.heads, record, products, self._forest, *rows, y, weight, out)
         except ZeroDivisionError as error:
             raise HedgerowError(
                 "scores so large that no expert has any weight left; scale the rows, or fit again"
