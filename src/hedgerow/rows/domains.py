@@ -325,11 +325,14 @@ def order_in_time(times: Sequence[Any] | Array, column: str, where: str) -> Arra
     >>> order_in_time(["2024-03-01", "2024-02-28T12:00"], "t", "x.csv").tolist()
     [1, 0]
     """
-    as_written = np.asarray(times).tolist()
-    missing = list(map(is_gap, as_written))
-    if any(missing):
-        row = missing.index(True) + 1
+    values = np.asarray(times)
+    as_written = values.tolist()
+    missing = values != values if values.dtype.kind in "Mmiuf" else np.array([is_gap(value) for value in as_written])
+    if missing.any():
+        row = int(np.flatnonzero(missing)[0]) + 1
         raise InputError(f"{where}, column {column!r}: no time in row {row}; drop the row or fill it")
+    if values.dtype.kind in "Mmiuf":
+        return np.argsort(values, kind="stable")
     form = date_form(as_written)
     numbers = [value if value is not None and math.isfinite(value) else None for value in map(as_float, as_written)]
     dates = [moment(value, form) for value in as_written]

@@ -112,15 +112,16 @@ def label_reader(classes: Sequence[Any] | Array, new: bool = True) -> Callable[[
     >>> read = label_reader(np.array([0, 1]))
     >>> read("1"), read(1.0), read(" "), read(None), read("7")
     (1, 1, None, None, 7)
+    >>> label_reader([])("1")
+    '1'
     >>> label_reader(np.array([0, 1]), new=False)("7")
     Traceback (most recent call last):
     hedgerow.core.errors.InputError: label '7' is not one of the model's classes: 0, 1
     """
     known = [label.item() if isinstance(label, np.generic) else label for label in classes]
-    kind = next((kind for kind in (int, float, str) if all(type(label) is kind for label in known)), None)
+    kind = next((kind for kind in (str, int, float) if all(type(label) is kind for label in known)), None)
     printed = {composed(str(label)): label for label in known}
     no_class = "label {} is not one of the model's classes: " + listed(known).replace("{", "{{").replace("}", "}}")
-
     all_known = None if new else {None, *known}
 
     def read(value: Any) -> Any:
@@ -128,7 +129,7 @@ def label_reader(classes: Sequence[Any] | Array, new: bool = True) -> Callable[[
         if is_blank(value) or value != value:
             return None
         text = str(value).strip()
-        if kind in (int, float) and known:
+        if kind in (int, float):
             label = _whole(text) if kind is int else _finite(text)
         else:  # bools, tuples and mixtures: by their printed form
             label = printed.get(text, text if kind is str else printed.get(text.title(), NO_LABEL))
