@@ -391,6 +391,9 @@ def label_to_json(label: Any) -> str:
     >>> label_to_json(np.int64(3)), label_to_json(("a", 1)), label_to_json(None)
     ('3', '["a", 1]', 'null')
     """
+    kind = type(label)
+    if kind is str or kind is int:  # nearly all are
+        return _text_of(label)
     label = plain(label)
     if isinstance(label, str) or type(label) is int:
         return _text_of(label)
