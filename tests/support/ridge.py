@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hedgerow.kernels.ridge import Mixture, learn_row, mix_row
+from hedgerow.kernels.ridge import Mixture, learn_row, mix_row, mixing_room
 from hedgerow.ridge import mixture
 from hedgerow.ridge.regression import Regressions
 
@@ -50,5 +50,6 @@ def mix(state, F, y, known=None):
     known = F.shape[2] if known is None else known
     P, weights = np.empty((len(F), known)), np.empty((len(F), F.shape[1] + 1))
     for f, label, p, w in zip(np.ascontiguousarray(F), y, P, weights, strict=True):
-        mix_row(Mixture(*mixture.parts(state)), f, int(label), p, w)
+        work = np.empty(mixing_room(*f.shape))
+        mix_row(Mixture(*mixture.parts(state)), f, int(label), p, w, work)
     return P, weights

@@ -40,12 +40,14 @@ def scattered(arguments, places, heap):
 
 
 def newton(f, K):
-    return [rng.normal(size=f), 3.0 * np.eye(f), rng.normal(size=(f, K)), np.full(K, -np.log(K)), 1, 0.98, 0.3]
+    work = np.zeros(2 * K + (2 + f) * f)
+    return [rng.normal(size=f), 3.0 * np.eye(f), rng.normal(size=(f, K)), np.full(K, -np.log(K)), 1, 0.98, 0.3, work]
 
 
 def mixed(heads, K):
     mix = ridge.Mixture(*mixture.parts(mixture.initial(heads, K)))
-    return [*mix, rng.normal(size=(heads, K)), 1, np.zeros(K), np.zeros(heads + 1)]
+    work = np.zeros(ridge.mixing_room(heads, K))
+    return [*mix, rng.normal(size=(heads, K)), 1, np.zeros(K), np.zeros(heads + 1), work]
 
 
 def mix_row(*arguments):

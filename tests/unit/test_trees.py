@@ -119,10 +119,10 @@ def test_loops_are_their_twins(K, sources, more):
     own = np.zeros((len(trees.counts), k))
     heads = sources + 1 if sources > 1 else 1
     by_counts, by_rows = np.empty((heads, k)), np.empty((heads, k))
-    none = (np.empty((0, 50), np.int16), y[:0], weight[:0], 0)
+    none, work = (np.empty((0, 50), np.int16), y[:0], weight[:0], 0), np.empty(51 * k)
     for r in range(60):
-        loops.leaf_scores(trees.counts, own, *none, leaves[r], by_counts)
-        loops.leaf_scores(trees.counts, own[:0], leaves, y, weight, r, leaves[r], by_rows)
+        loops.leaf_scores(trees.counts, own, *none, leaves[r], by_counts, work)
+        loops.leaf_scores(trees.counts, own[:0], leaves, y, weight, r, leaves[r], by_rows, work)
         np.testing.assert_array_equal(by_counts, by_rows)
         expected = naive.log_scores(naive.leaf_shares(trees, leaves[r].astype(int), own), k)
         np.testing.assert_allclose(by_counts, expected, atol=1e-12)

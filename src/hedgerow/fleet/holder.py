@@ -227,7 +227,8 @@ class Light:
         for arena, places, slots in where:
             run_slots(
                 learner.heads, products, None if learner.trees is None else learner.trees.trees.counts, arena.R, slots,
-                places, arena.room, self.at, log_w, regressions.diagonal, regressions.top, FADE, codes, weights, out,
+                places, arena.room, self.at, log_w, regressions.diagonal, regressions.top,
+                np.empty(len(learner.spaces), np.int64), FADE, codes, weights, out,
             )  # fmt: skip
         return out.probabilities
 

@@ -29,7 +29,7 @@ import numpy as np
 from hedgerow.core.arrays import Array
 from hedgerow.kernels import SCALE, SUMS, TEMPERATURES
 from hedgerow.kernels.compiled import compiled
-from hedgerow.kernels.rows import best, dot, product_row, row_product, weigh
+from hedgerow.kernels.rows import add_row_product, best, dot, product_row, weigh
 from hedgerow.kernels.trees import leaf_scores
 
 LEAST = 1e-12  # a probability is never smaller where its logarithm is taken
@@ -146,32 +146,21 @@ class Products(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Of each row: probabilities of the classes known, the first mixture's weights, and the class each head names."""
+    """Of each row: probabilities of the classes known, the first mixture's weights, and the class each head names.
+
+    work: room for what a row needs meanwhile.
+    """
 
     probabilities: Array
     weights: Array
     votes: Array
+    work: Array
 
 
 # -- regressions --------------------------------------------------------------------------------------------------
 
 
-@compiled(makes=True)
-def _add_product(factors: Array, rows: Array, sign: float, out: Array) -> None:
-    """out += sign sum_i factors[i] rows[i]."""
-    total = np.empty(len(out))
-    row_product(factors, rows, total)
-    for j in range(len(out)):
-        out[j] += sign * total[j]
-
-
-@compiled(makes=True)
-def _matrix(flat: Array, begin: int, rows: int, width: int) -> Array:
-    """A matrix that begins at a place of a flat array."""
-    return flat[begin : begin + rows * width].reshape((rows, width))
-
-
-@compiled(makes=True)
+@compiled
 def _fit(heads: Heads, record: Record, products: Products, r: int) -> None:
     """The fits of row r by all that was learned, and its products with pending rows."""
     z, fits = products.Z[r], products.fits[r]
@@ -184,15 +173,17 @@ def _fit(heads: Heads, record: Record, products: Products, r: int) -> None:
         along = products.along[r, s, : n - first]
         if n > first:
             dims, width = d_end - d, q_end - q
-            product_row(_matrix(record.G, room * d + first * dims, n - first, dims), z[d:d_end], along)
-            _add_product(along, _matrix(record.E, room * q + first * width, n - first, width), 1.0, fits[q:q_end])
+            G = record.G[room * d + first * dims : room * d + n * dims].reshape((n - first, dims))
+            E = record.E[room * q + first * width : room * q + n * width].reshape((n - first, width))
+            product_row(G, z[d:d_end], along)
+            add_row_product(along, E, 1.0, fits[q:q_end])
         if products.shorter[r, s] < 1.0:
             for j in range(q, q_end):
                 fits[j] /= products.shorter[r, s]
         d, q = d_end, q_end
 
 
-@compiled(makes=True)
+@compiled
 def learn_row(
     G: Array, E: Array, n: int, first: int, z: Array, pz: Array, missed: Array, noise: float, along: Array,
     diagonal: Array, top: float,
@@ -203,7 +194,7 @@ def learn_row(
     for j in range(d):
         g[j] = pz[j]
     if n > first:
-        _add_product(along[: n - first], _matrix(G, first * d, n - first, d), -1.0, g)
+        add_row_product(along[: n - first], G[first * d : n * d].reshape((n - first, d)), -1.0, g)
     if not ROUNDING * top * dot(z, z) <= noise:
         _learn_carefully(G, n, z, g, missed, noise, diagonal, e)
         return
@@ -219,7 +210,7 @@ def learn_row(
         e[j] = missed[j] / root
 
 
-@compiled(makes=True)
+@compiled
 def _learn_carefully(
     G: Array, n: int, z: Array, g: Array, missed: Array, noise: float, diagonal: Array, e: Array
 ) -> None:
@@ -229,21 +220,18 @@ def _learn_carefully(
     P, never grows. A row for which P has nothing left is not learned.
     """
     d = len(z)
-    left, least = np.empty(d), np.inf
+    least, stored, rest, inner, ratio, spent = np.inf, 0.0, 0.0, 0.0, 0.0, False
     for j in range(d):
-        left[j] = diagonal[j]
-        least = min(least, diagonal[j])
-    for i in range(n):
-        for j in range(d):
-            left[j] -= G[i * d + j] * G[i * d + j]
-    stored, rest, inner, ratio, spent = 0.0, 0.0, 0.0, 0.0, False
-    for j in range(d):
+        left = diagonal[j]
+        least = min(least, left)
+        for i in range(n):
+            left -= G[i * d + j] * G[i * d + j]
         stored += z[j] * z[j] * diagonal[j]
-        rest += z[j] * z[j] * left[j]
+        rest += z[j] * z[j] * left
         inner += g[j] * z[j]
         if g[j] != 0.0:
-            if left[j] > 0.0:
-                ratio = max(ratio, g[j] / left[j] * g[j])
+            if left > 0.0:
+                ratio = max(ratio, g[j] / left * g[j])
             else:
                 spent = True
     square = noise + inner
@@ -258,16 +246,15 @@ def _learn_carefully(
         e[j] = missed[j] / root
 
 
-@compiled(makes=True)
+@compiled
 def _learn(
     heads: Heads, record: Record, products: Products, forest: Forest | None, r: int, label: int, weight: float
 ) -> None:
     """Row r with its label becomes a pending row of every space, and one of the kept rows of the local heads."""
-    z, pz, fits = products.Z[r], products.PZ[r], products.fits[r]
+    z, pz, missed = products.Z[r], products.PZ[r], products.fits[r]
     room = len(record.G) // len(z)
-    missed = np.empty(len(fits))
-    for j in range(len(fits)):
-        missed[j] = heads.class_rows[label, j] - fits[j]
+    for j in range(len(missed)):  # in the place of the fits, which are not asked for again
+        missed[j] = heads.class_rows[label, j] - missed[j]
     d, q = 0, 0
     for s in range(len(heads.d_ends)):
         d_end, q_end, scale = heads.d_ends[s], heads.q_ends[s], products.shorter[r, s]
@@ -358,22 +345,22 @@ def inner_products(S: Array, Q: Array) -> Array:
 
 @compiled
 def votes(D: Array, y: Array, domain: Array, weight: Array, g: float, V: Array, largest: Array) -> None:
-    """V[domain, y] += weight exp(g (c - 1)) over one row of inner products D, c = D/SCALE^2."""
-    unit = 1.0 / (SCALE * SCALE)
+    """V[domain, y] += weight exp(g (c - 1)) over one row of inner products D, c = D/SCALE^2; no domain: all are one."""
+    unit, several = 1.0 / (SCALE * SCALE), len(domain) > 0
     for s in range(len(largest)):
         largest[s] = -2.0
     for i in range(len(D)):
-        c = D[i] * unit
-        if c > largest[domain[i]]:
-            largest[domain[i]] = c
+        c, s = D[i] * unit, domain[i] if several else 0
+        if c > largest[s]:
+            largest[s] = c
     for i in range(len(D)):
-        c = D[i] * unit
-        if g * (largest[domain[i]] - c) <= FAINT:
-            V[domain[i], y[i]] += weight[i] * np.exp(g * (c - 1.0))
+        c, s = D[i] * unit, domain[i] if several else 0
+        if g * (largest[s] - c) <= FAINT:
+            V[s, y[i]] += weight[i] * np.exp(g * (c - 1.0))
 
 
-@compiled(makes=True)
-def _near(heads: Heads, record: Record, products: Products, r: int, F: Array) -> None:
+@compiled
+def _near(heads: Heads, record: Record, products: Products, r: int, F: Array, work: Array) -> None:
     """The scores of the local heads: shares of one in the votes, minus their mean.
 
     One head counts all sources, and one each source alone; the target's rows count in all.
@@ -381,12 +368,13 @@ def _near(heads: Heads, record: Record, products: Products, r: int, F: Array) ->
     kinds, each, first, K = len(heads.near_ends), heads.local, len(heads.columns), F.shape[1]
     sources = max(1, each - 1)
     used, at, room, stored = record.at[0], record.at[1], len(record.labels), products.by_kept.shape[2]
-    D, domain = np.empty(used, np.float32), np.zeros(used, np.int64)
-    own, past, largest = np.empty((sources, K)), np.empty((1, K)), np.empty(sources)
+    past, largest, a = work[:K].reshape((1, K)), work[K : K + sources], K + sources
+    own = work[a : a + sources * K].reshape((sources, K))
+    D = work[a + sources * K :].view(np.float32)[:used]
     a = 0
     for kind in range(kinds):
         b = heads.near_ends[kind]
-        rows, q = _matrix(record.rows, a * room, room, b - a), products.W[r, a:b]
+        rows, q = record.rows[a * room : b * room].reshape((room, b - a)), products.W[r, a:b]
         if stored:
             for j in range(min(used, stored)):
                 D[j] = products.by_kept[kind, r, j]
@@ -403,7 +391,7 @@ def _near(heads: Heads, record: Record, products: Products, r: int, F: Array) ->
             products.by_source[kind, r], heads.near_y, heads.near_domain, heads.near_weight, heads.sharpness[kind],
             own, largest,
         )  # fmt: skip
-        votes(D, record.labels, domain, record.weights, heads.sharpness[kind], past, largest[:1])
+        votes(D, record.labels, record.labels[:0], record.weights, heads.sharpness[kind], past, largest[:1])
         for h in range(each):
             V, total = F[first + kind * each + h], 0.0
             for k in range(K):
@@ -422,9 +410,9 @@ def _near(heads: Heads, record: Record, products: Products, r: int, F: Array) ->
 # -- the mixture --------------------------------------------------------------------------------------------------
 
 
-@compiled(fastmath=SUMS, makes=True)
-def _experts(F: Array, pi: Array, y: int, temperatures: int, w: Array, loss: Array, q: Array) -> None:
-    """qbar into q; with a label y >= 0 also -log of each expert's probability of it into loss.
+@compiled(fastmath=SUMS)
+def _experts(F: Array, pi: Array, y: int, temperatures: int, w: Array, loss: Array, q: Array, e: Array) -> None:
+    """qbar into q; with a label y >= 0 also -log of each expert's probability of it into loss. `e`: room for K.
 
     Experts are heads x temperatures (2, 4, 8, ...).
 
@@ -432,7 +420,6 @@ def _experts(F: Array, pi: Array, y: int, temperatures: int, w: Array, loss: Arr
     """
     heads, K = F.shape
     priors = heads * temperatures
-    e = np.empty(K)
     for k in range(K):
         q[k] = w[2 * priors] * pi[k]
     if y >= 0:
@@ -472,17 +459,17 @@ def _log_softmax(s: Array, out: Array) -> None:
         out[k] = s[k] - top - np.log(total)
 
 
-@compiled(fastmath=SUMS, makes=True)
-def _newton(a: Array, H: Array, X: Array, log_p: Array, y: int, keep: float, ridge: float) -> None:
+@compiled(fastmath=SUMS)
+def _newton(a: Array, H: Array, X: Array, log_p: Array, y: int, keep: float, ridge: float, work: Array) -> None:
     """One step of a stack with features X (f x K): a -= H^-1 X (p - e_y).
 
     H = keep H + (1 - keep) ridge I + X (diag p - p p') X': old labels fade, the ridge stays.
     """
     f, K = X.shape
-    p, row = np.empty(K), np.empty(K)
+    p, row, rest = work[:K], work[K : 2 * K], work[2 * K :]
+    mean, g, L = rest[:f], rest[f : 2 * f], rest[2 * f : (2 + f) * f].reshape((f, f))
     for k in range(K):
         p[k] = np.exp(log_p[k])
-    mean, L, g = np.empty(f), np.empty((f, f)), np.empty(f)
     for i in range(f):
         for k in range(K):
             row[k] = p[k] * X[i, k]
@@ -499,19 +486,19 @@ def _newton(a: Array, H: Array, X: Array, log_p: Array, y: int, keep: float, rid
         H[i, i] += (1.0 - keep) * ridge
     for i in range(f):  # Cholesky, with the forward substitution on the way
         for j in range(i + 1):
-            rest = H[i, j]
+            left = H[i, j]
             for k in range(j):
-                rest -= L[i, k] * L[j, k]
-            L[i, j] = np.sqrt(rest) if i == j else rest / L[j, j]
-        rest = g[i]
+                left -= L[i, k] * L[j, k]
+            L[i, j] = np.sqrt(left) if i == j else left / L[j, j]
+        left = g[i]
         for j in range(i):
-            rest -= L[i, j] * g[j]
-        g[i] = rest / L[i, i]
+            left -= L[i, j] * g[j]
+        g[i] = left / L[i, i]
     for i in range(f - 1, -1, -1):
-        rest = g[i]
+        left = g[i]
         for j in range(i + 1, f):
-            rest -= L[j, i] * g[j]
-        g[i] = rest / L[i, i]
+            left -= L[j, i] * g[j]
+        g[i] = left / L[i, i]
         a[i] -= g[i]
 
 
@@ -523,17 +510,25 @@ def _total(x: Array) -> float:
     return total
 
 
-@compiled(makes=True)
-def mix_row(mix: Mixture, F: Array, label: int, shipped: Array, by_head: Array) -> float:
+def mixing_room(heads: int, K: int) -> int:
+    """How many numbers `mix_row` needs room for."""
+    f, n = heads + 2, 2 + len(KEEP)
+    return 2 * (2 * heads * TEMPERATURES + 1) + (2 + f + n) * K + n + 2 * K + (2 + f) * f
+
+
+@compiled
+def mix_row(mix: Mixture, F: Array, label: int, shipped: Array, by_head: Array, work: Array) -> float:
     """The probabilities of one row with the heads' scores F into `shipped`, the first mixture's weights into `by_head`.
 
     A label >= 0 is learned; its log-loss. One beyond `shipped` is a class that no head could name: the prediction
-    leaves it out, and every expert pays for it.
+    leaves it out, and every expert pays for it. `work` is room for `mixing_room` numbers.
     """
-    heads, known, n, stacks = len(F), len(shipped), len(mix.members), len(mix.a)
-    w, losses = np.empty(len(mix.loss)), np.empty(len(mix.loss))
-    q, pi = np.empty(known), np.empty(known)
-    X, logs, last = np.empty((heads + 2, known)), np.empty((n, known)), np.empty(n)
+    heads, known, n, stacks, experts = len(F), len(shipped), len(mix.members), len(mix.a), len(mix.loss)
+    w, losses, rest = work[:experts], work[experts : 2 * experts], work[2 * experts :]
+    last, rest = rest[:n], rest[n:]
+    q, pi, rest = rest[:known], rest[known : 2 * known], rest[2 * known :]
+    X, rest = rest[: (heads + 2) * known].reshape((heads + 2, known)), rest[(heads + 2) * known :]
+    logs, rest = rest[: n * known].reshape((n, known)), rest[n * known :]
     named = 0 <= label < known
     at = label if named else -1
     for e in range(len(w)):
@@ -549,7 +544,7 @@ def mix_row(mix: Mixture, F: Array, label: int, shipped: Array, by_head: Array) 
         scale = MOST / size if size > MOST else 1.0
         for k in range(known):
             X[i, k] = scale * F[i, k]
-    _experts(X[:heads], pi, at, TEMPERATURES, w, losses, q)
+    _experts(X[:heads], pi, at, TEMPERATURES, w, losses, q, rest)
     for k in range(known):
         X[heads, k] = np.log(q[k] + LEAST)
         logs[1, k] = X[heads + 1, k] = np.log(pi[k])
@@ -598,14 +593,14 @@ def mix_row(mix: Mixture, F: Array, label: int, shipped: Array, by_head: Array) 
     for e in range(n):
         mix.members[e] = (1.0 - alpha) * (last[e] / evidence) + alpha * START
     for s in range(stacks):
-        _newton(mix.a[s], mix.H[s], X, logs[2 + s], at, KEEP[s], FLOOR)
+        _newton(mix.a[s], mix.H[s], X, logs[2 + s], at, KEEP[s], FLOOR, rest)
     return float(-np.log(max(shipped[at], LEAST)))
 
 
 # -- rows ---------------------------------------------------------------------------------------------------------
 
 
-@compiled(makes=True)
+@compiled
 def run_rows(
     heads: Heads, record: Record, products: Products, forest: Forest | None, begin: int, end: int, y: Array,
     weight: Array, out: Outcome,
@@ -622,18 +617,18 @@ def run_rows(
             _fit(heads, record, products, r)
             _scores(heads.columns, heads.tables, heads.halves, products.fits[r], F)
             if len(heads.near_ends):
-                _near(heads, record, products, r, F[:others])
+                _near(heads, record, products, r, F[:others], out.work)
             _centre(F[:others])
             if forest is not None:
                 leaf_scores(
                     forest.sources, forest.counts, forest.rows, record.labels, record.weights, record.at[0],
-                    products.leaves[r], F[len(F) - heads.tree_heads :],
+                    products.leaves[r], F[len(F) - heads.tree_heads :], out.work,
                 )  # fmt: skip
             products.known[r] = record.at[2]
         for h in range(len(F)):
             votes[h] = best(F[h, :known])
         votes[len(F)] = best(record.mix.counts[:known])
-        total += mix_row(record.mix, F, y[r], out.probabilities[r], out.weights[r])
+        total += mix_row(record.mix, F, y[r], out.probabilities[r], out.weights[r], out.work)
         if y[r] >= 0:
             _learn(heads, record, products, forest, r, y[r], weight[r])
     return total
@@ -643,28 +638,6 @@ def run_rows(
 # A record is one stretch of memory (`fleet/holder.py` has its parts), whose base is the prior that all targets share:
 # what a target has of its own are pending rows, which are never folded.
 LOSS, MEMBERS, PAIR, STACKS, CURVES, COUNTS, ROWS = range(7)  # places of `at`
-
-
-@compiled(makes=True)
-def _record(
-    s: Array, at: Array, room: int, log_w: Array, diagonal: Array, top: Array, pending: Array, D: int, Q: int,
-) -> Record:  # fmt: skip
-    """The parts of a record with places for `room` rows; `pending` is written over."""
-    f = int(np.sqrt((at[COUNTS] - at[CURVES]) // 2))
-    mix = Mixture(
-        log_w, s[at[LOSS] : at[MEMBERS]], s[at[MEMBERS] : at[PAIR]], s[at[PAIR] : at[STACKS]],
-        s[at[STACKS] : at[CURVES]].reshape((2, f)), s[at[CURVES] : at[COUNTS]].reshape((2, f, f)),
-        s[at[COUNTS] : at[ROWS]],
-    )  # fmt: skip
-    counters, own = s[:3].view(np.int64), at[ROWS]
-    for i in range(len(pending)):
-        pending[i] = counters[2]
-    G, E = own + 2 * room, own + (2 + D) * room
-    kept = E + Q * room
-    return Record(
-        mix, pending, s[G:E], s[E:kept], diagonal, top,
-        s[own : own + room].view(np.int64), s[own + room : G], s[kept:].view(np.int16), counters,
-    )  # fmt: skip
 
 
 @compiled
@@ -679,26 +652,38 @@ def _fade(heads: Heads, record: Record, D: int) -> None:
         d = end
 
 
-@compiled(threads=True, makes=True)
+@compiled(threads=True)
 def run_slots(
     heads: Heads, products: Products, sources: Array | None, R: Array, slots: Array, rows: Array, room: int, at: Array,
-    log_w: Array, diagonal: Array, top: Array, fade_every: int, y: Array, weight: Array, out: Outcome,
+    log_w: Array, diagonal: Array, top: Array, pending: Array, fade_every: int, y: Array, weight: Array, out: Outcome,
 ) -> None:  # fmt: skip
     """Rows of a batch in order: `rows` are their places, `slots` their targets' records in R.
 
-    A label below 0 is none: the row is predicted only. `sources`: those of the forest (`Forest`), if there is one,
-    whose leaves come last in a record.
+    A label below 0 is none: the row is predicted only. `room`: rows that a record has places for; `sources`: those of
+    the forest (`Forest`), if there is one, whose leaves come last in a record; `pending` is written over.
     """
-    D, Q, pending = products.Z.shape[1], products.MZ.shape[1], np.empty(len(heads.d_ends), np.int64)
-    near, trees = products.W.shape[1], products.leaves.shape[1]
+    D, Q, near, trees = products.Z.shape[1], products.MZ.shape[1], products.W.shape[1], products.leaves.shape[1]
+    f, own = int(np.sqrt((at[COUNTS] - at[CURVES]) // 2)), at[ROWS]
+    G, E, kept = own + 2 * room, own + (2 + D) * room, own + (2 + D + Q) * room
     for t in range(len(rows)):
-        r = rows[t]
-        record = _record(R[slots[t]], at, room, log_w, diagonal, top, pending, D, Q)
+        r, s = rows[t], R[slots[t]]
+        mix = Mixture(
+            log_w, s[at[LOSS] : at[MEMBERS]], s[at[MEMBERS] : at[PAIR]], s[at[PAIR] : at[STACKS]],
+            s[at[STACKS] : at[CURVES]].reshape((2, f)), s[at[CURVES] : at[COUNTS]].reshape((2, f, f)),
+            s[at[COUNTS] : own],
+        )  # fmt: skip
+        counters = s[:3].view(np.int64)
+        for i in range(len(pending)):
+            pending[i] = counters[2]
+        record = Record(
+            mix, pending, s[G:E], s[E:kept], diagonal, top,
+            s[own : own + room].view(np.int64), s[own + room : G], s[kept:].view(np.int16), counters,
+        )  # fmt: skip
         if sources is None:
             run_rows(heads, record, products, None, r, r + 1, y, weight, out)
         else:
             leaves = record.rows[near * room : (near + trees) * room].reshape((room, trees))
-            forest = Forest(sources, R[0, :0].reshape((0, 1)), leaves)
+            forest = Forest(sources, s[:0].reshape((0, 1)), leaves)
             run_rows(heads, record, products, forest, r, r + 1, y, weight, out)
-        if y[r] >= 0 and record.at[2] % fade_every == 0:
+        if y[r] >= 0 and counters[2] % fade_every == 0:
             _fade(heads, record, D)

@@ -48,18 +48,24 @@ def weigh(loss: Array, eta: float, p: Array) -> None:
 
 @compiled(fastmath=SUMS)
 def row_product(z: Array, M: Array, out: Array) -> None:
-    """out = z M (M: d x q), the rows of four quarters of M in turn."""
+    """out = z M (M: d x q)."""
+    for j in range(M.shape[1]):
+        out[j] = 0.0
+    add_row_product(z, M, z.dtype.type(1), out)
+
+
+@compiled(fastmath=SUMS)
+def add_row_product(z: Array, M: Array, sign: float, out: Array) -> None:
+    """out += sign z M (M: d x q), the rows of four quarters of M in turn."""
     d, q = M.shape
     h = d // 4
-    for j in range(q):
-        out[j] = 0.0
     for i in range(h):
-        a, b, c, e = z[i], z[i + h], z[i + 2 * h], z[i + 3 * h]
+        a, b, c, e = sign * z[i], sign * z[i + h], sign * z[i + 2 * h], sign * z[i + 3 * h]
         r, s, t, u = M[i], M[i + h], M[i + 2 * h], M[i + 3 * h]
         for j in range(q):
             out[j] += a * r[j] + b * s[j] + c * t[j] + e * u[j]
     for i in range(4 * h, d):
-        a, r = z[i], M[i]
+        a, r = sign * z[i], M[i]
         for j in range(q):
             out[j] += a * r[j]
 

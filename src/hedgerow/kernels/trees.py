@@ -114,24 +114,25 @@ def tree_rows(trees: Trees, X: Array, F: Array, leaves: Array) -> None:
             leaves[r, t] = int(trees.threshold[_leaf(trees, trees.starts[boosted + t], x)])
 
 
-@compiled(makes=True)
+@compiled
 def leaf_scores(
-    sources: Array, counts: Array, rows: Array, labels: Array, weights: Array, used: int, leaves: Array, F: Array
-) -> None:
+    sources: Array, counts: Array, rows: Array, labels: Array, weights: Array, used: int, leaves: Array, F: Array,
+    work: Array,
+) -> None:  # fmt: skip
     """Scores of the heads of one row's leaves: log of the mean over trees of the shares of each class in the leaf.
 
     A leaf has TRUST times the rows of the sources, those of the target, and one row spread over the classes of the
     sources. The target's are `counts` (leaves x K) or, where there are none, the first `used` of the kept rows (their
     leaves, labels and weights).
-    The first head believes all sources alike, each other one a source and the others at OTHERS.
+    The first head believes all sources alike, each other one a source and the others at OTHERS. `work` is room for
+    (1 + trees) x K numbers.
     """
     heads, K = F.shape
     n, known = sources.shape[1], sources.shape[2]
-    own, share = np.zeros((len(leaves), K)), np.empty(K)
+    share, own = work[:K], work[K : (1 + len(leaves)) * K].reshape((len(leaves), K))
     for t in range(len(leaves)):
-        if len(counts):
-            for k in range(K):
-                own[t, k] = counts[leaves[t], k]
+        for k in range(K):
+            own[t, k] = counts[leaves[t], k] if len(counts) else 0.0
     for i in range(0 if len(counts) else used):
         for t in range(len(leaves)):
             if rows[i, t] == leaves[t]:

@@ -225,10 +225,13 @@ class RidgeLearner(OnlineLearner):
 
     def outcome(self, rows: int, known: int) -> Outcome:
         """Places for what a loop says of so many rows."""
-        from hedgerow.kernels.ridge import Outcome
+        from hedgerow.kernels.ridge import Outcome, mixing_room
 
-        experts = len(self.plan.heads) + 1
-        return Outcome(np.empty((rows, known)), np.empty((rows, experts)), np.empty((rows, experts), np.int64))
+        heads, K, trees = len(self.plan.heads), self.n_classes, 0 if self.trees is None else self.trees.size
+        near = (max(self.n_sources, 1) + 1) * (K + 1) + self.near.limit // 2 + 1
+        work = np.empty(max(mixing_room(heads, K), near, (1 + trees) * K))
+        votes = np.empty((rows, heads + 1), np.int64)
+        return Outcome(np.empty((rows, known)), np.empty((rows, heads + 1)), votes, work)
 
     # -- predicting ---------------------------------------------------------------------------------------------
 
