@@ -7,7 +7,6 @@ import copy
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -16,13 +15,13 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bench.measure import SMALL, domains, seconds_of
+from bench.measure import SMALL, child, domains, seconds_of
 from bench.record import Row
 from bench.sides import HERE, checkout
 from hedgerow import METHODS, Domain, OnlineTransferClassifier
@@ -33,12 +32,46 @@ CLIENTS, BATCH = 64, 256
 SLOWER = {"hedgerow": 10, "hedgerow-linear": 4}  # these get a part of the rows
 
 
-def run(quick: bool, rows: int = 200_000, methods: str = ",".join(METHODS), rounds: int = 3) -> Iterator[Row]:
+def run(
+    quick: bool, rows: int = 200_000, methods: str = ",".join(METHODS), rounds: int = 3, other: str = ""
+) -> Iterator[Row]:
     """Rows a second of `hedgerow run` (reading, predicting, learning, writing JSON lines) over those of
     `predict_then_learn` on the same rows in memory, in the same process, the best of some turns; 20 features. A run
-    reads in a thread of its own, so it needs a second free core."""
+    reads in a thread of its own, so it needs a second free core. With another commit: its shares, and how many times
+    its speed this checkout has, sides in turns."""
     if quick:
         rows, methods, rounds = 2000, "pa,hedgerow-linear", 1
+    with checkout(other) if other else nullcontext() as theirs:
+        for method in methods.split(","):
+            own = rows // SLOWER.get(method, 1)
+            times: dict[str, list[dict[str, float]]] = {"ours": [], "theirs": []}
+            for _ in range(rounds):
+                for side, source in (("ours", HERE), ("theirs", theirs)):
+                    if source is not None:
+                        path = os.pathsep.join([str(source), str(HERE.parent)])
+                        times[side].append(child(seconds_of_runs, method, own, env={"PYTHONPATH": path}))
+            best = {
+                side: {name: min(one[name] for one in all) for name in all[0]} for side, all in times.items() if all
+            }
+            ours = best["ours"]
+            figures = {"library rows/s": own / ours["library"]}
+            figures |= {name: ours["library"] / ours[name] for name in ours if name != "library"}
+            for name, seconds in best.get("theirs", {}).items():
+                if name != "library":
+                    figures[f"{name}, other"] = best["theirs"]["library"] / seconds
+                figures[f"{name}, times the other's speed"] = seconds / ours[name]
+            setting = {"method": method, "rows": own} | ({"other": other} if other else {})
+            yield Row(setting, figures, {"csv": ">= 0.5", "csv, journal": ">= 0.1"})
+
+
+def seconds_of_runs(method: str, rows: int) -> dict[str, float]:
+    """Of rows in memory, of a CSV file, of a Parquet file, and of the CSV file with a journal."""
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    from hedgerow.run.job import Job
+    from hedgerow.run.loop import run as run_job
+
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(5, 20)) * 1.2
 
@@ -48,38 +81,22 @@ def run(quick: bool, rows: int = 200_000, methods: str = ",".join(METHODS), roun
 
     sources, warmup = [domain("a", 400, 0.0), domain("b", 400, 0.3)], domain("u", 200, 0.6).unlabelled()
     stream = domain("s", rows, 0.6)
-    for method in methods.split(","):
-        with tempfile.TemporaryDirectory() as folder:
-            part = stream.rows(np.arange(rows // SLOWER.get(method, 1)))
-            figures = _run(Path(folder), OnlineTransferClassifier(method).fit_domains(sources, warmup), part, rounds)
-            yield Row({"method": method, "rows": len(part)}, figures, {"csv": ">= 0.5", "csv, journal": ">= 0.1"})
-
-
-def _run(folder: Path, clf: OnlineTransferClassifier, stream: Domain, rounds: int) -> dict[str, float]:
-    import pyarrow as pa
-    from pyarrow import csv, parquet
-
-    from hedgerow.run.job import Job
-    from hedgerow.run.loop import run as run_job
-
+    clf = OnlineTransferClassifier(method).fit_domains(sources, warmup)
     table = pa.table({**{name: stream.X[:, i] for i, name in enumerate(NAMES)}, "y": stream.y})
-    csv.write_csv(table, folder / "s.csv", csv.WriteOptions(quoting_style="none"))
-    parquet.write_table(table, folder / "s.parquet")
-    clf.save(folder / "model")
     copy.deepcopy(clf).predict_then_learn(stream.X[:500], stream.y[:500])  # compiled by then
-    jobs = {"csv": ("s.csv", None), "parquet": ("s.parquet", None), "csv, journal": ("s.csv", folder / "journal")}
-    times: dict[str, list[float]] = {name: [] for name in ("library", *jobs)}
-    for _ in range(rounds):
-        own = copy.deepcopy(clf)
-        times["library"].append(seconds_of(lambda own=own: own.predict_then_learn(stream.X, stream.y)))
-        for name, (file, journal) in jobs.items():
-            shutil.rmtree(folder / "journal", ignore_errors=True)
+    seconds = {"library": seconds_of(lambda: copy.deepcopy(clf).predict_then_learn(stream.X, stream.y))}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        csv.write_csv(table, folder / "s.csv", csv.WriteOptions(quoting_style="none"))
+        parquet.write_table(table, folder / "s.parquet")
+        clf.save(folder / "model")
+        jobs = {"csv": ("s.csv", None), "parquet": ("s.parquet", None), "csv, journal": ("s.csv", folder / "journal")}
+        for what, (file, journal) in jobs.items():
             (folder / "p.jsonl").unlink(missing_ok=True)
             job = Job(folder / "model", str(folder / file), str(folder / "p.jsonl"), "y", journal=journal)
-            times[name].append(seconds_of(lambda job=job: run_job(job, lambda _: None, lambda _: None)))
-            assert json.loads((folder / "p.jsonl").read_bytes().splitlines()[-1])["row"] == len(stream)
-    best = {name: min(each) for name, each in times.items()}
-    return {"library rows/s": len(stream) / best["library"], **{name: best["library"] / best[name] for name in jobs}}
+            seconds[what] = seconds_of(lambda job=job: run_job(job, lambda _: None, lambda _: None))
+            assert json.loads((folder / "p.jsonl").read_bytes().splitlines()[-1])["row"] == rows
+    return seconds
 
 
 ECHO = """
