@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import tempfile
 import time
@@ -10,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from bench.measure import one_by_one, resident
+from bench.measure import child, one_by_one, resident
 from bench.record import Row
+from bench.sides import HERE, checkout
 from hedgerow import Domain, OnlineTransferClassifier, load, split
 from hedgerow.fleet import Base, Fleet
 
@@ -108,6 +110,60 @@ def _mixed(own: OnlineTransferClassifier, X: Any, y: Any, keys: int, rounds: int
         "x their own": single / apart, "state kB": state / 1e3, "held kB": held / 1e3,
         "file kB": len(own.to_bytes()) / 1e3,
     }  # fmt: skip
+
+
+def fleet_against(
+    quick: bool, other: str = "HEAD", features: str = "20,800", keys: int = 2000, rounds: int = 5
+) -> Iterator[Row]:
+    """Mixed batches of 1,000 rows of this checkout beside another commit (or src folder): processor time over the
+    other's, medians of rounds in turns, each a process of its own. With trees the default has heads that a commit
+    without them does not have."""
+    if quick:
+        other, features, keys, rounds = str(HERE), "20", 50, 1
+    names = ("predict", "learn", "at once")
+    with checkout(other) as theirs:
+        for kind in features.split(","):
+            for what in ("hedgerow-linear",) if quick else ("hedgerow, no trees", "hedgerow", "hedgerow-linear"):
+                took: list[list[dict[str, float]]] = [[], []]
+                for _ in range(rounds):
+                    for each, source, method in zip(took, (HERE, theirs), (what, what.split(",")[0]), strict=True):
+                        path = os.pathsep.join([str(source), str(HERE.parent)])
+                        each.append(child(us_of_batches, method, int(kind), keys, env={"PYTHONPATH": path}))
+                ours, before = (
+                    {name: float(np.median([one[name] for one in each])) for name in names} for each in took
+                )
+                figures = {f"{name}, over": ours[name] / before[name] for name in names}
+                figures |= {f"us, {name}": ours[name] for name in names}
+                limits = {f"{name}, over": "<= 1.05" for name in names}
+                setting = {"features": kind, "method": what, "keys": keys, "other": "itself" if quick else other}
+                yield Row(setting, figures, limits if what != "hedgerow" else {})
+
+
+def us_of_batches(what: str, features: int, keys: int) -> dict[str, float]:
+    """Microseconds of processor time a row, every key having learned 20 labels before."""
+    method, _, no_trees = what.partition(", ")
+    sources, target = _numbers(features, np.random.default_rng(0))
+    clf = OnlineTransferClassifier(method, **({"trees": False} if no_trees else {}))
+    X, y, rng, times = target.X, np.asarray(target.y), np.random.default_rng(0), ([], [], [])
+    with Fleet(Base(clf.fit_domains(sources)), memory=2**33, sync="normal") as made:
+        for start in range(0, keys, BATCH):
+            some = np.repeat(np.arange(start, min(start + BATCH, keys)), 4)
+            for _ in range(LABELS // 4):
+                at = rng.integers(0, ROWS, len(some))
+                made.learn(some, X[at], y[at])
+        for _ in range(9):
+            some, again, at = rng.integers(0, keys, BATCH), rng.integers(0, keys, BATCH), rng.integers(0, ROWS, BATCH)
+            marks = [time.process_time()]
+            for work in (
+                lambda some=some, at=at: made.predict(some, X[at]),
+                lambda some=some, at=at: made.learn(some, X[at], y[at]),
+                lambda again=again, at=at: made.predict_then_learn(again, X[at], y[at]),
+            ):
+                work()
+                marks.append(time.process_time())
+            for each, seconds in zip(times, np.diff(marks), strict=True):
+                each.append(1e6 * seconds / BATCH)
+    return dict(zip(("predict", "learn", "at once"), (float(np.median(each)) for each in times), strict=True))
 
 
 def _many(keys: int, memory: float) -> dict[str, float]:

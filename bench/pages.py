@@ -27,6 +27,7 @@ BENCHMARKS = {  # name: the module that has the function, and the title of its s
     "load": ("service", "The service under load"),
     "load_against": ("service", "The service against another commit"),
     "fleet": ("fleet", "A fleet"),
+    "fleet_against": ("fleet", "A fleet against another commit"),
     "warmup": ("fleet", "What warm-up rows are worth to a key"),
     "spark": ("spark", "Streams of keys on Spark"),
     "dask": ("dask", "On Dask"),
