@@ -11,7 +11,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -20,7 +20,7 @@ import numpy as np
 
 from bench import naive
 from bench.measure import OFFICE, PIE, SMALL, Size, domains, one_by_one, seconds_of, side_by_side
-from bench.record import ROOT, Row
+from bench.record import Row
 from bench.sides import HERE, Side, Stream, Timed, checkout, in_turns
 from bench.tasks import TITLES, classifier, of_paper, order_of
 from hedgerow import OnlineTransferClassifier
@@ -293,9 +293,10 @@ print(once() - once())
 """
 
 
-def startup(quick: bool, repeats: int = 15) -> Iterator[Row]:
+def startup(quick: bool, repeats: int = 15, other: str = "") -> Iterator[Row]:
     """What a fresh process pays: the import, the command's help, and the first fit and stream beyond what the second
-    takes, with an empty cache of compiled loops and with a filled one; seconds, medians over processes."""
+    takes, with an empty cache of compiled loops and with a filled one, perhaps over another commit's;
+    seconds, medians over processes in turns."""
 
     def python(*words: str, **environment: str) -> str:
         command = [sys.executable, *words]
@@ -312,14 +313,22 @@ def startup(quick: bool, repeats: int = 15) -> Iterator[Row]:
     for what, goal in (("import hedgerow", 1.6), ("hedgerow --help", 5.0)):
         ratio = (times[what] - alone) / (times["numpy"] - alone)
         yield Row({"what": what}, {"s": times[what], "x import numpy": ratio}, {"x import numpy": f"<= {goal}"})
-    for method in ("pa",) if quick else ("oddm", "hedgerow"):
-        cold, warm = [], []
-        for _ in range(1 if quick else 3):
-            with tempfile.TemporaryDirectory() as cache:  # a copy of the package without what was compiled beside it
-                source = ROOT / "src" / "hedgerow"
-                shutil.copytree(source, Path(cache) / "hedgerow", ignore=shutil.ignore_patterns("__pycache__"))
-                places = dict.fromkeys(("PYTHONPATH", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME"), cache)
-                cold.append(float(python("-c", FIRST_USE, method, **places)))
-                warm += [float(python("-c", FIRST_USE, method, **places)) for _ in range(2)]
-        figures = {"s": median(warm), "empty cache s": median(cold)}
-        yield Row({"what": f"first use of {method}"}, figures, {"s": "<= 1"})
+    with checkout(other) if other else nullcontext() as theirs:
+        for method in ("pa",) if quick else ("oddm", "hedgerow"):
+            sides: list[tuple[list[float], list[float]]] = [([], []), ([], [])]
+            for _ in range(1 if quick else 3):
+                for (cold, warm), source in zip(sides, (HERE, theirs), strict=True):
+                    if source is None:
+                        continue
+                    with tempfile.TemporaryDirectory() as cache:  # a copy of the package without what was compiled
+                        ignored = shutil.ignore_patterns("__pycache__")
+                        shutil.copytree(source / "hedgerow", Path(cache) / "hedgerow", ignore=ignored)
+                        places = dict.fromkeys(("PYTHONPATH", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME"), cache)
+                        cold.append(float(python("-c", FIRST_USE, method, **places)))
+                        warm += [float(python("-c", FIRST_USE, method, **places)) for _ in range(2)]
+            (cold, warm), (others, _) = sides
+            figures = {"s": median(warm), "empty cache s": median(cold)}
+            if others:
+                figures["empty cache, over"] = median(cold) / median(others)
+            setting = {"what": f"first use of {method}"} | ({"other": other} if other else {})
+            yield Row(setting, figures, {"s": "<= 1"})
