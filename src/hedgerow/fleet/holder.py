@@ -217,7 +217,7 @@ class Light:
         """Probabilities of each row (B x K) before its label, which is learned; other rows have none (-1)."""
         from hedgerow.kernels.ridge import run_slots
 
-        learner, out = self.learner, self.learner.outcome(len(codes), self.learner.n_classes)
+        learner, out = self.learner, self.learner.outcome(len(codes), self.learner.n_classes, self.most)
         regressions, log_w = learner.regressions, learner.state["mix.log_w"]
         if learned.all():
             products = products._replace(PZ=regressions.covariances(products.Z))

@@ -223,12 +223,13 @@ class RidgeLearner(OnlineLearner):
             W[:, w] = whole(rows if settings.of == INPUT else mapped[settings.of])
         return Z, W
 
-    def outcome(self, rows: int, known: int) -> Outcome:
-        """Places for what a loop says of so many rows."""
+    def outcome(self, rows: int, known: int, kept: int | None = None) -> Outcome:
+        """Places for what a loop says of so many rows, of a target that keeps so many then (None: this one)."""
         from hedgerow.kernels.ridge import Outcome, mixing_room
 
         heads, K, trees = len(self.plan.heads), self.n_classes, 0 if self.trees is None else self.trees.size
-        near = (max(self.n_sources, 1) + 1) * (K + 1) + self.near.limit // 2 + 1
+        kept = min(self.near.limit, int(self.near.at[0]) + rows) if kept is None else kept
+        near = (max(self.n_sources, 1) + 1) * (K + 1) + kept // 2 + 1
         work = np.empty(max(mixing_room(heads, K), near, (1 + trees) * K))
         votes = np.empty((rows, heads + 1), np.int64)
         return Outcome(np.empty((rows, known)), np.empty((rows, heads + 1)), votes, work)
