@@ -124,11 +124,11 @@ def _from_partitions(client: Any, data: str, target: str, seeds: int, files: int
     import pyarrow.parquet as pq
 
     import hedgerow.dask
-    from hedgerow.dask import partitions
+    from hedgerow.dask import fitting
 
     domains = {name: Domain(name, domain.X, domain.y) for name, domain in load_set(data).items()}
     warmup, stream = split(domains.pop(target))
-    whole, partitions.PARTITION = partitions.PARTITION, 2**18  # so that every source has several
+    whole, fitting.PARTITION = fitting.PARTITION, 2**18  # so that every source has several
     with tempfile.TemporaryDirectory() as where:
         folders = {name: Path(where) / name for name in domains}
         for name, domain in domains.items():
@@ -147,7 +147,7 @@ def _from_partitions(client: Any, data: str, target: str, seeds: int, files: int
 
         linear = both("hedgerow-linear", 0)
         wrong = [[int((labels != stream.y).sum()) for labels in both("hedgerow", seed)] for seed in range(seeds)]
-    partitions.PARTITION = whole
+    fitting.PARTITION = whole
     pairs = "; ".join(f"{parts}, {memory}" for parts, memory in wrong)
     figures = {"different": int((linear[0] != linear[1]).sum()), "mistakes, from partitions and from memory": pairs}
     return Row({"what": f"{data}/{target}", "on": "partitions"}, figures, {"different": "== 0"})
