@@ -1,8 +1,7 @@
 """Beyond one process: experiments on a Dask cluster, and sources that are larger than memory.
 
 cluster      where the work is done: processes of this machine, or a scheduler that is there already
-fitting      a source in partitions, Parquet files or a dask.dataframe; statistics of all of them; a classifier, or an
-             aligner, from these
+fitting      sources in partitions (Parquet files, or a dask.dataframe), and a classifier or an aligner of these
 
 `fit` and `align` are the doors; `hedgerow fit`, `hedgerow paper` and `hedgerow study` take `--engine dask`.
 """
